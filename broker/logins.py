@@ -12,6 +12,7 @@ after a restart: every new connection obeys them.
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 
@@ -34,6 +35,7 @@ from .security.sasl.signed_tokens import SignedTokens, TokenRules
 logger = logging.getLogger("pybroker.broker.security")
 
 MAX_RECEIVE = "sasl.server.max.receive.size"
+KERBEROS_FILE = "pybroker.kerberos.config.file"
 
 _SECRET_BYTES = 32
 
@@ -61,6 +63,8 @@ class Logins:
         self._metrics = metrics
         self._handle_frame = handle_frame
         self.scram = ScramCredentials(secrets.token_bytes(_SECRET_BYTES), token_of)
+        if (kerberos := config.get_optional_string(KERBEROS_FILE)) is not None:
+            os.environ["KRB5_CONFIG"] = kerberos  # the one way to tell MIT's library
         self._tasks = LoginTasks()
         self._listeners: dict[str, SaslListener] = {}
         self._mechanisms: dict[str, Mechanisms] = {}  # by listener: what its rules were made of

@@ -30,6 +30,7 @@ from .options import (
     UserError,
     bootstrap_option,
     command_config_option,
+    echo,
     escape,
     json_option,
     principal,
@@ -381,4 +382,4 @@ def _show(rows: list[dict[str, str]], done: str, *, as_json: bool) -> None:
             )
         show(made)
     count = f"{len(rows)} ACL{'' if len(rows) == 1 else 's'}"
-    click.echo(f"{done} {count}" if done else count)
+    echo(f"{done} {count}" if done else count)

@@ -21,6 +21,7 @@ from ..local.cluster_state import MAX_BROKERS, ClusterError, ClusterState
 from .console_process import DEFAULT_PORT, ConsoleProcess
 from .options import (
     data_dir_option,
+    echo,
     log_format_option,
     metrics_host_option,
     parse_overrides,
@@ -269,7 +270,7 @@ def _supervise(
 
     def report(line: str) -> None:
         record.add(line)
-        click.echo(line, err=True)
+        echo(line, err=True)
 
     def ready(state: ClusterState) -> None:
         took = time.monotonic() - started
@@ -320,7 +321,7 @@ def _start_detached(
         os.waitpid(pid, 0)
         raise
     for reported in record.news():
-        click.echo(reported, err=True)
+        echo(reported, err=True)
     message: dict[str, Any] = (
         json.loads(line) if line else {"error": "the supervisor died while starting"}
     )

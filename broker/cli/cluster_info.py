@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .completion import brokers_option
-from .options import UserError
+from .options import UserError, echo
 from .target import Row, Target, cluster_options, end_with_errors, pairs
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def info(target: Target) -> None:
         target.tell("", whole)
         return
     controller = found.controller_id if found.controller_id >= 0 else "none"
-    click.echo(f"cluster {found.cluster_id or '(no id)'}, controller {controller}")
+    echo(f"cluster {found.cluster_id or '(no id)'}, controller {controller}")
     target.show(rows)
 
 

@@ -14,7 +14,7 @@ import click
 
 from .completion import complete_groups, complete_topics
 from .group_resets import LikeGroup, Reset, ResetPlan, parse_reset
-from .options import UserError
+from .options import UserError, echo
 from .places import find_places, place_text
 from .target import Row, Target, cluster_options, end_with_errors
 
@@ -102,7 +102,7 @@ def describe(target: Target, names: tuple[str, ...], everything: bool, members: 
     rows, states = target.ask(work)
     if not target.as_json:
         for name, state in states.items():
-            click.echo(f"{name}: {state or 'unknown state'}")
+            echo(f"{name}: {state or 'unknown state'}")
     nothing = "no members" if members else "no offsets"
     target.show(rows, nothing)
 
@@ -237,7 +237,7 @@ def reset(
     done = target.ask(work)
     if export:
         for (topic, number), offset in sorted(done.after.items()):
-            click.echo(f"{topic},{number},{offset}")
+            echo(f"{topic},{number},{offset}")
         return
     rows: list[Row] = [
         {

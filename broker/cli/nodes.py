@@ -23,7 +23,7 @@ from .cluster_table import (
     partition_line,
 )
 from .completion import complete_nodes
-from .options import data_dir_option, user_errors
+from .options import data_dir_option, echo, user_errors
 
 STOP_WAIT_SECONDS = 75.0  # longer than a supervisor waits for its nodes
 SETTLE_WAIT_SECONDS = 30.0  # longer than ZooKeeper takes to miss a killed or paused broker
@@ -129,7 +129,7 @@ def stop(node: str | None, data_dir: Path) -> None:
             )
         time.sleep(POLL_SECONDS)
     for line in record.news():
-        click.echo(line, err=True)
+        echo(line, err=True)
     click.echo(f"stopped {nodes}; the data is in {directory}")
 
 
@@ -215,7 +215,7 @@ def _command(command: str, node: str, directory: Path) -> None:
     from ..local.cluster_control import command_node
 
     cluster_state.load(directory)
-    click.echo(command_node(directory, command, node))
+    echo(command_node(directory, command, node))
     state = cluster_state.load(directory)
     if any(node.status == NodeStatus.RUNNING for node in state.brokers):
         with Console(stderr=True).status("waiting for the cluster to take it in ..."):

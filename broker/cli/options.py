@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import click
 from ..local import cluster_state
 from ..local.secured import ADMIN, USER, SecurityFiles
 from ..resources.descriptors import TooFewDescriptors
+from ..resources.visible_text import visible
 from .addresses import (
     BOOTSTRAP_KEY,
     USUAL_BOOTSTRAP,
@@ -38,6 +40,9 @@ class UserError(click.ClickException):
     """An expected failure: one line that says what to do, exit status 2."""
 
     exit_code = EXIT_STATUS_USER_ERROR
+
+    def format_message(self) -> str:
+        return visible(self.message)
 
 
 def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,10 +157,15 @@ def show_json(found: object) -> None:
 
 
 def escape(text: str) -> str:
-    """Brackets in names are no colours."""
+    """A name in a table: its brackets are no colours, and it moves no cursor."""
     from rich.markup import escape as escaped
 
-    return escaped(text)
+    return escaped(visible(text))
+
+
+def echo(line: str, *, err: bool = False) -> None:
+    """A line with names from outside: it stays one line, and moves no cursor."""
+    click.echo(visible(line), err=err)
 
 
 def principal(text: str) -> str:
@@ -186,7 +196,25 @@ def _read_properties(
     except AddressError as error:
         raise click.BadParameter(str(error)) from None
     found.pop(BOOTSTRAP_KEY, None)
+    if found.get("security.protocol", "").upper().startswith("SASL"):
+        return _with_jaas_file(found)
     return found
+
+
+def _with_jaas_file(found: dict[str, str]) -> dict[str, str]:
+    """And the file that Kafka's own tools have from KAFKA_OPTS; what the properties say wins."""
+    options = os.environ.get("KAFKA_OPTS")
+    if not options:
+        return found
+    from ..config.errors import ConfigError
+    from ..config.jaas_file import JAAS_FILE
+    from ..config.loading import from_jvm_options
+
+    try:
+        file = from_jvm_options(options).get(JAAS_FILE)
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from None
+    return found if file is None else {"java.security.auth.login.config": file, **found}
 
 
 def _local_login(bootstrap: str, user: str | None, data_dir: Path) -> dict[str, str]:

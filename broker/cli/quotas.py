@@ -17,6 +17,7 @@ from .options import (
     UserError,
     bootstrap_option,
     command_config_option,
+    echo,
     escape,
     json_option,
     run_client,
@@ -135,7 +136,7 @@ def set_command(
         show_json({"entity": entity, "quotas": wanted})
         return
     for key, number in wanted.items():
-        click.echo(f"{_words(entity)}: {key} is {number:,.12g} {UNITS[key]}")
+        echo(f"{_words(entity)}: {key} is {number:,.12g} {UNITS[key]}")
 
 
 @quotas.command()
@@ -159,7 +160,7 @@ def remove(
     if as_json:
         show_json({"entity": entity, "removed": list(keys)})
     else:
-        click.echo(f"{_words(entity)}: removed {', '.join(keys)}")
+        echo(f"{_words(entity)}: removed {', '.join(keys)}")
 
 
 def _alter(

@@ -19,6 +19,7 @@ from .options import (
     UserError,
     bootstrap_option,
     command_config_option,
+    echo,
     escape,
     json_option,
     run_client,
@@ -70,19 +71,19 @@ class Target(NamedTuple):
         elif rows:
             show_rows(rows)
         elif nothing:
-            click.echo(nothing)
+            echo(nothing)
 
     def tell(self, text: str, found: object) -> None:
         """One thing that was done: a line for people, JSON for programs."""
         if self.as_json:
             show_json(found)
         else:
-            click.echo(text)
+            echo(text)
 
 
 def tell(line: str) -> None:
     """To whoever wonders why nothing happens."""
-    click.echo(line, err=True)
+    echo(line, err=True)
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,7 +165,7 @@ def end_with_errors(errors: Mapping[Any, Exception]) -> None:
     if not errors:
         return
     for error in errors.values():
-        click.echo(f"Error: {error}", err=True)
+        echo(f"Error: {error}", err=True)
     click.get_current_context().exit(EXIT_STATUS_USER_ERROR)
 
 

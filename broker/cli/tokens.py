@@ -21,6 +21,7 @@ from ...storage.retention import date_text
 from .options import (
     bootstrap_option,
     command_config_option,
+    echo,
     escape,
     json_option,
     principal,
@@ -94,11 +95,12 @@ def create(
             }
         )
         return
-    click.echo(
+    echo(
         f"made token {made.token_id} of {':'.join(made.owner)}, good until "
-        f"{date_text(made.expires_ms)}; it can be renewed until "
-        f"{date_text(made.ends_ms)}\n\n"
-        "A client logs in with it so; this is shown only now:\n"
+        f"{date_text(made.expires_ms)}; it can be renewed until {date_text(made.ends_ms)}"
+    )
+    click.echo(
+        "\nA client logs in with it so; this is shown only now:\n"
         "sasl.mechanism=SCRAM-SHA-512\n"
         f"sasl.jaas.config={MODULES['SCRAM-SHA-512']} required "
         f'username="{made.token_id}" password="{hmac}" tokenauth="true";'
@@ -205,6 +207,6 @@ def _tell_end(token_id: str, expires_ms: int, *, as_json: bool) -> None:
     if as_json:
         show_json({"token_id": token_id, "expires_ms": expires_ms})
     elif expires_ms <= time.time() * 1000:
-        click.echo(f"token {token_id} has ended")
+        echo(f"token {token_id} has ended")
     else:
-        click.echo(f"token {token_id} is good until {date_text(expires_ms)}")
+        echo(f"token {token_id} is good until {date_text(expires_ms)}")

@@ -82,7 +82,7 @@ def show_topic(view: TopicView, now_ms: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from .options import PIPE_COLUMNS
+    from .options import PIPE_COLUMNS, escape
     from .target import bytes_text
 
     topic = view.topic
@@ -93,7 +93,7 @@ def show_topic(view: TopicView, now_ms: int) -> None:
         settings = "all at their defaults" if view.configs else "not told by brokers before 0.11"
     topic_id = _id_text(topic)
     named = f"id {topic_id}  " if topic_id else ""
-    console.print(f"[bold]{topic.name}[/]  {named}configs: {settings}")
+    console.print(f"[bold]{escape(topic.name or '')}[/]  {named}configs: {escape(settings)}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     columns = WITH_RATES if view.rates else COLUMNS
     for column in columns:

@@ -13,7 +13,7 @@ import click
 import trio
 
 from .completion import complete_topics
-from .options import UserError, parse_overrides
+from .options import UserError, echo, parse_overrides
 from .places import find_topics, partitions_of, place_text
 from .target import Row, Target, cluster_options, end_with_errors
 from .topic_table import Problem, TopicView, is_problem, show_topic, topic_json
@@ -147,7 +147,7 @@ def list_command(target: Target, internal: bool) -> None:
         )
         return
     for topic in found:
-        click.echo(topic.name)
+        echo(topic.name)
 
 
 @topics.command()
@@ -353,4 +353,4 @@ def delete(target: Target, names: tuple[str, ...], force: bool) -> None:
         target.show([{"topic": name, "deleted": True} for name in names])
         return
     for name in names:
-        click.echo(f"deleted topic {name}")
+        echo(f"deleted topic {name}")

@@ -23,6 +23,7 @@ from .options import (
     UserError,
     bootstrap_option,
     command_config_option,
+    echo,
     escape,
     json_option,
     keep_local_password,
@@ -118,7 +119,7 @@ def list_command(bootstrap: str, security: dict[str, str], as_json: bool) -> Non
         )
         return
     if not found:
-        click.echo("nobody logs in with a password; see: pybroker users add --help")
+        echo("nobody logs in with a password; see: pybroker users add --help")
         return
     made = table("user", "mechanism", "iterations")
     for user, kinds in found:
@@ -179,9 +180,9 @@ def _set(
         return
     names = " and ".join(kind.mechanism for kind in mechanisms)
     verb = "added user" if is_new else "set the password of"
-    click.echo(f"{verb} {name}, for {names}")
+    echo(f"{verb} {name}, for {names}")
     if generate:
-        click.echo(f"password: {password}")
+        echo(f"password: {password}")
 
 
 def _password(name: str, file: Path | None, *, generate: bool) -> str:
@@ -246,4 +247,4 @@ def remove(
     if as_json:
         show_json({"user": name, "removed": removed})
     else:
-        click.echo(f"removed {name}'s password for {' and '.join(removed)}")
+        echo(f"removed {name}'s password for {' and '.join(removed)}")

@@ -60,7 +60,16 @@ class KazooOperations:
         self._security = security
 
     def submit(self, operation: ZkOperation, watcher: Watcher | None) -> Any:
-        """What kazoo gives back for an answer to come."""
+        """What kazoo gives back for an answer to come. A path that no server would take, with `..`
+        for a name, is answered as bad arguments, as a server would."""
+        try:
+            return self._submit(operation, watcher)
+        except ValueError:
+            refused = self._kazoo.handler.async_result()
+            refused.set_exception(kazoo_errors.BadArgumentsError())
+            return refused
+
+    def _submit(self, operation: ZkOperation, watcher: Watcher | None) -> Any:
         kazoo = self._kazoo
         if isinstance(operation, Multi):
             transaction = kazoo.transaction()

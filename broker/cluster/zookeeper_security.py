@@ -30,18 +30,16 @@ from ...client.tls.settings import (
     TlsSettingsError,
     read_settings,
 )
-from ...protocol.sasl.jaas import JaasError, LoginModule, parse_file
 from ..config import ConfigError
+from ..config.jaas_file import JAAS_FILE, section_of
 from ..resources.secret_file import UnsafeSecret, read_secret
 
 if TYPE_CHECKING:
     from ..config import KafkaConfig
 
 CREDENTIALS_FILE: Final = "pybroker.zookeeper.credentials.file"
-JAAS_FILE: Final = "pybroker.jaas.file"
 CLIENT_SECTION: Final = "Client"
 DIGEST_MODULE: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
-LOGIN_FILE_MAX_BYTES: Final = 64 * 1024
 
 # Who reads these could log in as somebody: nobody but the brokers may.
 SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
@@ -117,44 +115,21 @@ def _digest_credentials(config: KafkaConfig) -> str | None:
 
 
 def _sasl_credentials(config: KafkaConfig) -> tuple[str, str] | None:
-    name = config.get_optional_string(JAAS_FILE)
-    if name is None:
+    section = section_of(config, CLIENT_SECTION)
+    if section is None or not section.modules:
         return None
-    modules = _login_modules(Path(name))
-    if not modules:
-        return None
-    module = modules[0]
+    module = section.modules[0]
     if module.name != DIGEST_MODULE:
-        raise ConfigError(
-            f"{JAAS_FILE}: {CLIENT_SECTION} of {name} names {module.name}; only {DIGEST_MODULE} "
-            "works here"
-        )
+        raise ConfigError(f"{section.where} names {module.name}; only {DIGEST_MODULE} works here")
     username, password = module.options.get("username"), module.options.get("password")
     if not username or not password:
-        raise ConfigError(
-            f"{JAAS_FILE}: {CLIENT_SECTION} of {name} needs a username and a password"
-        )
+        raise ConfigError(f"{section.where} needs a username and a password")
     if importlib.util.find_spec("puresasl") is None:
         raise ConfigError(
             f"{JAAS_FILE}: logging in to ZooKeeper needs the package pure-sasl: "
             "pip install 'pybroker[zookeeper-sasl]'"
         )
     return username, password
-
-
-def _login_modules(path: Path) -> list[LoginModule]:
-    try:
-        with path.open("rb") as file:
-            text = file.read(LOGIN_FILE_MAX_BYTES + 1).decode()
-        if len(text) > LOGIN_FILE_MAX_BYTES:
-            raise ConfigError(f"{JAAS_FILE}: {path} has more than {LOGIN_FILE_MAX_BYTES} bytes")
-        return parse_file(text).get(CLIENT_SECTION, [])
-    except OSError as error:
-        raise ConfigError(f"{JAAS_FILE}: cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{JAAS_FILE}: {path} is not UTF-8") from None
-    except JaasError as error:
-        raise ConfigError(f"{JAAS_FILE}: {path} is no JAAS file: {error}") from None
 
 
 # TLS

@@ -46,9 +46,9 @@ NO_PROTECTION: Mapping[str, str] = MappingProxyType(
         "zookeeper.clientCnxnSocket": "which implementation does it",
         **dict.fromkeys(
             ("sasl.client.callback.handler.class", "sasl.login.class",
-             "sasl.login.callback.handler.class", "sasl.kerberos.service.name",
-             "sasl.kerberos.kinit.cmd", "sasl.kerberos.ticket.renew.window.factor",
-             "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.min.time.before.relogin",
+             "sasl.login.callback.handler.class", "sasl.kerberos.kinit.cmd",
+             "sasl.kerberos.ticket.renew.window.factor", "sasl.kerberos.ticket.renew.jitter",
+             "sasl.kerberos.min.time.before.relogin",
              "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
              "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds",
              "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",

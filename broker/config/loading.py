@@ -1,10 +1,11 @@
 """Where configuration comes from: `server.properties`, `KAFKA_*` variables, `--config` options.
 
 The environment maps as in Kafka's Docker images: the prefix is cut, one underscore is a dot, two
-are an underscore, three a dash. Of KAFKA_OPTS, which is the JVM's, the JAAS file is taken. An
-unknown key is an error with a suggestion for what a person has just typed (`strict`), and a warning
-in `server.properties`, where Kafka only ignores it. So is a key of Kafka's that is set and changes
-nothing here; if it was meant to keep someone out, the broker does not start (`ineffective`).
+are an underscore, three a dash. Of KAFKA_OPTS, which is the JVM's, the files of JAAS and of
+Kerberos are taken. An unknown key is an error with a suggestion for what a person has just typed
+(`strict`), and a warning in `server.properties`, where Kafka only ignores it. So is a key of
+Kafka's that is set and changes nothing here; if it was meant to keep someone out, the broker does
+not start (`ineffective`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _NOT_KEYS = frozenset(
 )  # fmt: skip
 
 _LOGIN_CONFIG = "-Djava.security.auth.login.config="
+_KERBEROS_CONFIG = "-Djava.security.krb5.conf="
 _LOGIN_SECTION = "-Dzookeeper.sasl.clientconfig="
 
 
@@ -93,6 +95,8 @@ def from_jvm_options(text: str) -> dict[str, str]:
         if option.startswith(_LOGIN_CONFIG):
             # One more = in front makes the JVM read no other file, as here.
             keys["pybroker.jaas.file"] = option.removeprefix(_LOGIN_CONFIG).removeprefix("=")
+        elif option.startswith(_KERBEROS_CONFIG):
+            keys["pybroker.kerberos.config.file"] = option.removeprefix(_KERBEROS_CONFIG)
         elif option.startswith(_LOGIN_SECTION) and option != _LOGIN_SECTION + "Client":
             raise ConfigError(f"KAFKA_OPTS: {option}: the section must be called Client here")
     return keys

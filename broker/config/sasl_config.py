@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
 from ...client.errors import SettingsError
 from ...client.security.login import Login
 from ...client.security.settings import login_from
-from ...protocol.sasl.jaas import MODULES, JaasError, login_module
+from ...protocol.sasl.jaas import MODULES, JaasError, LoginModule, login_module
 from ..security.sasl.gssapi import GSSAPI, KerberosConfig
 from ..security.sasl.kerberos_names import NameRules
 from ..security.sasl.rules import MechanismConfig
@@ -21,6 +22,7 @@ from ..security.sasl.signed_tokens import TokenRules
 from ..security.sasl.unsecured_tokens import UnsecuredTokens
 from .definitions import LISTENER_PREFIX
 from .errors import ConfigError
+from .jaas_file import JAAS_FILE, section_of, server_sections
 from .kafka_config import KafkaConfig
 
 JAAS_CONFIG = "sasl.jaas.config"
@@ -28,6 +30,9 @@ CALLBACK_HANDLER = "sasl.server.callback.handler.class"
 MAX_SESSION_MS = "connections.max.reauth.ms"
 BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+SERVICE_NAME = "sasl.kerberos.service.name"
+
+_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 _SCRAM_HANDLER = "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler"
 _UNSECURED_HANDLER = (
@@ -84,18 +89,18 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
         raise ConfigError(
             f"{prefix}{CALLBACK_HANDLER}={given} is a Java class, which cannot run here: {instead}"
         )
-    jaas = config.text(prefix + JAAS_CONFIG)
-    options: Mapping[str, str] = {}
-    if jaas:
-        options = _options(prefix + JAAS_CONFIG, jaas, mechanism)
+    where, options = prefix + JAAS_CONFIG, _NO_OPTIONS
+    found = _login_module(config, listener, mechanism)
+    if found is not None:
+        where, options = found[0], found[1].options
     elif mechanism in _NEED_JAAS:
         raise ConfigError(
-            f"{prefix}{JAAS_CONFIG} is not set: listener {listener} has {mechanism}, and "
-            f"{_NEED_JAAS[mechanism]}"
+            f"{where} is not set{_nor_in_file(config, listener)}: listener {listener} has "
+            f"{mechanism}, and {_NEED_JAAS[mechanism]}"
         )
     longest = _of_mechanism(config, listener, mechanism, MAX_SESSION_MS)
     if mechanism == GSSAPI:
-        kerberos = _kerberos(config, listener, prefix + JAAS_CONFIG, options)
+        kerberos = _kerberos(config, listener, where, options)
         return MechanismConfig(options, longest, kerberos=kerberos)
     if mechanism != "OAUTHBEARER":
         return MechanismConfig(options, longest)
@@ -104,9 +109,35 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
     return MechanismConfig(options, longest, tokens)
 
 
-def _options(key: str, jaas: str, mechanism: str) -> Mapping[str, str]:
+def _login_module(
+    config: KafkaConfig, listener: str, mechanism: str
+) -> tuple[str, LoginModule] | None:
+    """That of a mechanism of a listener, and where it stands: in its key, else in a section of the
+    JAAS file. None if neither is there."""
+    key = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
+    text = config.text(key)
+    if text:
+        return key, _module(key, text, mechanism)
+    section = section_of(config, *server_sections(listener))
+    if section is None:
+        return None
+    if mechanism not in _NEED_JAAS and not any(
+        one.name == MODULES[mechanism] for one in section.modules
+    ):
+        return None
+    return section.where, section.module_for(mechanism)
+
+
+def _nor_in_file(config: KafkaConfig, listener: str) -> str:
+    file = config.get_optional_string(JAAS_FILE)
+    if file is None:
+        return ""
+    return f", and {file} has no section {' or '.join(server_sections(listener))}"
+
+
+def _module(key: str, jaas: str, mechanism: str) -> LoginModule:
     try:
-        return login_module(jaas, mechanism).options
+        return login_module(jaas, mechanism)
     except JaasError as error:
         raise ConfigError(f"{key}: {error}") from None
 
@@ -177,7 +208,8 @@ def check_jaas(config: KafkaConfig) -> None:
     for name, text in config.explicit().items():
         if name.startswith(LISTENER_PREFIX) and name.endswith(f".{JAAS_CONFIG}"):
             mechanism = name.removesuffix(f".{JAAS_CONFIG}").rpartition(".")[2].upper()
-            _options(name, text, mechanism if mechanism in MODULES else "")
+            _module(name, text, mechanism if mechanism in MODULES else "")
+    section_of(config)
 
 
 def check_broker_login(config: KafkaConfig) -> None:
@@ -206,13 +238,18 @@ def check_broker_login(config: KafkaConfig) -> None:
 def broker_login(config: KafkaConfig, listener: str) -> Login:
     """With which this broker logs in at others: with its own name in its own listener's text.
 
-    Raises SettingsError.
+    Raises SettingsError, or ConfigError for a JAAS file.
     """
     mechanism = config.get_string(BROKER_MECHANISM)
     key = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
+    where, module = key, None
+    if mechanism in MODULES:
+        found = _login_module(config, listener, mechanism)
+        where, module = found or (where, module)
     settings = {
         "sasl.mechanism": mechanism,
-        JAAS_CONFIG: config.text(key),
+        SERVICE_NAME: config.of_listener(listener, SERVICE_NAME),
         TOKEN_URL: config.of_listener(listener, TOKEN_URL),
     }
-    return login_from(settings.get, {"sasl.mechanism": BROKER_MECHANISM, JAAS_CONFIG: key})
+    names = {"sasl.mechanism": BROKER_MECHANISM, JAAS_CONFIG: where}
+    return login_from(settings.get, names, module)

@@ -73,6 +73,7 @@ HEADERS: Final = {
     "cache-control": "no-store",
 }
 
+POLICY_VIOLATION: Final = 1008  # of websockets, RFC 6455
 ANSWER_SECONDS: Final = 60.0
 
 Answer = Callable[[Request], Awaitable[object]]
@@ -201,6 +202,10 @@ class _Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
+            return
+        if scope["type"] == "websocket":  # there is none here, for nobody
+            await receive()
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return
         if scope["type"] != "http":
             return

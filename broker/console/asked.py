@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 from starlette.requests import Request
 
 BODY_MAX_BYTES: Final = 16 * 1024 * 1024
 NUMBER_CHARACTERS_MAX: Final = 20  # of 64 bits
+NUMBER_BITS: Final = 63  # beside the sign
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")  # in JSON
 
 
 class Wrong(Exception):
@@ -24,8 +27,10 @@ async def body_of(request: Request) -> dict[str, Any]:
             raise Wrong(f"at most {BODY_MAX_BYTES} bytes can be sent")
     try:
         found = json.loads(bytes(received))
-    except ValueError:
-        raise Wrong("what was sent is not JSON") from None
+        if _SURROGATE.search(received):
+            json.dumps(found, ensure_ascii=False).encode()  # halves of pairs are no text
+    except (ValueError, RecursionError):
+        raise Wrong("what was sent is not JSON, or nested too deep") from None
     if not isinstance(found, dict):
         raise Wrong("what was sent is not a JSON object")
     return found
@@ -44,16 +49,20 @@ def optional_text(found: dict[str, Any], name: str) -> str | None:
     return None if found.get(name) is None else text(found, name)
 
 
-def number(found: dict[str, Any], name: str, default: int | None = None) -> int:
-    """Raises Wrong."""
+def number(
+    found: dict[str, Any], name: str, default: int | None = None, *, bits: int = NUMBER_BITS
+) -> int:
+    """One that has room in so many bits beside its sign. Raises Wrong."""
     value = found.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63:
-        raise Wrong(f"{name} is a whole number")
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << bits:
+        raise Wrong(f"{name} is a whole number of up to {bits + 1} bits")
     return value
 
 
 def whole(given: str) -> int:
-    """A number out of a query. Raises Wrong."""
-    if not given.removeprefix("-").isdecimal() or len(given) > NUMBER_CHARACTERS_MAX:
-        raise Wrong(f"{given!r} is not a whole number")
-    return int(given)
+    """A number of 64 bits out of a query. Raises Wrong."""
+    if given.removeprefix("-").isdecimal() and len(given) <= NUMBER_CHARACTERS_MAX:
+        value = int(given)
+        if abs(value) < 1 << NUMBER_BITS:
+            return value
+    raise Wrong(f"{given[:NUMBER_CHARACTERS_MAX]!r} is not a whole number of 64 bits")

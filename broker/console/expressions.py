@@ -15,6 +15,7 @@ from typing import Any, Final
 
 NAMES: Final = ("key", "value", "headers", "offset", "partition", "timestamp")
 LENGTH_MAX: Final = 1000
+DEPTH_MAX: Final = 50  # of parts within parts
 EXPECTED: Final = f"compare {', '.join(NAMES)}, as in: value.user == 'ada' and offset > 5"
 
 Record = Mapping[str, Any]
@@ -41,10 +42,22 @@ def compiled(text: str) -> Callable[[Record], bool]:
     if len(text) > LENGTH_MAX:
         raise BadExpression(f"a filter has at most {LENGTH_MAX} characters")
     try:
-        part = _part(ast.parse(text.strip(), mode="eval").body)
+        meant = ast.parse(text.strip(), mode="eval").body
+        if _is_too_deep(meant):
+            raise BadExpression(f"a filter is at most {DEPTH_MAX} deep")
+        part = _part(meant)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise BadExpression(f"{text!r} is not understood: {EXPECTED}") from None
     return lambda record: bool(part(record))
+
+
+def _is_too_deep(node: ast.AST) -> bool:
+    level: list[ast.AST] = [node]
+    for _ in range(DEPTH_MAX):
+        level = [child for one in level for child in ast.iter_child_nodes(one)]
+        if not level:
+            return False
+    return True
 
 
 def _part(node: ast.expr) -> Part:
@@ -107,7 +120,7 @@ def _comparison(node: ast.Compare) -> Part:
     def holds(record: Record) -> bool:
         try:
             return all(compare(one(record), other(record)) for one, compare, other in steps)
-        except TypeError:
+        except (TypeError, RecursionError):  # two values as deep as JSON may be
             return False
 
     return holds

@@ -40,9 +40,9 @@ async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[
     topic = asked.get("topic", "")
     parts = await collector.partitions(topic)
     chosen = asked.get("partition", "")
-    if chosen and not (chosen.isdecimal() and int(chosen) < len(parts)):
+    if chosen and not 0 <= whole(chosen) < len(parts):
         raise Wrong(f"{topic!r} has no partition {chosen}")
-    numbers = [int(chosen)] if chosen else range(len(parts))
+    numbers = [whole(chosen)] if chosen else range(len(parts))
     leaders = {(topic, n): one.leader for n in numbers if (one := parts[n]) and one.leader >= 0}
     limit = min(max(whole(asked.get("limit", "50")), 1), RECORDS_MAX)
     schemas = collector.schemas
@@ -138,7 +138,7 @@ async def _positions(
     elif start == "positions":
         try:
             given = {int(key): int(offset) for key, offset in json.loads(value).items()}
-        except (ValueError, AttributeError, TypeError):
+        except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
             raise Wrong("positions are an object of partitions and offsets") from None
         found = {place: given.get(place[1], end) for place, end in ends.items()}
     else:
@@ -254,13 +254,13 @@ async def produce_message(collector: Collector, asked: dict[str, Any]) -> dict[s
     headers = asked.get("headers") or {}
     if not isinstance(headers, dict):
         raise Wrong("headers is an object")
-    partition = None if asked.get("partition") is None else number(asked, "partition")
+    partition = None if asked.get("partition") is None else number(asked, "partition", bits=31)
     contents = {"key": key, "value": value}
     packed: dict[str, bytes | None] = {}
     for part, written in contents.items():
         packed[part] = None if written is None else written.encode()
         if asked.get(f"{part}_schema") is not None:
-            schema = number(asked, f"{part}_schema")
+            schema = number(asked, f"{part}_schema", bits=31)
             packed[part] = await collector.schemas.write(schema, packed[part])
     async with Producer(collector.bootstrap, security=collector.security) as producer:
         told = await producer.send(

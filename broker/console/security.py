@@ -196,7 +196,7 @@ async def order_token(collector: Collector, asked: dict[str, Any]) -> dict[str, 
     what, tokens = text(asked, "do"), collector.admin.tokens
     if what == "create":
         renewer = text(asked, "renewer", "")
-        hours = number(asked, "hours", 0)
+        hours = number(asked, "hours", 0, bits=31)
         made = await tokens.create(
             None, [_principal(renewer)] if renewer else [], hours * HOUR_MS or BY_BROKERS
         )

@@ -5,6 +5,7 @@ It listens on 127.0.0.1 alone. See docs/decisions/console.md for why these, and 
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from ...client.schemas import Registry
 from .access import Access
 from .app import application
 from .collector import Collector
+from .http_1 import speak_http_1_only
 from .schemas import Schemas
 
 HOST: Final = "127.0.0.1"
@@ -61,11 +63,12 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         session=secrets.token_urlsafe(SECRET_BYTES),
     )
     config = Config()
-    config.bind = [f"fd://{listener.socket.fileno()}"]
+    config.bind = [f"fd://{listener.socket.detach()}"]  # Hypercorn closes it
     config.graceful_timeout = 0.2
     config.include_server_header = False
     config.accesslog = None
     config.loglevel = "WARNING"
+    config.errorlog = logging.getLogger("pybroker.console.http")
     config.h11_max_incomplete_size = 64 * 1024
     facts = {
         "bootstrap": options.bootstrap,
@@ -73,6 +76,7 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         "is_local": options.data_dir is not None,
         "has_registry": options.registry is not None,
     }
+    speak_http_1_only()
     async with Cluster(options.bootstrap, security=options.security) as cluster:
         collector = Collector(
             cluster,

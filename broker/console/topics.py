@@ -150,8 +150,8 @@ async def order_topic(collector: Collector, asked: dict[str, Any]) -> dict[str, 
             raise Wrong("configs is an object")
         new = NewTopic(
             name,
-            number(asked, "partitions", -1),
-            number(asked, "replication_factor", -1),
+            number(asked, "partitions", -1, bits=31),
+            number(asked, "replication_factor", -1, bits=15),
             configs={str(key): str(value) for key, value in configs.items()},
         )
         made = (await topics.create([new])).all()[name]
@@ -160,11 +160,11 @@ async def order_topic(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         (await topics.delete([name])).all()
         return {"done": f"deleted {name}"}
     if what == "partitions":
-        total = number(asked, "total")
+        total = number(asked, "total", bits=31)
         (await topics.add_partitions({name: total})).all()
         return {"done": f"{name} has {total} partitions"}
     if what == "delete-records":
-        place = (name, number(asked, "partition"))
+        place = (name, number(asked, "partition", bits=31))
         found = await collector.admin.records.delete_before({place: number(asked, "before")})
         return {"done": f"the first record of {name}-{place[1]} is {found[place]}"}
     if what == "config":

@@ -93,7 +93,7 @@ async def hanging_transactions(
         for index, one in enumerate(parts)
         if one is not None and one.leader >= 0
     ]
-    before_ms = now_ms() - whole(minutes) * MINUTE_MS
+    before_ms = now_ms() - number({"minutes": whole(minutes)}, "minutes", bits=31) * MINUTE_MS
     found = await collector.admin.transactions.find_hanging(places, before_ms=before_ms)
     return [_producer_row(place, one) for place, one in found[:ROWS_MAX]]
 

@@ -35,7 +35,7 @@ from ...protocol.sasl.scram import (
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ..cluster.config_store import ConfigStore, NoController
 from ..cluster.quota_store import USERS, read_kind
-from ..quotas.entities import entity_at, path_of
+from ..quotas.entities import entity_at, may_be_stored, path_of
 
 if TYPE_CHECKING:
     from ..cluster.controller_runtime import ControllerRuntime
@@ -99,7 +99,7 @@ class ScramCredentialHandlers:
         results = []
         for first in range(0, len(asked), READ_AT_ONCE):
             some = asked[first : first + READ_AT_ONCE]
-            fine = [name for name in some if name and times[name] == 1]
+            fine = [name for name in some if times[name] == 1 and may_be_stored(name)]
             configs = await self._store.read_many(path_of((name, "")) for name in fine)
             for name in some:
                 results.append(self._of_user(name, times[name], configs))
@@ -112,6 +112,9 @@ class ScramCredentialHandlers:
         error, message = ErrorCode.RESOURCE_NOT_FOUND, _EMPTY_NAME
         if name and times > 1:
             error, message = ErrorCode.DUPLICATE_RESOURCE, f"{_TWICE}: {name}"
+        elif name and not may_be_stored(name):
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+            message = f"there can be no user {name!r}: ZooKeeper has no such path"
         elif name:
             described = _described(name, configs[path_of((name, ""))])
             if described is not None:

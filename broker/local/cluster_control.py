@@ -3,8 +3,13 @@
 One request a connection: a line of JSON `{"command": ..., "node": ...}`, answered by a line
 `{"done": TEXT}` or `{"error": TEXT}`. `shutdown` is for the whole cluster and names no node. A
 supervisor is reached by its socket alone, never by a process id out of a file: that may be another
-process's by now. Only who may enter the directory may speak to it. The socket
-is bound and reached by a name relative to the directory where its path is longer than Unix allows.
+process's by now. The socket is bound and reached by a name relative to the directory where its path
+is longer than Unix allows.
+
+Invariants: the socket is its owner's alone (mode 0600), whatever the umask. The supervisor waits
+for no caller: it reads what has come, of MAX_CALLERS at once, each for REQUEST_TIMEOUT_SECONDS; one
+more takes the place of the oldest. Nothing that a caller sends raises here, and a command that
+fails, for whatever reason, is answered with its error.
 """
 
 from __future__ import annotations
@@ -12,11 +17,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import selectors
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
@@ -26,6 +32,8 @@ from .cluster_state import ClusterError
 SOCKET_FILE = "cluster.sock"
 ADDRESS_MAX_BYTES = 103  # that macOS allows; Linux 107
 REQUEST_MAX_BYTES = 4096
+SOCKET_MODE = 0o600
+MAX_CALLERS = 16
 REQUEST_TIMEOUT_SECONDS = 1.0
 ANSWER_TIMEOUT_SECONDS = 120.0
 CONNECT_PATIENCE_SECONDS = 1.0
@@ -49,18 +57,42 @@ def unix_address(path: Path) -> Iterator[str]:
         os.chdir(before)
 
 
+def listen_privately(path: Path) -> socket.socket:
+    """A non-blocking Unix socket that its owner alone may connect to. Raises OSError."""
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        path.unlink(missing_ok=True)
+        with unix_address(path) as address:
+            listener.bind(address)
+            os.chmod(address, SOCKET_MODE)  # nobody can connect before it listens
+        listener.listen()
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def parsed_request(line: bytes) -> dict[str, object]:
+    """A line's JSON object; ValueError for all else, however deep."""
+    try:
+        request = json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    if not isinstance(request, dict):
+        raise ValueError("it is no JSON object")
+    return request
+
+
 class ControlSocket:
-    """The supervisor's end. `serve_one` answers the next request."""
+    """The supervisor's end. Each selector of the supervisor watches it while it waits
+    (`watched_by`); `serve` takes what is ready."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
-        self._listener = socket.socket(socket.AF_UNIX)
-        path = data_dir / SOCKET_FILE
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-        with unix_address(path) as address:
-            self._listener.bind(address)
-        self._listener.listen()
+        self._listener = listen_privately(data_dir / SOCKET_FILE)
+        self._callers: dict[socket.socket, _Caller] = {}  # the oldest first
+        self._selectors: list[selectors.BaseSelector] = []
 
     def __enter__(self) -> ControlSocket:
         return self
@@ -71,24 +103,110 @@ class ControlSocket:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        for connection in list(self._callers):
+            self._drop(connection)
         self._listener.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._data_dir / SOCKET_FILE)
 
-    def fileno(self) -> int:
-        return self._listener.fileno()
+    def descriptors(self) -> list[int]:
+        """What a forked node must close."""
+        return [self._listener.fileno(), *(connection.fileno() for connection in self._callers)]
 
-    def serve_one(self, obey: Callable[[str, str], str]) -> None:
-        """Accept one connection and answer it; a caller that misbehaves is only dropped."""
-        connection, _ = self._listener.accept()
-        with connection, contextlib.suppress(OSError, ValueError, KeyError):
-            connection.settimeout(REQUEST_TIMEOUT_SECONDS)
-            request = json.loads(_receive_line(connection))
-            try:
-                answer = {"done": obey(request["command"], request["node"])}
-            except ClusterError as error:
-                answer = {"error": str(error)}
-            connection.sendall(json.dumps(answer).encode() + b"\n")
+    @contextlib.contextmanager
+    def watched_by(self, selector: selectors.BaseSelector) -> Iterator[None]:
+        """The keys' data are this object."""
+        for one in (self._listener, *self._callers):
+            selector.register(one, selectors.EVENT_READ, self)
+        self._selectors.append(selector)
+        try:
+            yield
+        finally:
+            self._selectors.remove(selector)
+            for one in (self._listener, *self._callers):
+                selector.unregister(one)
+
+    def patience(self) -> float | None:
+        """Seconds until a caller is too late, if there is one; closes those that are."""
+        now = time.monotonic()
+        for connection, caller in list(self._callers.items()):
+            if caller.deadline > now:
+                return caller.deadline - now
+            self._drop(connection)
+        return None
+
+    def serve(self, ready: object, obey: Callable[[str, str], str]) -> None:
+        """Take a caller, or what one of them sends. A whole line is obeyed and answered; nothing
+        that `obey` raises gets out."""
+        if ready is self._listener:
+            self._accept()
+        elif isinstance(ready, socket.socket) and ready in self._callers:
+            line = self._received(ready)
+            if line is not None:
+                with contextlib.suppress(OSError):
+                    ready.send(json.dumps(_answer(line, obey)).encode() + b"\n")
+                self._drop(ready)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return  # it is gone again
+        except OSError:
+            time.sleep(POLL_SECONDS)  # there is no descriptor for it now
+            return
+        connection.setblocking(False)
+        if len(self._callers) >= MAX_CALLERS:
+            self._drop(next(iter(self._callers)))
+        self._callers[connection] = _Caller(time.monotonic() + REQUEST_TIMEOUT_SECONDS)
+        for selector in self._selectors:
+            selector.register(connection, selectors.EVENT_READ, self)
+
+    def _received(self, connection: socket.socket) -> bytes | None:
+        """A whole line; a caller that sends none is dropped."""
+        received = self._callers[connection].received
+        try:
+            chunk = connection.recv(REQUEST_MAX_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError:
+            chunk = b""
+        received += chunk
+        if received.endswith(b"\n"):
+            return bytes(received)
+        if not chunk or len(received) > REQUEST_MAX_BYTES:
+            self._drop(connection)
+        return None
+
+    def _drop(self, connection: socket.socket) -> None:
+        del self._callers[connection]
+        for selector in self._selectors:
+            selector.unregister(connection)
+        connection.close()
+
+
+class _Caller:
+    __slots__ = ("deadline", "received")
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.received = bytearray()
+
+
+def _answer(line: bytes, obey: Callable[[str, str], str]) -> Mapping[str, str]:
+    try:
+        request = parsed_request(line)
+        command, node = request.get("command"), request.get("node")
+        if not isinstance(command, str) or not isinstance(node, str):
+            raise ValueError('"command" and "node" must be texts')
+    except ValueError as error:
+        return {"error": f"this is no request: {error}"}
+    try:
+        return {"done": obey(command, node)}
+    except ClusterError as error:
+        return {"error": str(error)}
+    except Exception as error:
+        return {"error": f"{command} failed: {type(error).__name__}: {error}"}
 
 
 def _receive_line(connection: socket.socket) -> bytes:

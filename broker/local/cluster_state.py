@@ -23,6 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ..resources import machine
+from ..resources.visible_text import visible
 
 SUPERVISOR_LOG = "supervisor.log"
 STATE_FILE = "cluster.json"
@@ -280,8 +281,8 @@ class SupervisorLog:
 
     def add(self, line: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        with contextlib.suppress(OSError), self._path.open("a") as file:
-            file.write(f"{stamp} {line}\n")
+        with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{stamp} {visible(line)}\n")
 
     def news(self) -> list[str]:
         """The lines since this object was made, without their times."""

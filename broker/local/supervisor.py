@@ -63,7 +63,7 @@ class Supervisor:
         self._stopping = False
         self._next_close = 0.0  # when sessions may be closed again, after a failure
         self._lifelines = {kind: Lifeline(*os.pipe()) for kind in ("broker", "zookeeper")}
-        self._mine: list[int] = []  # descriptors that no node keeps
+        self._mine: list[int] = []  # of `_own_descriptors`, those that stay the same
         self._control: ControlSocket | None = None
         self._wake_read, self._wake_write = os.pipe()
         for descriptor in (self._wake_read, self._wake_write):
@@ -94,7 +94,7 @@ class Supervisor:
         lock = cluster_state.claim(data_dir)
         try:
             with ControlSocket(data_dir) as self._control:
-                self._mine = [lock, self._control.fileno(), self._wake_read, self._wake_write]
+                self._mine = [lock, self._wake_read, self._wake_write]
                 self._mine += [] if self._owner is None else [self._owner]
                 nodes_lock = cluster_state.claim_nodes(data_dir, self._report)
                 try:
@@ -181,7 +181,7 @@ class Supervisor:
         from .set_up import set_up_process
 
         write_client_files(security, self.state.bootstrap)
-        not_ours = [*self._mine, *(line.write for line in self._lifelines.values())]
+        not_ours = [*self._own_descriptors(), *(line.write for line in self._lifelines.values())]
         with set_up_process(security, brokers, self.state.supervisor_pid, not_ours) as process:
             self._await_ready([process])
 
@@ -255,7 +255,7 @@ class Supervisor:
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
-            self._run_child(state, status_write, [status_read, *self._mine])
+            self._run_child(state, status_write, [status_read, *self._own_descriptors()])
         os.close(status_write)
         if child.status_fd >= 0:
             os.close(child.status_fd)
@@ -266,6 +266,10 @@ class Supervisor:
         child.has_open_session = False  # what is left, it closes itself before it registers
         state.pid = pid
         state.status = NodeStatus.RUNNING
+
+    def _own_descriptors(self) -> list[int]:
+        """Those that no node keeps."""
+        return [*self._mine, *(self._control.descriptors() if self._control else ())]
 
     def _run_child(self, state: NodeState, status_fd: int, not_ours: Iterable[int]) -> None:
         """In the forked process; never returns."""
@@ -299,10 +303,10 @@ class Supervisor:
         """Wait for the ready line of each child. Raises ClusterError with what a node said."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         pending = list(waiting)
-        assert self._control is not None
-        with selectors.DefaultSelector() as selector:
+        control = self._control
+        assert control is not None
+        with selectors.DefaultSelector() as selector, control.watched_by(selector):
             selector.register(self._wake_read, selectors.EVENT_READ, None)
-            selector.register(self._control, selectors.EVENT_READ, self._control)
             self._watch_owner(selector)
             for child in pending:
                 selector.register(child.status_fd, selectors.EVENT_READ, child)
@@ -314,15 +318,15 @@ class Supervisor:
                         f"{late} not ready after {START_TIMEOUT_SECONDS:.0f} s; "
                         f"its log is {pending[0].state.log_file}"
                     )
-                for key, _ in selector.select(remaining):
+                for key, _ in selector.select(_sooner(remaining, control.patience())):
                     if key.fd == self._owner:
                         self._stopping = True
                     elif key.data is None:
                         self._drain_wakeups()
                         self._tend(waiting)
                         self._need_zookeeper()
-                    elif key.data is self._control:
-                        self._control.serve_one(self._obey_while_starting)
+                    elif key.data is control:
+                        control.serve(key.fileobj, self._obey_while_starting)
                     elif not self._stopping and self._read_status(key.data):
                         selector.unregister(key.data.status_fd)
                         pending.remove(key.data)
@@ -390,17 +394,19 @@ class Supervisor:
 
     def _wait(self, control: ControlSocket) -> int:
         """Until a signal says stop, or every broker is gone for good."""
-        with selectors.DefaultSelector() as selector:
+        with selectors.DefaultSelector() as selector, control.watched_by(selector):
             selector.register(self._wake_read, selectors.EVENT_READ)
-            selector.register(control, selectors.EVENT_READ, control)
             self._watch_owner(selector)
             while not self._stopping:
                 if self._tend():
                     self._save_state()
                 unclosed = any(child.has_open_session for child in self._children)
-                for key, _ in selector.select(SESSION_RETRY_SECONDS if unclosed else None):
+                patience = control.patience()
+                if unclosed:
+                    patience = _sooner(SESSION_RETRY_SECONDS, patience)
+                for key, _ in selector.select(patience):
                     if key.data is control:
-                        control.serve_one(self._obey)
+                        control.serve(key.fileobj, self._obey)
                     elif key.fd == self._owner:
                         self._stopping = True
                 self._drain_wakeups()
@@ -528,6 +534,10 @@ class Supervisor:
                 self._report(f"{child.state.name} did not stop; killing it")
                 self._kill(child)
         self._close_open_sessions()
+
+
+def _sooner(seconds: float, other: float | None) -> float:
+    return seconds if other is None else min(seconds, other)
 
 
 def import_broker_code() -> None:

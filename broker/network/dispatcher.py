@@ -32,6 +32,7 @@ import trio
 from ...protocol import codec, framing
 from ...protocol.api import API_TABLE, ApiKey
 from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from .bad_input import BadInput
 from .connection import Connection
 from .metadata_gate import MetadataGate
@@ -61,6 +62,7 @@ _VERSION_BITS: Final = 16
 # ControlledShutdown v0 alone has a header without client id, which the fast path cannot read.
 _WITHOUT_CLIENT_ID: Final = int(ApiKey.CONTROLLED_SHUTDOWN) << _VERSION_BITS
 _OUT_OF_WAY: Final = -2
+_SESSION_GONE: Final = "the ZooKeeper session has expired"
 
 
 class Dispatcher:
@@ -380,7 +382,10 @@ class Dispatcher:
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         else:
-            logger.exception("Handling %r failed", request, exc_info=error)
+            if isinstance(error, (ZkError, SessionExpired)):
+                logger.warning("Handling %r failed: %s", request, str(error) or _SESSION_GONE)
+            else:
+                logger.exception("Handling %r failed", request, exc_info=error)
             code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
             if request.answered:  # perhaps not as far as its connection, which would wait for ever
                 request.connection.fail(error)

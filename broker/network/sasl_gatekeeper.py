@@ -275,5 +275,5 @@ def _what(key: int) -> str:
     return f"a request for API {key} ({name})"
 
 
-def _now_ms() -> int:
-    return int(perf_counter() * 1000)
+def _now_ms() -> float:
+    return perf_counter() * 1000

@@ -4,6 +4,9 @@ as JSON, an object a line.
 A file that grows beyond MAX_BYTES becomes `.1`, and so on up to KEPT_FILES: a node's log never
 takes more than that. On a full disk lines are lost and counted: the next that can be written says
 how many. A node never writes elsewhere instead: its terminal is the supervisor's.
+
+Invariant: no text from outside begins an entry. A message is one line, whatever names are in it
+(`visible_text`); the lines of a traceback are indented.
 """
 
 from __future__ import annotations
@@ -16,10 +19,13 @@ import sys
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
+
+from ..resources.visible_text import visible, visible_json, visible_lines
 
 LINE_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
-
+INDENT = "    "
 
 MAX_BYTES = 20 * 1024 * 1024
 KEPT_FILES = 5
@@ -28,6 +34,25 @@ KEPT_FILES = 5
 class LogFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
+
+
+class TextLines(logging.Formatter):
+    """A line, and the lines of an error below it."""
+
+    def __init__(self) -> None:
+        super().__init__(LINE_FORMAT, TIME_FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        return visible(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        return self._below(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
+        return self._below(super().formatStack(stack_info))
+
+    def _below(self, text: str) -> str:
+        return INDENT + visible_lines(text).replace("\n", f"\n{INDENT}")
 
 
 class JsonLines(logging.Formatter):
@@ -42,7 +67,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return visible_json(json.dumps(line, ensure_ascii=False))
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
@@ -90,7 +115,7 @@ def configure_logging(
     """Log to `path` (appending), or to the standard error output when it is None."""
     handler: logging.Handler = LogFile(path) if path else logging.StreamHandler()
     is_json = log_format == LogFormat.JSON
-    handler.setFormatter(JsonLines() if is_json else logging.Formatter(LINE_FORMAT, TIME_FORMAT))
+    handler.setFormatter(JsonLines() if is_json else TextLines())
     root = logging.getLogger()
     for previous in list(root.handlers):
         root.removeHandler(previous)

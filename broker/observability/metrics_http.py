@@ -67,6 +67,8 @@ async def serve_metrics(
                     await _answer(stream, render, inside)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
+            except Exception:  # of one scrape: the broker goes on
+                logger.exception("A request for metrics failed")
             finally:
                 open_now.pop(stream, None)
 
@@ -155,12 +157,13 @@ async def _inside(asked: _Asked, inside: AnswerInside) -> tuple[str, bytes]:
         if not _is_address(asked.host):
             raise CannotTell("ask by an address, not by a name: browsers can be told any name")
         found = await inside(asked.path.removeprefix(INSIDE), dict(parse_qsl(asked.query)))
+        body = json.dumps(found).encode()
     except CannotTell as error:
         return "400 Bad Request", json.dumps({"error": str(error)}).encode()
     except Exception:
         logger.exception("What was asked of the inside cannot be told")
         return "500 Internal Server Error", json.dumps({"error": "it failed; see the log"}).encode()
-    return "200 OK", json.dumps(found).encode()
+    return "200 OK", body
 
 
 def _is_address(host: str) -> bool:

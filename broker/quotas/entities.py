@@ -38,6 +38,11 @@ def sanitize(name: str | None) -> str:
     return quote(name, safe="").replace("~", "%7E")
 
 
+def may_be_stored(name: str) -> bool:
+    """Whether a path can end with it: not with `.` and `..`, which stay as they are."""
+    return name not in ("", ".", "..")
+
+
 def desanitize(name: str) -> str | None:
     return None if name == DEFAULT_NAME else unquote_plus(name)
 

@@ -1,7 +1,8 @@
 """How a test has something done in a process of its cluster: a Unix socket in its directory.
 
 One request a connection: a line of JSON `{"do": NAME, ...}`, answered by `{"done": ...}` or
-`{"error": TEXT}`. Only who may enter the directory may speak to it.
+`{"error": TEXT}`. Only the owner may connect. Whatever a caller sends, and however slowly, ends
+nothing but its connection, of which MAX_CALLERS are open at most.
 """
 
 from __future__ import annotations
@@ -15,56 +16,74 @@ from typing import Any
 
 import trio
 
-from ..local.cluster_control import unix_address
+from ..local.cluster_control import POLL_SECONDS, listen_privately, parsed_request, unix_address
 
 logger = logging.getLogger("pybroker.broker.testkit")
 
 REQUEST_MAX_BYTES = 1 << 16
+REQUEST_TIMEOUT_SECONDS = 5.0
+MAX_CALLERS = 64  # more wait until one has been answered
 
 Actions = Mapping[str, Callable[..., Any]]  # what they return, or await, goes into the answer
 
 
 async def serve_controls(path: Path, actions: Actions) -> None:
     """Until cancelled."""
-    with trio.socket.from_stdlib_socket(_listen(path)) as listener:
+    room = trio.Semaphore(MAX_CALLERS)
+    with trio.socket.from_stdlib_socket(listen_privately(path)) as listener:
         async with trio.open_nursery() as nursery:
             while True:
-                connection, _ = await listener.accept()
-                nursery.start_soon(_serve, trio.SocketStream(connection), actions)
+                await room.acquire()
+                connection = await _accept(listener)
+                nursery.start_soon(_serve, trio.SocketStream(connection), actions, room)
 
 
-def _listen(path: Path) -> socket.socket:
-    bound = socket.socket(socket.AF_UNIX)
-    path.unlink(missing_ok=True)
-    with unix_address(path) as address:
-        bound.bind(address)
-    bound.listen()
-    bound.setblocking(False)
-    return bound
-
-
-async def _serve(stream: trio.SocketStream, actions: Actions) -> None:
-    async with stream:
+async def _accept(listener: trio.socket.SocketType) -> trio.socket.SocketType:
+    while True:
         try:
-            line = b""
-            while not line.endswith(b"\n") and len(line) <= REQUEST_MAX_BYTES:
-                chunk = await stream.receive_some(REQUEST_MAX_BYTES)
-                if not chunk:
-                    return
-                line += chunk
-            answer = await _do(json.loads(line), actions)
-            await stream.send_all(json.dumps(answer).encode() + b"\n")
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            logger.info("whoever asked for something does not wait for the answer")
+            return (await listener.accept())[0]
+        except OSError as error:
+            logger.warning("no control can be accepted now: %s", error)
+            await trio.sleep(POLL_SECONDS)
 
 
-async def _do(request: dict[str, Any], actions: Actions) -> dict[str, Any]:
+async def _serve(stream: trio.SocketStream, actions: Actions, room: trio.Semaphore) -> None:
     try:
-        done = actions[request.pop("do")](**request)
-        return {"done": await done if hasattr(done, "__await__") else done}
+        async with stream:
+            line = await _line(stream)
+            if line is not None:
+                answer = await _do(line, actions)
+                await stream.send_all(json.dumps(answer).encode() + b"\n")
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        logger.info("whoever asked for something does not wait for the answer")
+    finally:
+        room.release()
+
+
+async def _line(stream: trio.SocketStream) -> bytes | None:
+    line = b""
+    with trio.move_on_after(REQUEST_TIMEOUT_SECONDS):
+        while len(line) <= REQUEST_MAX_BYTES:
+            chunk = await stream.receive_some(REQUEST_MAX_BYTES)
+            if not chunk:
+                return None
+            line += chunk
+            if line.endswith(b"\n"):
+                return line
+    return None
+
+
+async def _do(line: bytes, actions: Actions) -> dict[str, Any]:
+    try:
+        request = parsed_request(line)
+        action = actions[str(request.pop("do", ""))]
+        done = action(**request)
+        answer = {"done": await done if hasattr(done, "__await__") else done}
+        json.dumps(answer)
     except Exception as error:
         logger.warning("a control failed", exc_info=True)
         return {"error": str(error) or type(error).__name__}
+    return answer
 
 
 def ask_controls(path: Path, timeout_s: float, **request: Any) -> Any:

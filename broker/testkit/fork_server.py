@@ -23,6 +23,7 @@ import sys
 from pathlib import Path
 
 from ..local import cluster_state
+from ..local.cluster_control import parsed_request
 from ..local.cluster_spec import ClusterSpec
 from ..local.node_process import describe
 from ..local.node_signals import prepare_for_forks, stop_with_parent
@@ -99,19 +100,33 @@ class ForkServer:
     def _serve_one(self) -> bool:
         """Fork for the next request; false at their end."""
         received, descriptors, _, _ = socket.recv_fds(self._requests, REQUEST_MAX_BYTES, 1)
-        if not received:
-            return False
         while not received.endswith(b"\n"):
-            received += self._requests.recv(REQUEST_MAX_BYTES)
-        options = ClusterOptions(**json.loads(received))
-        (channel,) = descriptors
-        pid = os.fork()
-        if pid == 0:
-            self._become_supervisor(options, socket.socket(fileno=channel))
-        os.close(channel)
-        self._directories[pid] = Path(options.data_dir) if options.ephemeral else None
+            chunk = self._requests.recv(REQUEST_MAX_BYTES) if received else b""
+            if not chunk:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                return False
+            received += chunk
+        try:
+            self._fork(ClusterOptions(**parsed_request(received)), descriptors)  # type: ignore[arg-type]
+        except (OSError, TypeError, ValueError) as error:
+            # A request that another version of the package has made, or no process for it.
+            for descriptor in descriptors:
+                with socket.socket(fileno=descriptor) as channel, contextlib.suppress(OSError):
+                    _tell(channel, {"error": f"no cluster can be forked: {error}"})
+        else:
+            for descriptor in descriptors:
+                os.close(descriptor)
         self._requests.sendall(FORKED)
         return True
+
+    def _fork(self, options: ClusterOptions, descriptors: list[int]) -> None:
+        if len(descriptors) != 1:
+            raise ValueError("there is no channel beside the request")
+        pid = os.fork()
+        if pid == 0:
+            self._become_supervisor(options, socket.socket(fileno=descriptors[0]))
+        self._directories[pid] = Path(options.data_dir) if options.ephemeral else None
 
     def _become_supervisor(self, options: ClusterOptions, channel: socket.socket) -> None:
         """In the forked process; never returns."""

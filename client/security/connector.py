@@ -83,7 +83,8 @@ class Connector(NamedTuple):
             if self.login is None:
                 return Link(stream)
             began = trio.current_time()
-            lifetime_ms = await self._logged_in(stream, self.login, f"{host}:{port}", client_id)
+            login = self.login.at(host)
+            lifetime_ms = await self._logged_in(stream, login, f"{host}:{port}", client_id)
         except BaseException:
             Link(tcp).close()
             raise
@@ -97,7 +98,8 @@ class Connector(NamedTuple):
         assert self.login is not None
         began = trio.current_time()
         try:
-            lifetime_ms = await log_in_again(ask, self.login, version)
+            login = self.login.at(address.rpartition(":")[0])
+            lifetime_ms = await log_in_again(ask, login, version)
         except LoginError as error:
             raise LoginError(f"{address}: {error}") from None
         return _with_session(link.stream, began, lifetime_ms)

@@ -3,10 +3,11 @@
 `log_in` begins a stream; `log_in_again` is the next login on a stream in use (KIP-368), by whoever
 sends and reads there: it is without ApiVersions, which are known by then.
 Invariants: a password or token leaves only in the mechanism's own messages; what a broker says is
-shown cut; the work of SCRAM, whose amount the broker chooses, is done in a thread.
+shown cut; the work of SCRAM, whose amount the broker chooses, and that of GSSAPI, which waits for a
+KDC, is done in a thread.
 
 Mirrors SaslClientAuthenticator. Leaves out SaslHandshake v0 with raw tokens, which brokers before
-1.0 need, and GSSAPI.
+1.0 need.
 """
 
 from __future__ import annotations
@@ -41,13 +42,22 @@ Ask: TypeAlias = Callable[[Message, int], Awaitable[Message]]
 
 
 class Login(NamedTuple):
-    """`new_client` makes one side of an exchange; it may read a token's file."""
+    """`new_client` makes one side of an exchange; it may read a token's file. Where it must know
+    the broker's host, `for_host` makes it, and `at` gives the login at that host."""
 
     mechanism: str
     name: str
     new_client: Callable[[], SaslClient]
     is_slow: bool = False
     user: str | None = None  # of the principal, where that is known before
+    for_host: Callable[[str], SaslClient] | None = None
+
+    def at(self, host: str) -> Login:
+        return (
+            self
+            if self.for_host is None
+            else self._replace(new_client=partial(self.for_host, host))
+        )
 
     def __repr__(self) -> str:
         return f"Login({self.mechanism} as {self.name})"
@@ -105,19 +115,20 @@ async def _shake_hands(ask: Ask, login: Login) -> None:
 
 
 async def _authenticate(ask: Ask, login: Login, version: int) -> int:
+    async def step(said: bytes) -> bytes:
+        return (
+            await trio.to_thread.run_sync(client.step, said) if login.is_slow else client.step(said)
+        )
+
     client = login.new_client()
-    token = client.step(b"")
+    token = await step(b"")
     for _ in range(MAX_STEPS):
         request = SaslAuthenticateRequest(auth_bytes=token)
         answer = cast(SaslAuthenticateResponse, await ask(request, version))
         if answer.error_code:
             reason = answer.error_message or ErrorCode(answer.error_code).name
             raise LoginError(_failed(login, reason))
-        said = bytes(answer.auth_bytes)
-        if login.is_slow:
-            token = await trio.to_thread.run_sync(client.step, said)
-        else:
-            token = client.step(said)
+        token = await step(bytes(answer.auth_bytes))
         if client.done:
             return int(answer.session_lifetime_ms)
     raise LoginError(_failed(login, f"no end after {MAX_STEPS} messages"))

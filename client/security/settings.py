@@ -4,8 +4,11 @@ Job: `security.protocol`, `sasl.mechanism`, `sasl.jaas.config` and `ssl.*`, with
 Invariant: what is wrong with a setting is a `SettingsError` that names its key and quotes no value
 that may be a secret. Files are read once, here; only a token's file is read at each login.
 
-Mirrors SslConfigs, SaslConfigs, DefaultSslEngineFactory. Leaves out GSSAPI, login callback classes
-of Java, and tokens fetched by HTTP.
+A JAAS file (`java.security.auth.login.config`) has the login module where `sasl.jaas.config` is not
+set, in its section KafkaClient.
+
+Mirrors SslConfigs, SaslConfigs, DefaultSslEngineFactory, JaasContext.loadClientContext. Leaves out
+login callback classes of Java, and tokens fetched by HTTP.
 """
 
 from __future__ import annotations
@@ -18,14 +21,19 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ...protocol.sasl import MECHANISMS, OAuthBearerClient, PlainClient, ScramClient
-from ...protocol.sasl.jaas import MODULES, JaasError, LoginModule, login_module
+from ...protocol.sasl.jaas import MODULES, JaasError, LoginModule, login_module, parse_file
 from ..errors import SettingsError
 from .connector import OPEN, Connector
+from .kerberos import GSSAPI, SERVICE_NAME, kerberos_login
 from .login import Login
 from .unsecured_token import unsecured_token
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_LOGINS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_LOGINS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", GSSAPI)
+JAAS_CONFIG, JAAS_FILE, CLIENT_SECTION = (
+    "sasl.jaas.config", "java.security.auth.login.config", "KafkaClient",
+)  # fmt: skip
+JAAS_FILE_MAX_BYTES = 64 * 1024
 NONCE_BYTES = 24
 MAX_TOKEN_BYTES = 1 << 20
 
@@ -57,28 +65,59 @@ def _context(settings: Mapping[str, str]) -> ssl.SSLContext:
         raise SettingsError(str(error)) from None
 
 
-def login_from(setting: Setting, names: Mapping[str, str] | None = None) -> Login:
+def login_from(
+    setting: Setting, names: Mapping[str, str] | None = None, module: LoginModule | None = None
+) -> Login:
     """`setting` finds the text of a key, None without one; `names` of keys are what errors call
-    them. Raises SettingsError."""
+    them; `module` is that of the mechanism, where it stands elsewhere. Raises SettingsError."""
     names = names or {}
     mechanism = (setting("sasl.mechanism") or "GSSAPI").upper()
     if mechanism not in _LOGINS:
         name = names.get("sasl.mechanism", "sasl.mechanism")
         raise SettingsError(f"{name}={mechanism} is not one of {', '.join(_LOGINS)}")
-    jaas = names.get("sasl.jaas.config", "sasl.jaas.config")
-    text = setting("sasl.jaas.config")
-    if text is None:
-        options = "..." if mechanism == "OAUTHBEARER" else 'username="..." password="..."'
-        raise SettingsError(
-            f"{jaas} is not set; for {mechanism} it is: {MODULES[mechanism]} required {options};"
-        )
-    try:
-        found = login_module(text, mechanism)
-    except JaasError as error:
-        raise SettingsError(f"{jaas}: {error}") from None
+    jaas = names.get(JAAS_CONFIG, JAAS_CONFIG)
+    found = module or _module(setting, mechanism, jaas)
     if mechanism == "OAUTHBEARER":
         return _bearer_login(setting, found)
+    if mechanism == GSSAPI:
+        return kerberos_login(found.options, setting(SERVICE_NAME), jaas)
     return _password_login(mechanism, found, jaas)
+
+
+def _module(setting: Setting, mechanism: str, jaas: str) -> LoginModule:
+    text, file = setting(JAAS_CONFIG), setting(JAAS_FILE)
+    try:
+        if text is not None:
+            return login_module(text, mechanism)
+        if file is not None:
+            return _module_in_file(Path(file), mechanism)
+    except JaasError as error:
+        raise SettingsError(f"{jaas if text else f'{JAAS_FILE}: {file}'}: {error}") from None
+    options = {"OAUTHBEARER": "...", GSSAPI: "useTicketCache=true"}.get(
+        mechanism, 'username="..." password="..."'
+    )
+    raise SettingsError(
+        f"{jaas} is not set; for {mechanism} it is: {MODULES[mechanism]} required {options};"
+    )
+
+
+def _module_in_file(path: Path, mechanism: str) -> LoginModule:
+    """Raises SettingsError, JaasError."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(JAAS_FILE_MAX_BYTES + 1).decode()
+    except OSError as error:
+        raise SettingsError(f"{JAAS_FILE}: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{JAAS_FILE}: {path} is not UTF-8") from None
+    if len(text) > JAAS_FILE_MAX_BYTES:
+        raise SettingsError(f"{JAAS_FILE}: {path} has more than {JAAS_FILE_MAX_BYTES} bytes")
+    for module in parse_file(text).get(CLIENT_SECTION, ()):
+        if module.name == MODULES[mechanism]:
+            return module
+    raise JaasError(
+        f"there is no section {CLIENT_SECTION} with the login module {MODULES[mechanism]}"
+    )
 
 
 def _password_login(mechanism: str, module: LoginModule, jaas: str) -> Login:

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ import pytest
 
 from pybroker.broker.cli.main import COMMANDS, main
 from pybroker.broker.local import cluster_state
+from pybroker.broker.local.cluster_control import SOCKET_FILE
 from pybroker.broker.local.cluster_state import SUPERVISOR_LOG
 from pybroker.broker.local.ephemeral import remove_left_behind
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
@@ -385,3 +387,19 @@ def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
         assert sorted(read.splitlines()) == ["before"] * 100 + ["meanwhile"] * 100
     assert through.returncode == 0
     assert "the nodes are: zookeeper, 1, 2, 3" in fail("stop", "7", *where)
+
+
+def test_what_comes_over_the_control_socket_ends_no_cluster(data_dir: Path) -> None:
+    path = data_dir / SOCKET_FILE
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for line in (b"[]", b"[" * 4000, b'{"command": "stop", "node": []}', b"3", b"\xff"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(TIMEOUT_SECONDS)
+            connection.connect(str(path))
+            connection.sendall(line + b"\n")
+            assert b'"error"' in connection.recv(4096)
+    with socket.socket(socket.AF_UNIX) as slow:
+        slow.connect(str(path))
+        slow.sendall(b"{")
+        assert status(data_dir)["nodes"]
+        assert "the nodes are" in fail("stop", "7", "--data-dir", str(data_dir))

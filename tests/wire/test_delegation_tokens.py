@@ -9,6 +9,7 @@ import hmac
 import secrets
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from tests.support.wire import WireClient, covers
 REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 SECRET, DAY_MS, WEEK_MS = "the-secret", 86_400_000, 7 * 86_400_000
 WAIT_SECONDS = 15.0
+LOGINS_WITH_AN_EXPIRED_TOKEN = 60
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 USERS = ("alice", "bob", "eve")
 CONFIG = {
@@ -52,6 +54,16 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     found = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", "USERS")}
     spec = ",".join(f"{name}://{address}" for name, address in found.items())
     with running_broker(tmp_path_factory.mktemp("tokens"), {**CONFIG, "listeners": spec}):
+        yield found["USERS"]
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Iterator[str]:
+    """Where to log in at a broker that does not remove what has expired."""
+    found = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", "USERS")}
+    spec = ",".join(f"{name}://{address}" for name, address in found.items())
+    never = {"delegation.token.expiry.check.interval.ms": "3600000"}
+    with running_broker(tmp_path, {**CONFIG, **never, "listeners": spec}):
         yield found["USERS"]
 
 
@@ -213,6 +225,22 @@ def test_an_expired_token_is_gone_soon(users: dict[str, WireClient]) -> None:
         time.sleep(0.05)
     given = bytes(token.hmac)
     assert renew(users["alice"], given, 1).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+def test_no_request_gets_through_with_a_token_that_has_just_expired(forgetful: str) -> None:
+    """The login succeeds with a session of 0 ms, as Kafka's: the request behind it is too late."""
+    with WireClient(forgetful) as alice:
+        assert log_in(alice, "PLAIN", "alice", "alice-pass").error_code == 0
+        token = create(alice)
+        assert expire(alice, bytes(token.hmac), 0).error_code == 0
+    served = 0
+    for _ in range(LOGINS_WITH_AN_EXPIRED_TOKEN):
+        with WireClient(forgetful) as client:
+            answer = log_in_by(client, token)
+            assert (answer.error_code, answer.session_lifetime_ms) == (0, 0)
+            client.post(MetadataRequest(topics=[]), 9)
+            served += not client.is_closed_by_broker()
+    assert served == 0
 
 
 def test_a_token_has_so_many_renewers_and_no_more(users: dict[str, WireClient]) -> None:

@@ -40,8 +40,18 @@ DEFINITIONS = (
         None,
         LOW,
         doc="A JAAS file. With its section Client this broker logs in to ZooKeeper: DIGEST-MD5, "
-        "with org.apache.zookeeper.server.auth.DigestLoginModule. The variable "
+        "with org.apache.zookeeper.server.auth.DigestLoginModule. The login modules of listeners "
+        "without a sasl.jaas.config of their own are in its section <listener>.KafkaServer, in "
+        "lower case, or in KafkaServer. The variable "
         "KAFKA_OPTS=-Djava.security.auth.login.config=FILE says the same.",
+    ),
+    key(
+        "pybroker.kerberos.config.file",
+        STRING,
+        None,
+        LOW,
+        doc="The krb5.conf of MIT Kerberos, instead of the system's and of KRB5_CONFIG. The "
+        "variable KAFKA_OPTS=-Djava.security.krb5.conf=FILE says the same.",
     ),
     key(
         "pybroker.zookeeper.credentials.file",

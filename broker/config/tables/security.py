@@ -270,12 +270,21 @@ DEFINITIONS = (
         MEDIUM,
         mode=PER_BROKER,
         doc="The login module of a mechanism and its options, as JAAS writes them: "
-        "listener.name.<listener>.<mechanism>.sasl.jaas.config. PLAIN has its users there.",
+        "listener.name.<listener>.<mechanism>.sasl.jaas.config. PLAIN has its users there. Without "
+        "it the JAAS file counts: see pybroker.jaas.file.",
     ),
     key("sasl.client.callback.handler.class", CLASS, None, MEDIUM),
     key("sasl.login.class", CLASS, None, MEDIUM),
     key("sasl.login.callback.handler.class", CLASS, None, MEDIUM),
-    key("sasl.kerberos.service.name", STRING, None, MEDIUM, mode=PER_BROKER),
+    key(
+        "sasl.kerberos.service.name",
+        STRING,
+        None,
+        MEDIUM,
+        mode=PER_BROKER,
+        doc="What stands before the / in the principals of brokers, at which this one logs in with "
+        "GSSAPI. The option serviceName of the login module says the same. Per listener.",
+    ),
     key("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", MEDIUM, mode=PER_BROKER),
     key("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", MEDIUM, mode=PER_BROKER),
     key("sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", MEDIUM, mode=PER_BROKER),

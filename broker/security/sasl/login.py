@@ -65,7 +65,8 @@ class Turn(Enum):
 
 
 class Login:
-    """Times are in milliseconds: `now_ms` of a clock that only goes on, `epoch_ms` since 1970."""
+    """Times are in milliseconds: `now_ms` of a clock that never goes back, with its fraction, so
+    that a session of 3 ms lasts no less; `epoch_ms` in whole ones since 1970."""
 
     __slots__ = (
         "_began_again_ms", "_mechanism", "_rules", "_server", "expires_ms", "in_headers",
@@ -77,10 +78,10 @@ class Login:
         self.turn = Turn.FIRST
         self._mechanism = ""
         self._server: ServerMechanism | None = None
-        self._began_again_ms: int | None = None
+        self._began_again_ms: float | None = None
         self.in_headers = False  # tokens come in SaslAuthenticate
         self.principal: KafkaPrincipal | None = None
-        self.expires_ms: int | None = None  # on the clock of `now_ms`
+        self.expires_ms: float | None = None  # on the clock of `now_ms`
 
     @property
     def blocks(self) -> bool:
@@ -92,10 +93,12 @@ class Login:
         """Whether its first frame may be a token, without a handshake."""
         return self.turn is Turn.FIRST and GSSAPI in self._rules.mechanisms
 
-    def is_expired(self, now_ms: int) -> bool:
-        return self.expires_ms is not None and now_ms > self.expires_ms
+    def is_expired(self, now_ms: float) -> bool:
+        """Whether the session has ended: one of 0 ms, as an expired token has it, when it begins.
+        Kafka asks for later than its end, in nanoseconds, of which no two requests share one."""
+        return self.expires_ms is not None and now_ms >= self.expires_ms
 
-    def may_begin_again(self, now_ms: int) -> bool:
+    def may_begin_again(self, now_ms: float) -> bool:
         """Whether a handshake of a known client begins a login; noted if so."""
         if self.expires_ms is None:
             return False
@@ -137,7 +140,7 @@ class Login:
             ends = f"it sent {what} during its login"
         return Outcome(error=ErrorCode.ILLEGAL_SASL_STATE, ends=ends)
 
-    def take(self, token: bytes, now_ms: int, epoch_ms: int) -> Outcome:
+    def take(self, token: bytes, now_ms: float, epoch_ms: int) -> Outcome:
         """A token of the client. Takes long only where `blocks` says so."""
         assert self.turn is Turn.TOKEN
         server = self._server
@@ -178,7 +181,7 @@ class Login:
                 f"{before.type}.{before.name}: {principal.type}.{principal.name}"
             )
 
-    def _begin_session(self, server: ServerMechanism, now_ms: int, epoch_ms: int) -> int:
+    def _begin_session(self, server: ServerMechanism, now_ms: float, epoch_ms: int) -> int:
         """How long the client may go on without another login; 0 without an end."""
         longest = self._rules.max_session_ms.get(self._mechanism, 0)
         ends = server.expires_at_ms

@@ -7,6 +7,8 @@ Invariants:
 - Only algorithms with a public key: a key that everybody may read signs nothing.
 - The algorithm of a token must be that of its key, where the key names one, and of its kind.
 - A token with an audience is refused where none is expected, as jose4j does.
+- Times count in whole seconds, the clock's too, as jose4j has it: a token that is of this moment is
+  not of a time to come.
 
 Mirrors `ValidatorAccessTokenValidator`, `ClaimValidationUtils` and the key choice of jose4j.
 """
@@ -103,12 +105,14 @@ class SignedTokens:
         self._verify(token, header)
         claims = decoded_part(parts[1])
         rules = self._rules
-        expires, issued = number(claims, "exp"), number(claims, "iat")
+        expires, issued = _whole_seconds(claims, "exp"), _whole_seconds(claims, "iat")
         if expires is None or issued is None:
             raise TokenRefused("the token does not say when it was made or ends")
         if now_ms - rules.clock_skew_ms >= 1000 * expires:
             raise TokenRefused("the token has expired")
-        begins = number(claims, "nbf")
+        begins = _whole_seconds(claims, "nbf")
+        if expires < issued or (begins is not None and expires < begins):
+            raise TokenRefused("the token ends before it begins")
         if begins is not None and 1000 * begins > now_ms + rules.clock_skew_ms:
             raise TokenRefused("the token is of a time to come")
         if rules.issuer is not None and claims.get("iss") != rules.issuer:
@@ -116,7 +120,7 @@ class SignedTokens:
         self._check_audience(claims.get("aud"))
         scopes_of(claims, rules.scope_claim)
         name = principal_name(claims, rules.subject_claim)
-        return ValidToken(name, math.floor(1000 * expires + 0.5))
+        return ValidToken(name, 1000 * expires)
 
     def _check_audience(self, audience: Any) -> None:
         expected = self._rules.audiences
@@ -143,3 +147,8 @@ class SignedTokens:
                 continue
             return
         raise TokenRefused("no key of the JWKS has signed the token")
+
+
+def _whole_seconds(claims: dict[str, Any], name: str) -> int | None:
+    seconds = number(claims, name)
+    return None if seconds is None else math.floor(seconds)

@@ -53,7 +53,8 @@ class UnsecuredTokens(NamedTuple):
         expires, issued = number(claims, "exp"), number(claims, "iat")
         if expires is None:
             raise TokenRefused("the token does not say when it ends")
-        if issued is not None and 1000 * issued > now_ms + self.clock_skew_ms:
+        # The clock is read in whole milliseconds: a token of the current one is not of the next.
+        if issued is not None and math.floor(1000 * issued) > now_ms + self.clock_skew_ms:
             raise TokenRefused("the token is of a time to come")
         if now_ms - self.clock_skew_ms >= 1000 * expires:
             raise TokenRefused("the token has expired")

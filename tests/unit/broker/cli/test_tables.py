@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.cli.target import bytes_text, show_rows, text_of
+from pybroker.broker.cli.options import UserError, echo, escape, show, table
+from pybroker.broker.cli.target import Target, bytes_text, end_with_errors, show_rows, tell, text_of
 
 LONG = "a-long-name-" * 12
 ROWS: list[dict[str, object]] = [
@@ -68,3 +71,31 @@ def test_times_are_dates_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cells() -> None:
     found = [text_of(value) for value in (None, "", True, False, 1.25, [1, 2], [], "x")]
     assert found == ["-", "-", "yes", "no", "1.2", "1,2", "-", "x"]
+
+
+FORGED = "x\n\x1b[2J\x9b31m\x85\u2028\u202eevil"
+
+
+def test_names_move_no_cursor_and_begin_no_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    rows: list[dict[str, object]] = [{"group": FORGED, "members": [FORGED]}]
+    for file in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stdout", file)
+        show_rows(rows)
+        made = table("user")
+        made.add_row(escape(FORGED))
+        show(made)
+        echo(FORGED)
+        tell(FORGED)
+        with click.Context(click.Command("any")) as context:
+            Target("", {}, as_json=False).tell(FORGED, None)
+            with contextlib.suppress(click.exceptions.Exit):
+                end_with_errors({FORGED: RuntimeError(FORGED)})
+            assert context
+        UserError(FORGED).show()
+        text = file.getvalue() + capsys.readouterr().err
+        assert text.count("evil") == 8
+        assert text.replace("\n", "").isprintable()
+        assert not any(line.startswith("evil") for line in text.splitlines())

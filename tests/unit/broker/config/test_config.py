@@ -72,6 +72,7 @@ def test_there_are_all_keys_of_kafka_and_our_own() -> None:
         "pybroker.coordinator.proof",
         "pybroker.allow.ineffective.security",
         "pybroker.jaas.file",
+        "pybroker.kerberos.config.file",
         "pybroker.zookeeper.credentials.file",
     }
     ours.update(definition.name for definition in authorizer.DEFINITIONS)

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.observability.log_format import KEPT_FILES, JsonLines, LogFile
+from pybroker.broker.console.log_lines import parsed
+from pybroker.broker.observability.log_format import (
+    KEPT_FILES,
+    JsonLines,
+    LogFile,
+    LogFormat,
+    configure_logging,
+)
 
 
 def test_lines_that_could_not_be_written_are_counted(
@@ -76,3 +83,48 @@ def test_lines_as_json(tmp_path: Path) -> None:
     assert second["error"].endswith("ValueError: oh")
     assert lost["message"] == "3 lines before this one could not be written"
     assert third["message"] == "again"
+
+
+FORGED = "x\n[2026-01-01 00:00:00,000] ERROR forged (pybroker)\r\x1b[2J\x85\u2028\udc80"
+
+
+class Failure(Exception):
+    pass
+
+
+def fail_within() -> None:
+    try:
+        raise Failure(FORGED)
+    except Failure as inner:
+        inner.add_note(FORGED)
+        raise ExceptionGroup(FORGED, [inner]) from inner
+
+
+@pytest.mark.parametrize("log_format", LogFormat)
+def test_nobody_forges_a_line(tmp_path: Path, log_format: LogFormat) -> None:
+    """Two entries with names and errors from outside: two lines that begin one."""
+    path = tmp_path / "node.log"
+    before = logging.getLogger().handlers[:]
+    level = logging.getLogger().level
+    try:
+        configure_logging(path, log_format=log_format)
+        logger = logging.getLogger("pybroker.test")
+        logger.warning("client %s", FORGED)
+        try:
+            fail_within()
+        except ExceptionGroup:
+            logger.exception("it failed: %s", FORGED, stack_info=True)
+    finally:
+        for handler in logging.getLogger().handlers[:]:
+            handler.close()
+            logging.getLogger().removeHandler(handler)
+        for handler in before:
+            logging.getLogger().addHandler(handler)
+        logging.getLogger().setLevel(level)
+    text = path.read_text()
+    entries = [line for line in text.split("\n") if line[:1] not in ("", " ")]
+    assert len(entries) == 2, text
+    assert all(parsed(line) for line in entries)
+    assert text.replace("\n", "").isprintable()
+    assert "forged" in text
+    assert "fail_within" in text

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -74,6 +77,38 @@ async def test_a_scrape_that_never_ends_its_request_is_closed(
             await stream.send_all(b"GET /metrics HTTP/1.1\r\n")
             assert await is_closed(stream)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "request_line", [b"GET /metrics HTTP/1.1", b"GET /inside/any HTTP/1.1\r\nHost: localhost"]
+)
+async def test_a_request_that_fails_for_a_reason_of_ours_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, request_line: bytes
+) -> None:
+    async def no_json(*_arguments: object) -> object:
+        return object()
+
+    async with trio.open_nursery() as nursery:
+        port = await nursery.start(partial(serve_metrics, BrokerMetrics(), 0, inside=no_json))
+        with monkeypatch.context() as broken, trio.fail_after(PATIENCE_SECONDS):
+            broken.setattr(metrics_http, "_response", _failing_render(metrics_http._response))
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(request_line + b"\r\n\r\n")
+                answer = await stream.receive_some()
+        assert not answer.startswith(b"HTTP/1.1 200")
+        assert (await scrape(port)).startswith(b"HTTP/1.1 200 OK")
+        nursery.cancel_scope.cancel()
+
+
+def _failing_render(response: Any) -> Any:
+    async def fails() -> AsyncIterator[bytes]:
+        raise KeyError("a defect")
+        yield b""
+
+    async def with_it(asked: Any, _render: Any, inside: Any) -> Any:
+        return await response(asked, fails, inside)
+
+    return with_it
 
 
 async def test_a_port_in_use_is_said_with_its_address() -> None:

@@ -22,6 +22,31 @@ LOGIN = {
     "sasl.jaas.config": f'{SCRAM} required username="a" password="secret";',
 }
 
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
+GSSAPI = {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
+
+
+def test_a_jaas_file_has_the_login_module(tmp_path: Path) -> None:
+    file = tmp_path / "jaas.conf"
+    file.write_text(
+        f"KafkaServer {{ {SCRAM} required username=broker password=b; }};\n"
+        f"// of clients\nKafkaClient {{ a.Other required;\n"
+        f' {SCRAM} required username="from-file" password="secret"; }};\n'
+    )
+    settings = {**LOGIN, "java.security.auth.login.config": str(file)}
+    assert "as a)" in repr(connector_from(settings)), "the text comes before the file"
+    del settings["sasl.jaas.config"]
+    assert "as from-file)" in repr(connector_from(settings))
+    with pytest.raises(SettingsError, match=r"no section KafkaClient with the login module .*Plain"):
+        connector_from({**settings, "sasl.mechanism": "PLAIN"})
+    file.write_text("KafkaClient {\n x required password=secret;")
+    with pytest.raises(SettingsError, match=r"jaas.conf: .*does not end \(line 1\)") as caught:
+        connector_from(settings)
+    assert "secret" not in str(caught.value)
+    file.unlink()
+    with pytest.raises(SettingsError, match=r"login.config: cannot read .*jaas.conf"):
+        connector_from(settings)
+
 
 def test_nothing_is_plain_text() -> None:
     assert connector_from({}) == OPEN
@@ -50,7 +75,24 @@ def test_the_name_is_checked_unless_that_is_switched_off() -> None:
     ("changes", "line"),
     [
         ({"security.protocol": "TLS"}, "security.protocol=TLS is not one of PLAINTEXT, SSL"),
-        ({"sasl.mechanism": ""}, "sasl.mechanism=GSSAPI is not one of PLAIN"),
+        ({"sasl.mechanism": "CRAM-MD5"}, "sasl.mechanism=CRAM-MD5 is not one of PLAIN"),
+        ({"sasl.mechanism": ""}, "the login module of GSSAPI is com.sun.security.auth.module"),
+        (
+            {"sasl.mechanism": "", "sasl.jaas.config": f"{KERBEROS} required;"},
+            "sasl.kerberos.service.name is not set",
+        ),
+        (
+            {**GSSAPI, "sasl.jaas.config": f"{KERBEROS} required useKeyTab=true;"},
+            "sasl.jaas.config: with useKeyTab=true it needs a keyTab and a principal",
+        ),
+        (
+            {**GSSAPI, "sasl.jaas.config": f"{KERBEROS} required;"},
+            "useTicketCache=true after kinit",
+        ),
+        (
+            {**GSSAPI, "sasl.jaas.config": f"{KERBEROS} required serviceName=other;"},
+            "its serviceName and sasl.kerberos.service.name differ",
+        ),
         ({"sasl.jaas.config": ""}, "sasl.jaas.config is not set; for SCRAM-SHA-256 it is: org"),
         (
             {"sasl.jaas.config": f"{SCRAM} required password=secret"},

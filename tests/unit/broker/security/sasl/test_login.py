@@ -148,8 +148,8 @@ def test_a_login_by_token_is_that_of_its_owner_and_ends_with_it() -> None:
     outcome = talk(login, mine, now_ms=100)
     assert login.principal == KafkaPrincipal("User", "owner", token_authenticated=True)
     assert outcome.lifetime_ms == 5000
-    assert not login.is_expired(5100)
-    assert login.is_expired(5101)
+    assert not login.is_expired(5099.9)
+    assert login.is_expired(5100)
 
 
 @pytest.mark.parametrize("password", ["token-secret", "x"])
@@ -179,16 +179,16 @@ class TestAgain:
 
     def test_a_session_ends(self) -> None:
         login = self.logged_in()
-        assert not login.is_expired(3000)
-        assert login.is_expired(3001)
+        assert not login.is_expired(2999.999)
+        assert login.is_expired(3000)
 
     def test_a_new_login_makes_it_longer(self) -> None:
         login = self.logged_in()
         assert login.may_begin_again(2000)
         begin(login, "PLAIN")
         assert talk(login, client("PLAIN"), now_ms=2001).lifetime_ms == 3000
-        assert not login.is_expired(5001)
-        assert login.is_expired(5002)
+        assert not login.is_expired(5000.999)
+        assert login.is_expired(5001)
         assert not login.may_begin_again(2999)
         assert login.turn is Turn.ANYTHING
         assert login.may_begin_again(3000)
@@ -223,6 +223,20 @@ class TestAgain:
         outcome = login.out_of_turn("anything")
         assert outcome.ends is not None
         assert "another mechanism than PLAIN" in outcome.ends
+
+
+@pytest.mark.parametrize("ends_ms", [EPOCH - 1, EPOCH])
+def test_a_token_that_has_just_expired_carries_no_request(ends_ms: int) -> None:
+    class Expired:
+        blocks, done, principal, expires_at_ms = False, True, ALICE, ends_ms
+
+        def step(self, token: bytes, now_ms: int) -> bytes:
+            return b""
+
+    login = Login(LoginRules({"SCRAM-SHA-256": Expired}, {}))
+    begin(login, "SCRAM-SHA-256")
+    assert login.take(b"", 100.25, EPOCH).lifetime_ms == 0
+    assert login.is_expired(100.25), "a request in the very moment of the login"
 
 
 def test_a_token_that_ends_sooner_than_the_listener_wants() -> None:

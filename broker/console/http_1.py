@@ -1,0 +1,25 @@
+"""HTTP/1.1 alone: Hypercorn goes over to HTTP/2 at a request's word (`Upgrade: h2c`, or the first
+bytes of HTTP/2), before anybody has asked whether the client may be here at all.
+
+Invariant: a request for another protocol is a request like others: it is judged by `access`, and
+what is answered is HTTP/1.1 (RFC 9110, 7.8: a server may ignore Upgrade).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from h11 import Request
+
+
+def speak_http_1_only() -> None:
+    """For all of Hypercorn's servers in this process, which has no switch for it."""
+    from hypercorn import protocol
+    from hypercorn.protocol.h11 import H11Protocol
+
+    class Http1Protocol(H11Protocol):
+        async def _check_protocol(self, event: Request) -> None:
+            """Where Hypercorn changes the protocol."""
+
+    protocol.H11Protocol = Http1Protocol  # type: ignore[misc]

@@ -1,0 +1,167 @@
+"""GSSAPI: logging in with a ticket of Kerberos (RFC 4752), through the package `gssapi` and the
+system's MIT Kerberos, whose krb5.conf (KRB5_CONFIG) counts.
+
+Invariants: no security layer is chosen: frames stay as they are. A key table gets tickets by itself
+and new ones before they end, into memory alone; without one the ticket cache is that of `kinit`.
+Each step may wait for the KDC.
+
+Mirrors `KerberosLogin` and Java's `Krb5LoginModule` and `GssKrb5Client`. Leaves out passwords that
+are asked for, and `kinit` as a process (`sasl.kerberos.kinit.cmd` and what goes with it).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from enum import Enum, auto
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...protocol.sasl.errors import SaslError
+from ..errors import SettingsError
+from .login import Login
+
+GSSAPI = "GSSAPI"
+SERVICE_NAME = "sasl.kerberos.service.name"
+_NO_LAYER = 1  # a bit of what is offered
+_CHOICE = b"\x01\x00\x00\x00"  # no layer, and no message is longer than nothing
+
+
+class Tickets(NamedTuple):
+    """Where they come from; without a key table they are those of a cache, None: the usual one."""
+
+    service: str
+    principal: str | None
+    key_table: str | None
+    cache: str | None
+
+
+class _Stage(Enum):
+    """In this order, or to FAILED."""
+
+    CONTEXT = auto()
+    OFFER = auto()
+    ANSWER = auto()
+    DONE = auto()
+    FAILED = auto()
+
+
+class GssapiClient:
+    """One exchange with the broker on `host`."""
+
+    __slots__ = ("_context", "_host", "_name", "_stage", "_tickets")
+
+    def __init__(self, tickets: Tickets, host: str) -> None:
+        self._tickets = tickets
+        self._host = host
+        self._context: Any = None
+        self._name = ""
+        self._stage = _Stage.CONTEXT
+
+    @property
+    def done(self) -> bool:
+        return self._stage is _Stage.DONE
+
+    def step(self, token: bytes) -> bytes:
+        import gssapi
+
+        stage, self._stage = self._stage, _Stage.FAILED
+        try:
+            if stage is _Stage.CONTEXT:
+                return self._establish(token)
+            if stage is _Stage.OFFER:
+                return self._choose(token)
+        except gssapi.raw.misc.GSSError as error:
+            raise SaslError(f"{error} (service {self._tickets.service}@{self._host})") from None
+        if stage is _Stage.ANSWER and not token:
+            self._stage = _Stage.DONE
+            return b""
+        raise SaslError("unexpected token in a GSSAPI exchange")
+
+    def _establish(self, token: bytes) -> bytes:
+        import gssapi
+
+        if self._context is None:
+            credentials = _credentials(self._tickets)
+            self._name = str(credentials.name)
+            self._context = gssapi.SecurityContext(
+                name=gssapi.Name(
+                    f"{self._tickets.service}@{self._host}", gssapi.NameType.hostbased_service
+                ),
+                creds=credentials,
+                mech=gssapi.MechType.kerberos,
+                usage="initiate",
+                flags=[
+                    gssapi.RequirementFlag.mutual_authentication,
+                    gssapi.RequirementFlag.integrity,
+                ],
+            )
+        said: bytes = self._context.step(token or None) or b""
+        self._stage = _Stage.OFFER if self._context.complete else _Stage.CONTEXT
+        return said
+
+    def _choose(self, token: bytes) -> bytes:
+        offered = self._context.unwrap(token).message
+        if len(offered) != len(_CHOICE) or not offered[0] & _NO_LAYER:
+            raise SaslError("the broker wants a security layer, which Kafka has none of")
+        self._stage = _Stage.ANSWER
+        wrapped: bytes = self._context.wrap(_CHOICE + self._name.encode(), False).message
+        return wrapped
+
+
+def _credentials(tickets: Tickets) -> Any:
+    import gssapi
+
+    name = None
+    if tickets.principal is not None:
+        name = gssapi.Name(tickets.principal, gssapi.NameType.kerberos_principal)
+    store = {}
+    if tickets.key_table is not None:
+        store = {
+            "client_keytab": f"FILE:{tickets.key_table}",
+            "ccache": f"MEMORY:pybroker-{os.getpid()}-{tickets.principal}",
+        }
+    elif tickets.cache is not None:
+        store = {"ccache": f"FILE:{tickets.cache}"}
+    return gssapi.Credentials(
+        name=name, usage="initiate", mechs=[gssapi.MechType.kerberos], store=store or None
+    )
+
+
+def kerberos_login(options: Mapping[str, str], service: str | None, jaas: str) -> Login:
+    """Of a login module's options; `jaas` is where they stand. Raises SettingsError."""
+    own_service = options.get("serviceName")
+    if service and own_service and service != own_service:
+        raise SettingsError(
+            f"{jaas}: its serviceName and {SERVICE_NAME} differ: take one of them out"
+        )
+    service = service or own_service
+    if not service:
+        raise SettingsError(
+            f"{SERVICE_NAME} is not set: it is the name of the brokers' principals before the /, "
+            "usually kafka"
+        )
+    principal, key_table = options.get("principal"), options.get("keyTab")
+    has_key = options.get("useKeyTab", "").lower() == "true"
+    if has_key and not (principal and key_table):
+        raise SettingsError(f"{jaas}: with useKeyTab=true it needs a keyTab and a principal")
+    if not has_key and options.get("useTicketCache", "").lower() != "true":
+        raise SettingsError(
+            f"{jaas}: it needs useTicketCache=true after kinit, or useKeyTab=true with a keyTab "
+            "and a principal"
+        )
+    if importlib.util.find_spec("gssapi") is None:
+        raise SettingsError(
+            f"{jaas}: GSSAPI needs one more package: pip install 'pybroker[gssapi]'"
+        )
+    cache = options.get("ticketCache")
+    tickets = Tickets(
+        service,
+        principal,
+        key_table.removeprefix("file:") if has_key and key_table else None,
+        None if cache is None else cache.removeprefix("FILE:").removeprefix("file:"),
+    )
+    for_host = partial(GssapiClient, tickets)
+    name = principal or "whoever kinit has got a ticket for"
+    return Login(GSSAPI, name, partial(for_host, ""), is_slow=True, for_host=for_host)
