@@ -31,7 +31,11 @@ from pybroker.protocol.messages.log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
-from pybroker.protocol.messages.metadata import DescribeClusterRequest
+from pybroker.protocol.messages.metadata import (
+    DescribeClusterRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
 from pybroker.protocol.schema import Message, Struct, version_range
 from pybroker.protocol.uuids import ZERO_UUID
 
@@ -839,6 +843,9 @@ OTHERS = [
         ta.TopicRequest(name="known", partition_indexes=[0, 9]),
         ta.TopicRequest(name="unknown", partition_indexes=[0]),
         ta.TopicRequest(name="a b", partition_indexes=[0])])),
+    *(Case(f"creation by asking for {names}", MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in names]), (12, 12))
+      for names in (["asked"], ["x.T", "x_T"], ["x_T"], ["a b"], ["__transaction_states"])),
     Case("cluster", DescribeClusterRequest()),
     Case("cluster of controllers", DescribeClusterRequest(endpoint_type=2), (1, 1)),
     Case("cluster of nobody", DescribeClusterRequest(endpoint_type=9), (1, 1)),
