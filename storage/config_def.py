@@ -75,7 +75,13 @@ class DynamicMode(Enum):
 
 
 class InvalidValue(ValueError):
-    """What is wrong with a value; the message completes 'Invalid value X for configuration Y: '."""
+    """What is wrong with a value; the message completes 'Invalid value X for configuration Y: '.
+
+    X is `shown`, if that is not the whole value."""
+
+    def __init__(self, message: str, shown: str | None = None) -> None:
+        super().__init__(message)
+        self.shown = shown
 
 
 Validator = Callable[[Any], None]
@@ -160,7 +166,7 @@ class ListOf:
     def __call__(self, value: Any) -> None:
         for member in value:
             if member not in self.values:
-                raise InvalidValue(f"String must be one of: {', '.join(self.values)}")
+                raise InvalidValue(f"String must be one of: {', '.join(self.values)}", member)
 
     def __str__(self) -> str:
         return f"[{','.join(self.values)}]"
@@ -197,18 +203,34 @@ class ConfigDef:
             try:
                 self.validator(value)
             except InvalidValue as error:
-                raise invalid_value(self.name, text, str(error)) from None
+                shown = error.shown
+                if shown is None and value is not None:
+                    shown = shown_value(self.type, value)
+                raise invalid_value(self.name, shown, str(error)) from None
         return value
 
     def default_value(self) -> Any:
         return self.parse(self.default)
 
 
-def invalid_value(name: str, text: str | None, why: str) -> KafkaError:
+class InvalidConfig(KafkaError):
+    """A value that a key cannot have, or not here: a ConfigException in Kafka, which names the
+    resource that should have had it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_CONFIG, message)
+
+
+def invalid_value(name: str, text: str | None, why: str) -> InvalidConfig:
     shown = "null" if text is None else shortened(text)
-    return KafkaError(
-        ErrorCode.INVALID_CONFIG, f"Invalid value {shown} for configuration {name}: {why}"
-    )
+    return InvalidConfig(f"Invalid value {shown} for configuration {name}: {why}")
+
+
+def shown_value(config_type: ConfigType, value: Any) -> str:
+    """A parsed value as Java prints it."""
+    if config_type is ConfigType.LIST:
+        return f"[{', '.join(value)}]"
+    return format_value(config_type, value) or ""
 
 
 def shortened(text: str) -> str:

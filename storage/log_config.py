@@ -18,7 +18,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records.batch import TimestampType
 from ..protocol.records.compression import Compression
 from . import message_format
-from .config_def import LONG_MAX, parse_integer, trim
+from .config_def import LONG_MAX, InvalidConfig, parse_integer, trim
 from .topic_configs import SYNONYM_FACTORS_MS, TOPIC_CONFIGS
 
 __all__ = [
@@ -79,16 +79,17 @@ def validate_topic_configs(
     texts = {name: text for name, text in overrides.items() if text is not None}
     config = LogConfig.from_overrides(texts, broker_values)
     validate_together(config)
-    for name in (
-        "remote.storage.enable",
-        "remote.log.copy.disable",
-        "remote.log.delete.on.disable",
-    ):
-        if config.value(name):
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                f"{name} cannot be enabled: tiered storage is not supported",
-            )
+    if config.remote_log_copy_disable or config.remote_log_delete_on_disable:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` "
+            "under Zookeeper's mode.",
+        )
+    if config.remote_storage_enable:
+        raise InvalidConfig(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage."
+        )
 
 
 def validate_together(config: LogConfig) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .config_def import (
@@ -35,17 +36,24 @@ COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"
 _THROTTLED_REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
 
 
-def _throttled_replicas(value: Any) -> None:
-    if "".join(value) != "*" and not all(_THROTTLED_REPLICA.fullmatch(part) for part in value):
-        raise InvalidValue(
-            'Must be the literal "*" or a list of replicas: '
-            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-        )
+@dataclass(slots=True, frozen=True)
+class _ThrottledReplicas:
+    name: str
+
+    def __call__(self, value: Any) -> None:
+        if "".join(value) != "*" and not all(map(_THROTTLED_REPLICA.fullmatch, value)):
+            raise InvalidValue(
+                f"{self.name} must be the literal '*' or a list of replicas in the following "
+                "format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+            )
+
+    def __str__(self) -> str:
+        return "*, or partition:broker,..."
 
 
 def _inter_broker_version(value: Any) -> None:
     if find_version(value) is None:
-        raise InvalidValue("it is not a valid version")
+        raise InvalidValue(f"Version {value} is not a valid version")
 
 
 def _topic(
@@ -324,14 +332,14 @@ _DEFINITIONS = (
         "leader.replication.throttled.replicas",
         _LIST,
         "",
-        _throttled_replicas,
+        _ThrottledReplicas("leader.replication.throttled.replicas"),
         "Replicas whose replication is throttled on the leader's side.",
     ),
     _topic(
         "follower.replication.throttled.replicas",
         _LIST,
         "",
-        _throttled_replicas,
+        _ThrottledReplicas("follower.replication.throttled.replicas"),
         "Replicas whose replication is throttled on the follower's side.",
     ),
     _topic(

@@ -2,9 +2,11 @@
 
 Job: turn what is wanted into an assignment over the alive brokers and write it to ZooKeeper.
 - `TopicCreator.create`: one topic, with all checks; KafkaError if it cannot be.
-- `TopicCreator.auto_create`: for Metadata and FindCoordinator, which do not wait: starts the
-  creation in the background and says at once what to answer meanwhile. In plain ZooKeeper mode the
+- `TopicCreator.auto_create`: for Metadata and FindCoordinator: starts a creation in the background
+  and tells what to answer once the topic is in ZooKeeper, or cannot be. In plain ZooKeeper mode the
   broker that is asked writes the znodes itself, controller or not.
+Invariant: each automatic creation that was started is told once, after AUTO_CREATION_WAIT_MS at the
+latest; it goes on then.
 
 Mirrors kafka.server.ZkAdminManager.createTopics and DefaultAutoTopicCreationManager. Leaves out
 create.topic.policy.class.name, whose classes are Java's, and mutation quotas for internal topics.
@@ -36,6 +38,10 @@ MAX_REFUSED_NAMES = 1_000
 # asked for again. Each is a few round trips to ZooKeeper and a few files.
 MAX_AUTO_CREATIONS = 1_000
 MAX_AUTO_CREATIONS_AT_ONCE = 4
+AUTO_CREATION_WAIT_MS = 5_000
+
+# What is called with the code that Metadata answers with.
+Tell = Callable[[ErrorCode], None]
 
 
 class CreatedTopic(NamedTuple):
@@ -50,6 +56,26 @@ class TopicSettings(NamedTuple):
     partition_count: int
     replication_factor: int
     config: Mapping[str, str]
+
+
+class _AutoCreation:
+    """A topic that is being created, and who waits for it."""
+
+    __slots__ = ("_tell", "before", "done", "earlier", "settings")
+
+    def __init__(
+        self, settings: TopicSettings, before: Callable[[int], None] | None, tell: Tell
+    ) -> None:
+        self.settings = settings
+        self.before = before
+        self._tell: Tell | None = tell
+        self.done = trio.Event()
+        self.earlier: trio.Event | None = None  # it waits for it
+
+    def finish(self, code: ErrorCode) -> None:
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell(code)
 
 
 def random_topic_id(generator: random.Random) -> bytes:
@@ -69,11 +95,14 @@ class TopicCreator:
         self._config = config
         self._cache = cache
         self._zookeeper = zookeeper
-        self._wanted: dict[str, tuple[TopicSettings, Callable[[int], None] | None]] = {}
+        self._wanted: dict[str, _AutoCreation] = {}
         self._wake = trio.Event()
         self._random = generator
         self._in_flight: set[str] = set()
         self._auto_limit = trio.CapacityLimiter(MAX_AUTO_CREATIONS_AT_ONCE)
+        # Names that may collide come one after the other: of two that do the first is created.
+        self._last_of_colliding = trio.Event()
+        self._last_of_colliding.set()
         self._refused: set[str] = set()  # names whose refusal has been logged
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -84,8 +113,8 @@ class TopicCreator:
                 await self._wake.wait()
                 self._wake = trio.Event()
                 wanted, self._wanted = self._wanted, {}
-                for topic, (settings, before) in wanted.items():
-                    nursery.start_soon(self._create_in_background, topic, settings, before)
+                for topic, creation in wanted.items():
+                    nursery.start_soon(self._create_in_background, topic, creation)
 
     # Explicit creation
 
@@ -140,10 +169,13 @@ class TopicCreator:
 
     # Automatic creation
 
-    def auto_create(self, topic: str, before: Callable[[int], None] | None = None) -> ErrorCode:
-        """Start creating a topic that a client asked for; what to answer until it is there.
+    def auto_create(
+        self, topic: str, before: Callable[[int], None] | None, tell: Tell
+    ) -> ErrorCode | None:
+        """Start creating a topic that a client asked for.
 
-        `before` is for the mutations of the client that was the first to ask.
+        What to answer is said at once, or None: then `tell` is called with it. `before` is for the
+        mutations of the client that was the first to ask.
         """
         if topic in self._in_flight or len(self._in_flight) >= MAX_AUTO_CREATIONS:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -159,11 +191,12 @@ class TopicCreator:
         except KafkaError as error:
             self._log_refusal(topic, error.message)
             return error.code
-        self._refused.discard(topic)
         self._in_flight.add(topic)
-        self._wanted[topic] = settings, before
+        creation = self._wanted[topic] = _AutoCreation(settings, before, tell)
+        if topic_admin.may_collide(topic):
+            creation.earlier, self._last_of_colliding = self._last_of_colliding, creation.done
         self._wake.set()
-        return ErrorCode.LEADER_NOT_AVAILABLE
+        return None
 
     def _log_refusal(self, topic: str, problem: str) -> None:
         """Once a name: clients ask again and again."""
@@ -175,7 +208,7 @@ class TopicCreator:
 
     def auto_create_internal(self, topic: str) -> None:
         """As `auto_create`, for coordinators, which answer COORDINATOR_NOT_AVAILABLE anyway."""
-        self.auto_create(topic)
+        self.auto_create(topic, None, _nobody_waits)
 
     def settings_of(self, topic: str) -> TopicSettings:
         """Size and configs of a topic that is created automatically."""
@@ -204,22 +237,45 @@ class TopicCreator:
             )
         return TopicSettings(value("num.partitions"), value("default.replication.factor"), {})
 
-    async def _create_in_background(
-        self, topic: str, settings: TopicSettings, before: Callable[[int], None] | None
-    ) -> None:
+    async def _create_in_background(self, topic: str, creation: _AutoCreation) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_answer_late, creation)
+            try:
+                if creation.earlier is not None:
+                    await creation.earlier.wait()
+                async with self._auto_limit:
+                    code = await self._outcome(topic, creation)
+            finally:
+                creation.earlier = None
+                creation.done.set()
+                self._in_flight.discard(topic)
+            creation.finish(code)
+            nursery.cancel_scope.cancel()
+
+    async def _outcome(self, topic: str, creation: _AutoCreation) -> ErrorCode:
+        """Create it; LEADER_NOT_AVAILABLE if it is there now, or if it is worth asking again."""
+        settings = creation.settings
         try:
-            async with self._auto_limit:
-                await self.create(
-                    topic,
-                    partition_count=settings.partition_count,
-                    replication_factor=settings.replication_factor,
-                    config=settings.config,
-                    before=before,
-                )
+            await self.create(
+                topic,
+                partition_count=settings.partition_count,
+                replication_factor=settings.replication_factor,
+                config=settings.config,
+                before=creation.before,
+            )
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                logger.warning("topic %s is not created automatically: %s", topic, error.message)
+                self._log_refusal(topic, error.message)
+                return error.code
         except (ZkError, SessionExpired) as error:
             logger.warning("topic %s is not created automatically: %r", topic, error)
-        finally:
-            self._in_flight.discard(topic)
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+
+async def _answer_late(creation: _AutoCreation) -> None:
+    await trio.sleep(AUTO_CREATION_WAIT_MS / 1000)
+    creation.finish(ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def _nobody_waits(_: ErrorCode) -> None:
+    pass

@@ -16,10 +16,11 @@ here though it was meant to keep someone out (`ineffective`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.scala_texts import hash_ordered, mutable_set_text, set_text
 from ...storage.config_def import ConfigDef, DynamicMode, shortened
 from . import ineffective
 from .checks import check_changeable
@@ -41,6 +42,9 @@ _ONLY_WITH_PREFIX = frozenset(
         "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.truststore.certificates",
     }
 )  # fmt: skip
+_PREFIX_NEEDED = (
+    "These security configs can be dynamically updated only per-listener using the listener prefix"
+)
 # Of a listener, but allowed as the default of all brokers too.
 _CONNECTION_LIMITS = frozenset({"max.connections", "max.connection.creation.rate"})
 _OF_ALL_LISTENERS = _CONNECTION_LIMITS | {"num.network.threads"}
@@ -77,9 +81,13 @@ def check_alteration(
     have use for it.
     """
     effective = {}
-    for name, text in wanted.items():
-        if stored.get(name) == text and _is_foreign(name):
-            continue
+    changed = {
+        name: text
+        for name, text in wanted.items()
+        if not (stored.get(name) == text and _is_foreign(name))
+    }
+    _check_keys(changed)
+    for name, text in changed.items():
         problem = _problem(config, _Entry(name, text, per_broker))
         if problem is not None:
             raise _invalid(problem)
@@ -94,6 +102,26 @@ def check_alteration(
         raise _invalid(str(error)) from None
     _check_steps(config, after)
     return after
+
+
+def _check_keys(wanted: Iterable[str]) -> None:
+    """Kafka names all keys at once that cannot be altered at all, or only for one listener."""
+    names = hash_ordered(wanted)
+    static = [name for name in names if _is_static(name)]
+    if static:
+        raise _invalid(f"Cannot update these configs dynamically: {set_text(static)}")
+    without = [name for name in names if name in _ONLY_WITH_PREFIX]
+    if without:
+        raise _invalid(f"{_PREFIX_NEEDED}: {mutable_set_text(without)}")
+
+
+def _is_static(name: str) -> bool:
+    definition = definition_of(name)
+    return (
+        definition is not None
+        and not is_dynamic(definition)
+        and not name.startswith(LISTENER_PREFIX)
+    )
 
 
 def usable_for_alteration(
@@ -120,13 +148,10 @@ def _problem(config: KafkaConfig, entry: _Entry) -> str | None:
         if name.startswith(LISTENER_PREFIX):
             return f"Cannot update the config {shortened(name)}: it is not known"
         return None
-    if not is_dynamic(definition) and not name.startswith(LISTENER_PREFIX):
-        return f"Cannot update these configs dynamically: {name}"
+    if _is_static(name):
+        return "it cannot be changed while a broker runs"
     if name in _ONLY_WITH_PREFIX:
-        return (
-            "These security configs can be dynamically updated only per-listener using the "
-            f"listener prefix: {name}"
-        )
+        return _PREFIX_NEEDED
     if name in _LISTENERS:
         return (
             f"{shortened(name)} cannot be changed while a broker runs: set it in server.properties"

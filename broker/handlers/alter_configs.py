@@ -28,7 +28,13 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
 from ...replication.controller.znodes import encode_config
-from ...storage.config_def import ConfigDef, ConfigType, shortened
+from ...storage.config_def import (
+    ConfigDef,
+    ConfigType,
+    InvalidConfig,
+    parse_integer,
+    shortened,
+)
 from ...storage.log_config import TOPIC_CONFIGS, validate_topic_configs
 from ..cluster.config_store import ConfigStore, NoController, broker_entity, topic_entity
 from ..config import ConfigError, dynamic, passwords
@@ -36,7 +42,7 @@ from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
 from ..security.authorizer import AclOperation
 from . import loggers
-from .describe_configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id, check_permitted
+from .describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, TOPIC, check_permitted
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
@@ -149,7 +155,10 @@ class AlterConfigsHandler:
     ) -> None:  # fmt: skip
         if kind == BROKER_LOGGER and incremental:
             check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
-            check_broker_id(name, self._broker_id)
+            if _node_id(name) != self._broker_id:
+                raise _invalid(
+                    f"Unexpected node id. Expected {self._broker_id}, but received {name}"
+                )
             for change in changes:
                 loggers.check(*change)
             if not validate_only:
@@ -161,16 +170,28 @@ class AlterConfigsHandler:
             entity = topic_entity(name)
             self._check_topic(name)
         elif kind == BROKER:
-            if name:
-                check_broker_id(name, self._broker_id)
+            if name and _node_id(name) != self._broker_id:
+                raise _invalid(
+                    f"Unexpected broker id, expected {self._broker_id}, but received {name}"
+                )
             check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
             entity = broker_entity(name)
+        elif kind == CLIENT_METRICS:
+            raise _invalid(
+                "AlterConfigs is only supported for topics and brokers, but resource type is "
+                "CLIENT_METRICS"
+            )
         else:
             raise _invalid(f"Unknown resource type {kind}")
         stored = await self._store.read(entity)
         if kind == TOPIC:
             config = apply_changes(stored if incremental else {}, changes, TOPIC_CONFIGS)
-            validate_topic_configs(config, self._config.explicit())
+            try:
+                validate_topic_configs(config, self._config.explicit())
+            except InvalidConfig as error:
+                resource = f"ConfigResource(type=TOPIC, name='{name}')"
+                text = f"Invalid config value for resource {resource}: {error.message}"
+                raise InvalidConfig(text) from None
             _check_size(config)
         else:
             config = await self._broker_config(name, stored, changes, incremental=incremental)
@@ -209,6 +230,13 @@ class AlterConfigsHandler:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist."
             )
+
+
+def _node_id(name: str) -> int:
+    number = parse_integer(name)
+    if number is None:
+        raise _invalid(f"Node id must be an integer, but it is: {shortened(name)}")
+    return number
 
 
 def _counts(resources: Iterable[Any]) -> Generator[None, None, Counter[tuple[int, str]]]:

@@ -121,7 +121,7 @@ class ClientQuotaHandlers:
                     for kind, name in names.items()
                 ]
                 entries.append(DescribeClientQuotasResponseEntryData(entity=entity, values=values))
-        request.respond(DescribeClientQuotasResponse(error_message=None, entries=entries))
+        request.respond(DescribeClientQuotasResponse(error_message="", entries=entries))
 
     async def _candidates(
         self, wanted: Mapping[str, ComponentData], *, strict: bool

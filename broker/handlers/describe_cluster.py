@@ -32,12 +32,15 @@ class DescribeClusterHandler:
     def describe_cluster(self, request: Request) -> None:
         body = request.body
         if body.endpoint_type != _BROKERS:
-            code = (
-                ErrorCode.MISMATCHED_ENDPOINT_TYPE
-                if body.endpoint_type == _CONTROLLERS
-                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            )
-            request.fail(code)
+            if body.endpoint_type == _CONTROLLERS:
+                text = (
+                    "The request was sent to an endpoint of type BROKER, but we wanted an endpoint "
+                    "of type CONTROLLER"
+                )
+                request.fail(ErrorCode.MISMATCHED_ENDPOINT_TYPE, text)
+            else:
+                text = f"Unsupported endpoint type {body.endpoint_type}"
+                request.fail(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text)
             return
         listener = request.peer.listener_name
         brokers = [

@@ -22,6 +22,7 @@ from ...protocol.messages.configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ...replication.controller.topic_admin import check_topic_name
 from ...storage.config_def import (
     ConfigDef,
     ConfigType,
@@ -33,16 +34,22 @@ from ...storage.log_config import TOPIC_CONFIGS, LogConfig
 from ..cluster.config_store import ConfigStore, topic_entity
 from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
 from ..config.kafka_config import ConfigSource, KafkaConfig
-from ..config.tables import authorizer
+from ..config.tables import authorizer, extensions
 from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from . import loggers
-from .metadata import is_legal_topic_name
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
     from ..network.request import Handler, Request
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16
+
+# Of a result without an error, where Kafka leaves the field as it is; Kafka's text for a topic that
+# is not known, too.
+NO_MESSAGE = ""
+
+# Keys that Kafka has not, or reads as a plug-in's: a broker without them has as many as Kafka's.
+_TOLD_IF_SET = frozenset({*authorizer.DEFINITIONS, *extensions.DEFINITIONS})
 
 # In one response: those of a thousand brokers.
 MAX_ENTRIES = 300_000
@@ -101,7 +108,7 @@ class DescribeConfigsHandler:
                 except KafkaError as error:
                     entries = error.with_traceback(None)  # no cycle with this frame
                 described[kind, name] = entries
-            code, text = ErrorCode.NONE, None
+            code, text = ErrorCode.NONE, NO_MESSAGE
             configs: list[DescribeConfigsResourceResult] = []
             if isinstance(entries, KafkaError):
                 code, text = entries.code, entries.message
@@ -139,13 +146,18 @@ class DescribeConfigsHandler:
         elif kind == BROKER and not name:
             found = (self._broker_entry(key, False) for key in self._config.dynamic_default)
         elif kind == BROKER:
-            check_broker_id(name, self._broker_id)
+            self._check_broker_id(name, " or empty string,")
             found = (self._broker_entry(key, True) for key in self._broker_keys())
         elif kind == BROKER_LOGGER:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-            check_broker_id(name, self._broker_id)
+            self._check_broker_id(name, "")
             found = (_logger_entry(key, level) for key, level in loggers.levels().items())
+        elif kind == CLIENT_METRICS:
+            problem = "Config type client-metrics is only supported on KRaft clusters"
+            if not name:
+                problem = "Client metrics subscription name must not be empty"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
         else:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
         body = request.body
@@ -161,15 +173,25 @@ class DescribeConfigsHandler:
             yield
         return entries
 
+    def _check_broker_id(self, name: str, alternative: str) -> None:
+        """A broker resource is this broker; others are asked directly."""
+        number = parse_integer(name)
+        if number is None:
+            problem = f"Broker id must be an integer, but it is: {shortened(name)}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+        if number != self._broker_id:
+            expected = f"{self._broker_id}{alternative}"
+            problem = f"Unexpected broker id, expected {expected} but received {name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+
     # Topics
 
     def _describe_topic(
         self, topic: str, overrides: Mapping[str, str] | None
     ) -> Iterator[DescribeConfigsResourceResult]:
-        if not is_legal_topic_name(topic):
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Illegal topic name {topic!r}")
+        check_topic_name(topic)
         if overrides is None or not self._cache.contains(topic):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_MESSAGE)
         config = LogConfig.from_overrides(overrides, self._config.explicit())
         for definition in TOPIC_CONFIGS.values():
             yield self._topic_entry(definition, config, overrides)
@@ -193,8 +215,7 @@ class DescribeConfigsHandler:
         known = [
             name
             for name, definition in BROKER_CONFIGS.items()
-            if not (definition.internal or definition in authorizer.DEFINITIONS)
-            or self._config.is_set(name)
+            if not (definition.internal or definition in _TOLD_IF_SET) or self._config.is_set(name)
         ]
         return known + unknown
 
@@ -234,20 +255,6 @@ def check_permitted(request: Request, operation: AclOperation, kind: int, name: 
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     elif not request.permits(operation, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-
-
-def check_broker_id(name: str, broker_id: int) -> None:
-    """A broker resource is this broker; others are asked directly."""
-    number = parse_integer(name)
-    if number is None:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {shortened(name)}"
-        )
-    if number != broker_id:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker_id}, but received {number}",
-        )
 
 
 def _entry(

@@ -65,7 +65,7 @@ class DescribeProducersHandler:
         if not self._manager.metadata.contains(topic):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return PartitionResponse(
-                partition_index=partition, error_code=error, error_message=error.description
+                partition_index=partition, error_code=error, error_message=_NOT_HOSTED
             )
         error, entries = active_producers(self._manager.hosted, (topic, partition))
         return PartitionResponse(
@@ -73,6 +73,9 @@ class DescribeProducersHandler:
             error_code=error,
             active_producers=[_state(entry) for entry in entries],
         )
+
+
+_NOT_HOSTED = "This server does not host this topic-partition."
 
 
 def _state(entry: ProducerEntry) -> ProducerState:

@@ -81,7 +81,7 @@ class ElectLeadersHandler:
                 PartitionResult(
                     partition_id=partition[1],
                     error_code=error,
-                    error_message=error.description if error else None,
+                    error_message=(result.message or error.description) if error else None,
                 )
             )
         return ElectLeadersResponse(replica_election_results=list(topics.values()))

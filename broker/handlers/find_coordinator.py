@@ -68,6 +68,7 @@ class FindCoordinatorHandler:
         version = request.api_version
         if version >= _FIRST_BATCH_VERSION:
             coordinators = []
+            is_known_type = body.key_type in (GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE, SHARE_KEY_TYPE)
             for key in body.coordinator_keys:
                 found = self._find(request, body.key_type, key)
                 coordinators.append(
@@ -77,6 +78,7 @@ class FindCoordinatorHandler:
                         host=found.host,
                         port=found.port,
                         error_code=found.error,
+                        error_message="" if is_known_type else found.error.description,
                     )
                 )
             request.respond(FindCoordinatorResponse(coordinators=coordinators))

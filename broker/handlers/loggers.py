@@ -25,6 +25,7 @@ LEVELS: Mapping[str, int] = {
 }
 _NAMES = {level: name for name, level in LEVELS.items()}
 SET, DELETE = 0, 1
+_REFUSED_OPERATIONS = {2: "APPEND operation", 3: "SUBTRACT operation"}
 
 
 def levels() -> dict[str, str]:
@@ -40,23 +41,23 @@ def levels() -> dict[str, str]:
 
 def check(name: str, operation: int, value: str | None) -> None:
     """Raise KafkaError if this change of a level is not allowed."""
-    if operation == SET:
-        if value is None or value.upper() not in LEVELS:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                f"Cannot set the log level of {name} to {value}: use one of {', '.join(LEVELS)}",
-            )
-    elif operation == DELETE:
-        if name == ROOT:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Removing the log level of {ROOT} is not allowed"
-            )
-    else:
+    if operation not in (SET, DELETE):
+        word = _REFUSED_OPERATIONS.get(operation, f"Unknown operation type {operation}")
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, "Only SET and DELETE are supported for log levels"
+            ErrorCode.INVALID_REQUEST, f"{word} is not allowed for the BROKER_LOGGER resource"
         )
     if name != ROOT and name not in logging.Logger.manager.loggerDict:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if operation == SET and (value is None or value.upper() not in LEVELS):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {value} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(sorted(LEVELS))}",
+        )
+    if operation == DELETE and name == ROOT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Removing the log level of the {ROOT} logger is not allowed"
+        )
 
 
 def apply(name: str, operation: int, value: str | None) -> None:

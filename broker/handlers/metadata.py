@@ -1,7 +1,7 @@
 """Metadata v0-12: the brokers, and the leaders of partitions.
 
-Rules: SEMANTICS 4. Metadata answers from the metadata cache alone; a missing topic is
-created on the side (`TopicCreator`), and the answer says LEADER_NOT_AVAILABLE until it is there.
+Rules: SEMANTICS 4. Metadata answers from the metadata cache alone; a missing topic is created
+(`TopicCreator`), and the answer, once that is in ZooKeeper, says LEADER_NOT_AVAILABLE.
 Answers for all topics are not cached: building one costs less than a client's parsing it.
 
 Beyond Kafka: in Metadata, and nowhere else, a broker that is gone stays in the list of brokers for
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.api import ApiKey
@@ -30,6 +31,7 @@ from ...protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ...protocol.scala_texts import hash_ordered
 from ...protocol.topics import INTERNAL_TOPICS
 from ...protocol.uuids import ZERO_UUID
 from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
@@ -49,6 +51,8 @@ DEPARTED_LISTED_MS = 1_000
 
 # Of a topic's description.
 PARTITIONS_PER_STEP = 100
+# Of one request; more are created in the order in which they are named.
+MAX_HASH_ORDERED = 100
 
 Described = Generator[None, None, MetadataResponseTopic]
 
@@ -103,9 +107,49 @@ def _asked_for(
 class TopicCreator(Protocol):
     """Creates topics that clients ask for; see `cluster.topic_creation`."""
 
-    def auto_create(self, topic: str, before: Callable[[int], None] | None = None) -> ErrorCode:
-        """Start creating `topic`; the code that Metadata answers with meanwhile."""
+    def auto_create(
+        self,
+        topic: str,
+        before: Callable[[int], None] | None,
+        tell: Callable[[ErrorCode], None],
+    ) -> ErrorCode | None:
+        """Start creating `topic`; the code to answer with, or None: `tell` is called with it."""
         ...
+
+
+class _BeingCreated:
+    """The topics of one request that are to be created; `answer` is called when all are told."""
+
+    __slots__ = ("_answer", "_topics", "_untold")
+
+    def __init__(self, answer: Callable[[], None]) -> None:
+        self._answer = answer
+        self._topics: list[MetadataResponseTopic] = []
+        self._untold = 0
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def add(self, topic: MetadataResponseTopic) -> None:
+        self._topics.append(topic)
+        self._untold += 1
+
+    def in_order(self) -> list[MetadataResponseTopic]:
+        """As Kafka creates them, which is the order of a hash map: of two names that collide the
+        first is created."""
+        if len(self._topics) > MAX_HASH_ORDERED:
+            return self._topics
+        by_name = {topic.name or "": topic for topic in self._topics}
+        return [by_name[name] for name in hash_ordered(by_name)]
+
+    def teller(self, topic: MetadataResponseTopic) -> Callable[[ErrorCode], None]:
+        return partial(self.tell, topic)
+
+    def tell(self, topic: MetadataResponseTopic, code: ErrorCode) -> None:
+        topic.error_code = code
+        self._untold -= 1
+        if not self._untold:
+            self._answer()
 
 
 class MetadataHandler:
@@ -150,8 +194,8 @@ class MetadataHandler:
     def metadata(self, request: Request) -> Steps:
         body, version = request.body, request.api_version
         asked = body.topics
-        listener = request.peer.listener_name
         topics: list[MetadataResponseTopic] = []
+        created = _BeingCreated(lambda: self._respond(request, topics))
         if asked is None or (version == 0 and not asked):
             for name in list(self._cache.topics()):
                 if _may_describe(name, request, is_logged=False):
@@ -166,8 +210,17 @@ class MetadataHandler:
                 topics.append((yield from self._topic_by_id(topic_id, request)))
                 yield
             for name in () if ids else names:
-                topics.append((yield from self._topic_by_name(name, request)))
+                topics.append((yield from self._topic_by_name(name, request, created)))
                 yield
+        if len(created):
+            yield from self._create(request, created)
+        else:
+            self._respond(request, topics)
+
+    def _respond(self, request: Request, topics: list[MetadataResponseTopic]) -> None:
+        if request.connection.closed:
+            return
+        listener = request.peer.listener_name
         request.respond(
             MetadataResponse(
                 brokers=[
@@ -199,30 +252,42 @@ class MetadataHandler:
             )
         return (yield from self._topic(name, request))
 
-    def _topic_by_name(self, name: str, request: Request) -> Described:
+    def _topic_by_name(self, name: str, request: Request, created: _BeingCreated) -> Described:
         if not _may_describe(name, request):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return MetadataResponseTopic(error_code=code, name=name)
         if self._cache.contains(name):
             return (yield from self._topic(name, request))
-        return self._missing_topic(name, request)
+        return self._missing_topic(name, request, created)
 
-    def _missing_topic(self, name: str, request: Request) -> MetadataResponseTopic:
+    def _missing_topic(
+        self, name: str, request: Request, created: _BeingCreated
+    ) -> MetadataResponseTopic:
         wanted = request.body.allow_auto_topic_creation or request.api_version < 4
         is_internal = name in INTERNAL_TOPICS
         if wanted and self._auto_create is not None and not may_create(name, request):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal)
+        topic = MetadataResponseTopic(name=name, is_internal=is_internal)
         if not is_legal_topic_name(name):
-            code = ErrorCode.INVALID_TOPIC_EXCEPTION
+            topic.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif wanted and self._auto_create is not None:
-            code = self._auto_create.auto_create(name, request.counts_mutations())
+            created.add(topic)
         else:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        topic = MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal)
+            topic.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if request.body.include_topic_authorized_operations:
             topic.topic_authorized_operations = request.operations_on(ResourceType.TOPIC, name)
         return topic
+
+    def _create(self, request: Request, created: _BeingCreated) -> Steps:
+        """Start what `created` has been given, and answer when all of it is told."""
+        assert self._auto_create is not None
+        before = request.counts_mutations()
+        for topic in created.in_order():
+            code = self._auto_create.auto_create(topic.name or "", before, created.teller(topic))
+            if code is not None:
+                created.tell(topic, code)
+            yield
 
     def _topic(self, name: str, request: Request) -> Described:
         listener, version = request.peer.listener_name, request.api_version

@@ -80,7 +80,7 @@ class ScramCredentialHandlers:
         except (ZkError, SessionExpired):
             request.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
-        request.respond(DescribeUserScramCredentialsResponse(error_message=None, results=results))
+        request.respond(DescribeUserScramCredentialsResponse(error_message="", results=results))
 
     async def _of_all(self) -> list[DescribeUserScramCredentialsResult]:
         found = {}
@@ -144,7 +144,9 @@ class ScramCredentialHandlers:
         results = []
         for user, (code, message) in outcomes.items():
             results.append(
-                AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+                AlterUserScramCredentialsResult(
+                    user=user, error_code=code, error_message=message if code else ""
+                )
             )
             await pace()
         request.respond(AlterUserScramCredentialsResponse(results=results))
@@ -214,7 +216,7 @@ def _credential(kind: ScramHash, change: ScramCredentialUpsertion) -> ScramCrede
 def _described(user: str, config: Mapping[str, str]) -> DescribeUserScramCredentialsResult | None:
     """None if there is no credential."""
     infos = []
-    result = DescribeUserScramCredentialsResult(user=user, error_message=None)
+    result = DescribeUserScramCredentialsResult(user=user, error_message="")
     for number, kind in TYPES.items():
         text = config.get(kind.mechanism)
         if text is None:

@@ -308,7 +308,10 @@ class TopicHandlers:
             )
         current, version = found
         if any(replicas.is_being_reassigned for replicas in current.partitions.values()):
-            raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS)
+            raise KafkaError(
+                ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                f"A partition reassignment is in progress for the topic '{topic.name}'.",
+            )
         existing = len(current.partitions)
         if topic.count < existing:
             raise KafkaError(
@@ -338,22 +341,26 @@ class TopicHandlers:
         lists = [list(assignment.broker_ids) for assignment in topic.assignments]
         increment = topic.count - len(existing)
         unknown = sorted({b for ids in lists for b in ids} - brokers.keys())
+        new = dict(enumerate(lists, start=len(existing)))
+        wrong = {p: len(ids) for p, ids in new.items() if len(ids) != len(existing[0])}
         if unknown:
-            problem = f"Unknown broker(s) in replica assignment: {unknown}."
+            named = ", ".join(map(str, unknown))
+            problem = f"Unknown broker(s) in replica assignment: {named}."
         elif len(lists) != increment:
             problem = (
                 f"Increasing the number of partitions by {increment} but {len(lists)} assignments "
                 "provided."
             )
-        elif any(len(set(ids)) != len(ids) for ids in lists):
-            problem = "Duplicate brokers not allowed in replica assignment."
-        elif any(len(ids) != len(existing[0]) for ids in lists):
+        elif any(map(_is_odd, lists)):
+            problem = next(_list_problem(p, ids) for p, ids in new.items() if _is_odd(ids))
+        elif wrong:
             problem = (
                 "Inconsistent replication factor between partitions, partition 0 has "
-                f"{len(existing[0])}."
+                f"{len(existing[0])} while partitions [{', '.join(map(str, wrong))}] have "
+                f"replication factors [{', '.join(map(str, wrong.values()))}], respectively."
             )
         else:
-            return dict(enumerate(lists, start=len(existing)))
+            return new
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
 
     # DeleteTopics
@@ -367,7 +374,6 @@ class TopicHandlers:
             for result in results:
                 await pace()
                 result.error_code = ErrorCode.INVALID_REQUEST
-                result.error_message = "Topic name and topic ID can not both be specified."
             request.respond(DeleteTopicsResponse(responses=results))
             return
         quota = request.mutation_quota(DELETE_TOPICS_STRICT_SINCE)
@@ -384,7 +390,7 @@ class TopicHandlers:
                     await _guarded(self._zookeeper.run(topic_admin.request_deletion(name)))
                 marked.setdefault(name, []).append(result)
             except KafkaError as error:
-                result.error_code, result.error_message = error.code, error.message
+                result.error_code = error.code  # Kafka leaves the message of v5 and later out
 
         async def is_gone(name: str) -> bool:
             return await self._waits.until_gone(name, deadline)
@@ -392,7 +398,6 @@ class TopicHandlers:
         for name in await _late(marked, is_gone, body.timeout_ms):
             for result in marked[name]:
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
-                result.error_message = ErrorCode.REQUEST_TIMED_OUT.description
         await self._finish_deletions(marked, deadline)
         request.respond(DeleteTopicsResponse(responses=results))
 
@@ -475,6 +480,19 @@ def _check_count(count: int, assignments: Sequence[Assignment] | None) -> None:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"More than {MAX_REPLICAS} replicas."
         )
+
+
+def _is_odd(replicas: Sequence[int]) -> bool:
+    return not replicas or len(set(replicas)) != len(replicas)
+
+
+def _list_problem(partition: int, replicas: Sequence[int]) -> str:
+    if not replicas:
+        return f"Cannot have replication factor of 0 for partition id {partition}."
+    return (
+        "Duplicate brokers not allowed in replica assignment: "
+        f"{', '.join(map(str, replicas))} for partition id {partition}."
+    )
 
 
 def _check_once(count: int, problem: str) -> None:

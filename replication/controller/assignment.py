@@ -49,8 +49,8 @@ def assign_replicas(
     if replication_factor > len(brokers):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): only "
-            f"{len(brokers)} broker(s) are registered.",
+            f"Replication factor: {replication_factor} larger than available brokers: "
+            f"{len(brokers)}.",
         )
     partitions = range(first_partition, first_partition + partition_count)
     if racks:

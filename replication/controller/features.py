@@ -10,16 +10,16 @@ Mirrors KafkaController.setupFeatureVersioning and processFeatureUpdates. Unlike
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.java_hash import java_string_hash
 from ...protocol.messages.cluster import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from ...protocol.scala_texts import hash_ordered
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import Create, Flow, GetData, SetData, expect, run_one
 from . import znodes
@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPGRADE_TYPE_SINCE_VERSION = 1
-SMALLEST_HASH_MAP = 16
 
 
 def set_up() -> Flow[None]:
@@ -78,23 +77,11 @@ def update(
                 error_code=error.code if error else ErrorCode.NONE,
                 error_message=error.message if error else None,
             )
-            for name, error in sorted(outcomes.items(), key=_place_in(len(outcomes)))
+            # Kafka's answer has the order of a hash map.
+            for name in hash_ordered(outcomes)
+            for error in (outcomes[name],)
         ],
     )
-
-
-def _place_in(count: int) -> Callable[[tuple[str, object]], tuple[int, int]]:
-    """The order of Kafka's answer, which is that of a Scala hash map with `count` names."""
-    slots = SMALLEST_HASH_MAP
-    while 4 * count >= 3 * slots:
-        slots *= 2
-
-    def place(item: tuple[str, object]) -> tuple[int, int]:
-        value = java_string_hash(item[0])
-        value ^= (value & 0xFFFFFFFF) >> 16
-        return value & (slots - 1), value
-
-    return place
 
 
 def _upgrade_type(asked: FeatureUpdateKey, api_version: int) -> int:

@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.scala_texts import buffer_text, set_text
 from ...protocol.topics import TopicPartition
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
@@ -99,7 +100,8 @@ class Reassignments:
         current = self._parts.context.assignment(partition)
         if target is None:
             if not current.is_being_reassigned:
-                raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+                text = "No partition reassignment is in progress."
+                raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
             return current.reassign_to(current.origin_replicas)
         problem = None
         wanted = current.reassign_to(target)
@@ -107,13 +109,16 @@ class Reassignments:
         if not target:
             problem = "Empty replica list specified in partition reassignment."
         elif len(set(target)) != len(target):
-            problem = f"Duplicate replica ids in partition reassignment replica list: {[*target]}"
+            problem = (
+                "Duplicate replica ids in partition reassignment replica list: "
+                f"{buffer_text(target)}"
+            )
         elif min(target) < 0:
-            problem = f"Invalid broker id in replica list: {[*target]}"
+            problem = f"Invalid broker id in replica list: {buffer_text(target)}"
         elif check_alive and not set(wanted.adding) <= set(live):
             problem = (
                 "Replica assignment has brokers that are not alive. Replica list: "
-                f"{[*wanted.adding]}, live broker list: {sorted(live)}"
+                f"{buffer_text(wanted.adding)}, live broker list: {set_text(sorted(live))}"
             )
         if problem is not None:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)

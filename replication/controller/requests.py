@@ -13,7 +13,7 @@ processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance (KIP-497, KI
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.cluster import (
@@ -44,10 +44,34 @@ BROKER_STATES_SINCE_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
-    """`leader` is the new leader if there is no error."""
+    """`leader` is the new leader if there is no error; `message` is for administrators, if there
+    is more to say than the error does."""
 
     error: ErrorCode = ErrorCode.NONE
     leader: int = NO_LEADER
+    message: str | None = field(default=None, compare=False)
+
+
+_UNKNOWN = ElectionResult(
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message="The partition does not exist."
+)
+_NOT_NEEDED = ElectionResult(
+    ErrorCode.ELECTION_NOT_NEEDED, message="Leader election not needed for topic partition."
+)
+_BEING_DELETED = ElectionResult(
+    ErrorCode.INVALID_TOPIC_EXCEPTION, message="The topic is being deleted"
+)
+
+
+def _failed_election(partition: TopicPartition, *, unclean: bool) -> ElectionResult:
+    error = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    strategy = "PreferredReplicaPartitionLeaderElectionStrategy"
+    if unclean:
+        error = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        strategy = "OfflinePartitionLeaderElectionStrategy(true)"
+    name = f"{partition[0]}-{partition[1]}"
+    text = f"Failed to elect leader for partition {name} under strategy {strategy}"
+    return ElectionResult(error, message=text)
 
 
 def allocate_producer_ids(broker_id: int) -> Flow[int]:
@@ -191,11 +215,11 @@ class ControllerRequests:
         for partition in list(context.all_partitions()) if partitions is None else partitions:
             state = context.leadership.get(partition)
             if partition[1] not in context.assignments.get(partition[0], ()):
-                results[partition] = ElectionResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                results[partition] = _UNKNOWN
             elif context.is_queued_for_deletion(partition[0]):
-                results[partition] = ElectionResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
+                results[partition] = _BEING_DELETED
             elif state is not None and not self._is_needed(partition, state, unclean):
-                results[partition] = ElectionResult(ErrorCode.ELECTION_NOT_NEEDED)
+                results[partition] = _NOT_NEEDED
             else:
                 electable.append(partition)
         outcomes = yield from self._parts.partitions.change(
@@ -210,10 +234,8 @@ class ControllerRequests:
             outcome = outcomes.get(partition, first)
             if isinstance(outcome, LeaderAndIsr):
                 results[partition] = ElectionResult(leader=outcome.leader)
-            elif unclean:
-                results[partition] = ElectionResult(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
             else:
-                results[partition] = ElectionResult(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+                results[partition] = _failed_election(partition, unclean=unclean)
         return results
 
     def _is_needed(self, partition: TopicPartition, state: LeaderAndIsr, unclean: bool) -> bool:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.scala_texts import buffer_text
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
     Check,
@@ -75,13 +76,14 @@ def check_replicas(assignment: Mapping[int, Sequence[int]]) -> None:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "All partitions should have the same number of replicas",
         )
-    for partition, replicas in assignment.items():
-        if len(set(replicas)) != len(replicas) or not replicas:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"The replicas of partition {partition} are empty or name a broker twice: "
-                f"{list(replicas)}",
-            )
+    if not assignment[0]:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition has no replicas")
+    if any(len(set(replicas)) != len(replicas) for replicas in assignment.values()):
+        placed = [f"{index} -> {buffer_text(ids)}" for index, ids in assignment.items()]
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Duplicate replica assignment found: HashMap({', '.join(placed)})",
+        )
 
 
 def check_new_topic(topic: str) -> Flow[None]:

@@ -15,6 +15,8 @@ from pybroker.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
 )
+from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.scala_texts import hash_ordered
 from pybroker.protocol.schema import ZERO_UUID
 from tests.support.wire import WireClient, batch, covers, unique
 
@@ -85,6 +87,37 @@ def test_a_topic_is_created_by_asking_for_it(kafka: WireClient) -> None:
             assert time.monotonic() < deadline, answer
             (answer,) = metadata(kafka, version, name, create=True).topics
         assert len(answer.partitions) == 1
+
+
+def test_a_topic_is_there_once_the_answer_is(kafka: WireClient) -> None:
+    """In ZooKeeper: whoever creates it now is told that it exists."""
+    for _ in range(10):
+        name = unique("auto")
+        (answer,) = metadata(kafka, 12, name, create=True).topics
+        assert answer.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        (created,) = kafka.call(CreateTopicsRequest(topics=[topic], validate_only=True)).topics
+        assert created.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_of_two_names_that_collide_one_is_not_created(kafka: WireClient) -> None:
+    """The first in the order of a hash map is."""
+    one = unique("x")
+    names = hash_ordered([f"{one}.t", f"{one}_t"])
+    first = [MetadataRequestTopic(name=name) for name in names]
+    codes = {
+        topic.name: ErrorCode(topic.error_code)
+        for topic in kafka.call(MetadataRequest(topics=first)).topics
+    }
+    assert codes == dict(
+        zip(
+            names,
+            [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.INVALID_TOPIC_EXCEPTION],
+            strict=True,
+        )
+    )
+    (later,) = metadata(kafka, 12, names[1], create=True).topics
+    assert later.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_nothing_is_created_unless_allowed(kafka: WireClient) -> None:

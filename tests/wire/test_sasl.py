@@ -368,7 +368,7 @@ def alter(client: WireClient, *changes: Any) -> dict[str, tuple[int, str | None]
 def describe(client: WireClient, *names: str) -> list[tuple[str, int, list[tuple[int, int]]]]:
     users = [UserName(name=name) for name in names] or None
     answer = client.call(DescribeUserScramCredentialsRequest(users=users), 0)
-    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.error_code, answer.error_message) == (0, "")
     return [
         (one.user, one.error_code, [(i.mechanism, i.iterations) for i in one.credential_infos])
         for one in answer.results
@@ -395,17 +395,17 @@ def wait_until_in(client: WireClient, mechanism: str, name: str, password: str) 
 def test_users_come_and_go(admin: WireClient, users: WireClient) -> None:
     name = unique("a user/")
     assert alter(admin, upsertion(name, "one"), upsertion(name, mechanism=SHA_512)) == {
-        name: (0, None)
+        name: (0, "")
     }
     assert describe(admin, name) == [(name, 0, [(SHA_256, 4096), (SHA_512, 4096)])]
     assert (name, 0, [(SHA_256, 4096), (SHA_512, 4096)]) in describe(admin)
     wait_until_in(users, "SCRAM-SHA-256", name, "one")
-    assert alter(admin, upsertion(name, "two", iterations=8192)) == {name: (0, None)}
+    assert alter(admin, upsertion(name, "two", iterations=8192)) == {name: (0, "")}
     wait_until_in(users, "SCRAM-SHA-256", name, "two")
     with users.another() as other:
         assert log_in(other, "SCRAM-SHA-256", name, "one").error_code != 0
     gone = ScramCredentialDeletion(name=name, mechanism=SHA_256)
-    assert alter(admin, gone) == {name: (0, None)}
+    assert alter(admin, gone) == {name: (0, "")}
     assert describe(admin, name) == [(name, 0, [(SHA_512, 4096)])]
     assert alter(admin, gone, upsertion(name, mechanism=SHA_512, iterations=5000)) == {
         name: (
@@ -437,7 +437,7 @@ def test_what_is_no_credential(admin: WireClient) -> None:
         upsertion("both"),
     )
     assert told == {
-        fine: (0, None),
+        fine: (0, ""),
         "": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
         "few": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
         "many": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
@@ -462,7 +462,7 @@ def test_users_that_cannot_be_described(admin: WireClient) -> None:
         0,
     )
     assert {one.user: (one.error_code, one.error_message) for one in answer.results} == {
-        "known": (0, None),
+        "known": (0, ""),
         "": (ErrorCode.RESOURCE_NOT_FOUND, "Username must not be empty"),
         "nobody": (
             ErrorCode.RESOURCE_NOT_FOUND,
@@ -483,7 +483,7 @@ def test_quotas_of_a_user_stay(admin: WireClient) -> None:
     entry = AlterClientQuotasRequestEntryData(entity=entity, ops=ops)
     answer = admin.call(AlterClientQuotasRequest(entries=[entry]), 1)
     assert answer.entries[0].error_code == 0
-    assert alter(admin, upsertion(name, mechanism=SHA_512)) == {name: (0, None)}
+    assert alter(admin, upsertion(name, mechanism=SHA_512)) == {name: (0, "")}
     assert describe(admin, name) == [(name, 0, [(SHA_256, 4096), (SHA_512, 4096)])]
     ask = [ComponentData(entity_type="user", match_type=0, match=name)]
     answer = admin.call(DescribeClientQuotasRequest(components=ask, strict=True), 1)
@@ -498,4 +498,4 @@ def test_a_salt_has_a_limit(admin: WireClient) -> None:
     unacceptable = ErrorCode.UNACCEPTABLE_CREDENTIAL
     assert alter(admin, change) == {change.name: (unacceptable, "The salt is too long")}
     change.salt = b"s" * 1024
-    assert alter(admin, change) == {change.name: (0, None)}
+    assert alter(admin, change) == {change.name: (0, "")}

@@ -77,7 +77,7 @@ def test_overrides_win() -> None:
         ("message.timestamp.type", "createtime", "String must be one of"),
         ("preallocate", "yes", "Expected value to be either true or false"),
         ("message.format.version", "9.9", "not a valid version"),
-        ("leader.replication.throttled.replicas", "1:2,x", "Must be the literal"),
+        ("leader.replication.throttled.replicas", "1:2,x", "must be the literal"),
         ("no.such.key", "1", "Unknown topic config name: no.such.key"),
         ("segment.bytes", None, "Null value not supported"),
     ],
@@ -110,7 +110,7 @@ def test_configs_that_do_not_go_together() -> None:
     with pytest.raises(KafkaError, match=r"min\.compaction\.lag\.ms"):
         validate_topic_configs(lags, {})
     validate_topic_configs({**lags, "max.compaction.lag.ms": "10"}, {})
-    with pytest.raises(KafkaError, match="tiered storage"):
+    with pytest.raises(KafkaError, match="Tiered Storage"):
         validate_topic_configs({"remote.storage.enable": "true"}, {})
 
 

@@ -101,7 +101,7 @@ def test_every_default_is_a_valid_value() -> None:
         ("num.network.threads", "3000000000", "Not a number of type INT"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "no more than 1"),
         ("compression.type", "brotli", "must be one of"),
-        ("log.cleanup.policy", "delete,burn", "must be one of"),
+        ("log.cleanup.policy", "burn", "must be one of"),
         ("delete.topic.enable", "yes", "true or false"),
         ("inter.broker.protocol.version", "4.0", "not a version"),
         ("compression.gzip.level", "10", "between 1 and 9"),

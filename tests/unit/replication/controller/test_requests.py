@@ -306,6 +306,24 @@ def test_unclean_election_on_request(cluster: ControllerCluster) -> None:
     assert elect(cluster, u0, unclean=True) == {u0: none_left}
 
 
+def test_elections_that_fail_say_why(cluster: ControllerCluster) -> None:
+    """In Kafka's words, which its tools print."""
+    cluster.create_topic("u", {0: [2, 1]})
+
+    def told(partition: TopicPartition, *, unclean: bool = False) -> str | None:
+        message: str | None = elect(cluster, partition, unclean=unclean)[partition].message
+        return message
+
+    u0 = ("u", 0)
+    assert told(u0) == "Leader election not needed for topic partition."
+    assert told(("ghost", 0)) == "The partition does not exist."
+    cluster.kill(2)
+    failed = "Failed to elect leader for partition u-0 under strategy "
+    assert told(u0) == f"{failed}PreferredReplicaPartitionLeaderElectionStrategy"
+    cluster.kill(1)
+    assert told(u0, unclean=True) == f"{failed}OfflinePartitionLeaderElectionStrategy(true)"
+
+
 def test_allowing_unclean_election_later_elects_at_once(cluster: ControllerCluster) -> None:
     cluster.create_topic("u", {0: [2, 3]})
     cluster.kill(3)
