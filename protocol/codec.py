@@ -1,137 +1,120 @@
 """Messages to bytes and back, in any version.
 
-Job: `decode`, `encode` and their variants. Readers and writers are compiled per message and version
-when first asked for.
+Job: `decode`, `encode` and their variants. The readers and writers are in `generated/`: a module
+for each module of messages, imported when one of its messages is first asked for.
 Invariants: decoding raises only `ProtocolError`, whatever the bytes; it copies no records or bytes
 fields, which are views into the given buffer; it allocates in proportion to the bytes it was given.
 Encoding raises `ProtocolError` for a message that its version cannot express.
-`decode_slices` and `encode_slices` do the same as generators that yield about once a millisecond:
-between two slices of a large message others can have their turn.
-Mirrors: org.apache.kafka.common.protocol.MessageUtil and ByteBufferAccessor.
+`large_messages` does the same in slices.
+Mirrors: org.apache.kafka.common.protocol.MessageUtil.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from struct import error as struct_error
+from collections.abc import Callable
+from importlib import import_module
 from struct import unpack_from
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar, final
 
-from .codec_reader import compile_reader, compile_sliced_reader
-from .codec_source import Reader, SlicedReader, SlicedWriter, Writer
-from .codec_writer import compile_sliced_writer, compile_writer
-from .discarding import discard
 from .errors import ProtocolError
 from .primitives import Buffer, Records
-from .schema import Message, version_range
+from .reader import Reader
+from .schema import Message, MessageSpec, Struct, version_range
+from .writer import REFUSED, Writer
 
 M = TypeVar("M", bound=Message)
-F = TypeVar("F")
+
+NO_MESSAGE: Final = MessageSpec(-1, "", "none", "none")
+_ROOM: Final = f"{__name__.rpartition('.')[0]}.generated"
 
 
-class _Versions(dict[int, F], Generic[F]):
-    """The compiled functions of one message by version."""
+@final
+class Codec:
+    """How one struct is read and written. Only a message has versions of its own."""
 
-    def __init__(self, cls: type[Message], make: Callable[[type[Message], int], F]) -> None:
-        self.cls = cls
-        self.make = make
+    __slots__ = ("first", "first_flexible", "last", "last_flexible", "name", "read", "read_tags",
+                 "write", "write_tags")  # fmt: skip
 
-    def __missing__(self, version: int) -> F:
-        low, high = version_range(self.cls._spec.valid)
-        if not low <= version <= high:
-            raise ProtocolError(f"{self.cls.__name__} has no version {version}")
-        made = self[version] = self.make(self.cls, version)
-        return made
+    def __init__(self, cls: type[Struct]) -> None:
+        module = import_module(f"{_ROOM}.{cls.__module__.rpartition('.')[2]}")
+        name = cls.__name__
+        spec = cls._spec if issubclass(cls, Message) else NO_MESSAGE
+        self.name = name
+        self.first, self.last = version_range(spec.valid)
+        self.first_flexible, self.last_flexible = version_range(spec.flexible)
+        self.read: Callable[[Reader, int], Any] = getattr(module, f"read_{name}")
+        self.write: Callable[[Writer, Any, int], None] = getattr(module, f"write_{name}")
+        # What is behind a struct's other fields.
+        self.read_tags: Callable[[Reader, Any, int], None] = getattr(
+            module, f"read_tags_of_{name}", _read_unknown_tags
+        )
+        self.write_tags: Callable[[Writer, Any, int], None] = getattr(
+            module, f"write_tags_of_{name}", _write_unknown_tags
+        )
+
+    def is_flexible(self, version: int) -> bool:
+        """Raises ProtocolError for a version that there is not."""
+        if not self.first <= version <= self.last:
+            raise ProtocolError(f"{self.name} has no version {version}")
+        return self.first_flexible <= version <= self.last_flexible
 
 
-class _Messages(dict[type[Message], _Versions[F]], Generic[F]):
-    def __init__(self, make: Callable[[type[Message], int], F]) -> None:
-        self.make = make
-
-    def __missing__(self, cls: type[Message]) -> _Versions[F]:
-        made = self[cls] = _Versions(cls, self.make)
-        return made
+def _read_unknown_tags(reader: Reader, struct: Any, version: int) -> None:
+    struct.unknown_tagged_fields = reader.unknown_tags()
 
 
-# All that compiled readers raise.
-_BAD_BYTES: Final = (ProtocolError, struct_error, IndexError)
+def _write_unknown_tags(writer: Writer, struct: Any, version: int) -> None:
+    writer.unknown_tags(type(struct).__name__, struct.unknown_tagged_fields)
 
-_READERS: _Messages[Reader] = _Messages(compile_reader)
-_WRITERS: _Messages[Writer] = _Messages(compile_writer)
-_SLICED_READERS: _Messages[SlicedReader] = _Messages(compile_sliced_reader)
-_SLICED_WRITERS: _Messages[SlicedWriter] = _Messages(compile_sliced_writer)
+
+_CODECS: Final[dict[type[Struct], Codec]] = {}
+
+
+def codec_of(cls: type[Struct]) -> Codec:
+    """How `cls` is read and written."""
+    codec = _CODECS.get(cls)
+    if codec is None:
+        codec = _CODECS[cls] = Codec(cls)
+    return codec
 
 
 def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
     """The message at `offset`; bytes behind it are ignored."""
-    view = buffer if type(buffer) is memoryview else memoryview(buffer)
-    try:
-        return _READERS[cls][version](view, offset, len(view))[0]  # type: ignore[no-any-return]
-    except _BAD_BYTES as error:
-        raise _explained(cls, version, error) from error
+    return decode_from(cls, version, buffer, offset)[0]
 
 
 def decode_from(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> tuple[M, int]:
     """The message at `offset`, and the offset behind it."""
-    view = buffer if type(buffer) is memoryview else memoryview(buffer)
+    codec = codec_of(cls)
     try:
-        return _READERS[cls][version](view, offset, len(view))
-    except _BAD_BYTES as error:
-        raise _explained(cls, version, error) from error
-
-
-def decode_slices(
-    cls: type[M], version: int, buffer: Buffer, offset: int = 0
-) -> Generator[None, None, tuple[M, int]]:
-    """As `decode_from`, in slices."""
-    view = buffer if type(buffer) is memoryview else memoryview(buffer)
-    message = object.__new__(cls)
-    try:
-        return (yield from _SLICED_READERS[cls][version](message, view, offset, len(view)))
-    except _BAD_BYTES as error:
-        problem = _explained(cls, version, error)
-    yield from discard(message)
-    raise problem
-
-
-def _explained(cls: type[Message], version: int, error: Exception) -> ProtocolError:
-    problem = f": {error}" if isinstance(error, ProtocolError) else " ends too early"
-    return ProtocolError(f"{cls.__name__} v{version}{problem}")
+        reader = Reader(buffer, offset, codec.is_flexible(version), False)
+        message: M = codec.read(reader, version)
+        return message, reader.place()
+    except ProtocolError as error:
+        raise ProtocolError(f"{codec.name} v{version}: {error}") from error
 
 
 def encode_parts(message: Message, version: int) -> list[Records]:
     """The message in one or more parts; large records, and what stands for records in a file, are
     parts of their own, and not copied."""
-    out: list[Any] = []
     parts: list[Records] = []
+    codec = codec_of(type(message))
+    writer = Writer(version, codec.is_flexible(version), parts)
     try:
-        _WRITERS[type(message)][version](message, out, parts)
-        parts.append(b"".join(out))
-    except (struct_error, UnicodeEncodeError) as error:
-        name = type(message).__name__
-        raise ProtocolError(f"{name} v{version} has a value out of range: {error}") from error
+        codec.write(writer, message, version)
+        writer.end_part()
+    except REFUSED as error:
+        raise ProtocolError(f"{codec.name} v{version} has a value out of range: {error}") from error
     return parts
-
-
-def encode_slices(
-    message: Message, version: int, parts: list[Records]
-) -> Generator[None, None, None]:
-    """As `encode_parts`, in slices; what is done is in `parts`."""
-    out: list[Any] = []
-    try:
-        yield from _SLICED_WRITERS[type(message)][version](message, out, parts)
-        parts.append(b"".join(out))
-    except (struct_error, UnicodeEncodeError) as error:
-        name = type(message).__name__
-        raise ProtocolError(f"{name} v{version} has a value out of range: {error}") from error
 
 
 def encode(message: Message, version: int) -> bytes:
     """The message in one piece. Records that are no buffer give their bytes by `read()`."""
     parts: list[Any] = encode_parts(message, version)
     if len(parts) == 1:
-        return parts[0]  # type: ignore[no-any-return]
-    return b"".join(part.read() if hasattr(part, "read") else part for part in parts)
+        whole: bytes = parts[0]
+        return whole
+    return b"".join([part.read() if hasattr(part, "read") else part for part in parts])
 
 
 def encode_versioned(message: Message, version: int) -> bytes:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from ...protocol import codec, framing
+from ...protocol import codec, framing, large_messages
 from ...protocol.api import API_TABLE, ApiKey
 from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger("pybroker.broker.network.dispatcher")
 
 MAX_ASYNC_HANDLERS: Final = 256
+# A produce request of this size is handled at once, if it has few partitions.
+MAX_AT_ONCE_BYTES: Final = 64 * 1024
 
 # What stands before the handlers: whoever may not ask is refused, whom a test has chosen is harmed.
 Guard = Callable[[ApiKey, Callable[[Request], Any]], Callable[[Request], Any]]
@@ -173,9 +175,12 @@ class Dispatcher:
             body: Any = template.body
             client_id = template.client_id
         elif size > route.large_bytes:
-            return self._begin_large(
-                connection, route, begin, correlation_id, client_id_size, started_at
-            )
+            found = self._decode_at_once(connection, route, begin, end, client_id_size)
+            if found is None:
+                return self._begin_large(
+                    connection, route, begin, correlation_id, client_id_size, started_at
+                )
+            body, client_id = found
         else:
             body, client_id = self._decode(connection, route, begin, end, client_id_size)
         request = self._new_request(
@@ -222,6 +227,25 @@ class Dispatcher:
                 )
         return body, client_id
 
+    def _decode_at_once(
+        self, connection: Connection, route: Route, begin: int, end: int, client_id_size: int
+    ) -> tuple[Any, str | None] | None:
+        """The same of a frame that is large for its records, if the rest of it is not."""
+        if not route.in_place or end - begin > MAX_AT_ONCE_BYTES:
+            return None
+        client_id, offset = self._client_id(connection, begin, end, client_id_size)
+        frame = connection.view[begin + 4 : end]
+        try:
+            start = _after_header(route, frame, offset)
+            found = large_messages.decode_small(
+                route.request_class, route.api_version, frame, start
+            )
+        except (ProtocolError, IndexError) as error:
+            raise _unreadable(route, error) from None
+        if found is None or place_to_cut(route.api_key, found[0]) is not None:
+            return None
+        return found[0], client_id
+
     def _client_id(
         self, connection: Connection, begin: int, end: int, client_id_size: int
     ) -> tuple[str | None, int]:
@@ -267,7 +291,7 @@ class Dispatcher:
         body: Any
         try:
             offset = _after_header(route, frame, offset)
-            body, offset = yield from codec.decode_slices(
+            body, offset = yield from large_messages.decode_slices(
                 route.request_class, route.api_version, frame, offset
             )
         except (ProtocolError, IndexError) as error:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from mypy_extensions import mypyc_attr
 
-from ...protocol import codec, framing
+from ...protocol import framing, large_messages
 from ...protocol.api import API_TABLE, ApiKey, request_class
 from ...protocol.discarding import discard
 from ...protocol.errors import ErrorCode, ProtocolError
@@ -241,7 +241,7 @@ class Request:
         parts: list[Any] = []
         size = counted = 0
         try:
-            for _ in codec.encode_slices(response, route.api_version, parts):
+            for _ in large_messages.encode_slices(response, route.api_version, parts):
                 size += _buffered_bytes(parts, counted)
                 counted = len(parts)
                 if size > MAX_RESPONSE_BYTES:

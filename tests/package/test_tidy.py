@@ -32,7 +32,8 @@ from tests.support.processes import ROOT
 
 OUTSIDE = ("tests", "benchmarks", "examples", "build", "dist", "docker", "setup.py")
 HERE = Path(__file__).resolve()
-MESSAGES = "protocol/messages/"
+# Of Kafka's tables, used or not, and what is written from them.
+MESSAGES = ("protocol/messages/", "protocol/generated/")
 # What nothing here but tests uses, and why it is there.
 FOR_TESTS = {
     "broker/config/ineffective.py::NO_PROTECTION": "the other half of a table that is complete",

@@ -19,7 +19,7 @@ from pybroker.broker.network.listener_security import ListenerSecurity
 from pybroker.broker.network.login_tasks import LoginTasks
 from pybroker.broker.network.selector import READ
 from pybroker.broker.observability.request_metrics import RequestMetrics
-from pybroker.protocol import codec
+from pybroker.protocol import codec, large_messages
 from tests.support.network import (
     PATIENCE_SECONDS,
     RawClient,
@@ -139,7 +139,7 @@ async def test_in_the_encoding_of_a_long_answer(
         await network.heartbeats.arrived.wait()
         (request,) = network.heartbeats.parked
         with monkeypatch.context() as patched:
-            patched.setattr(codec, "encode_slices", fails)
+            patched.setattr(large_messages, "encode_slices", fails)
             request.respond_in_turns(api_versions())
         await check_that_others_live(network, client, caplog)
 

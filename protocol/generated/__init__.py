@@ -1,0 +1,1 @@
+"""Written by `python -m tests.codecs`: see there."""

@@ -1,0 +1,389 @@
+"""Of `messages/configs.py`. Written by `python -m tests.codecs`: see there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from ..messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResponse,
+    AlterConfigsResponseAlterConfigsResourceResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
+)
+from ..packed import write_i16_be, write_i32_be
+from ..reader import Reader
+from ..writer import Writer
+
+_new: Final[Any] = object.__new__
+
+
+def read_DescribeConfigsResource(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeConfigsResource)
+    m.resource_type = r.int8()
+    m.resource_name = r.string("resource_name", False)
+    m.configuration_keys = r.strings("configuration_keys", True)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeConfigsResource(w: Writer, m: Any, version: i64) -> None:
+    w.int8(m.resource_type)
+    w.string("resource_name", m.resource_name, False)
+    w.strings("configuration_keys", m.configuration_keys, True)
+    w.unknown_tags("DescribeConfigsResource", m.unknown_tagged_fields)
+
+
+def read_DescribeConfigsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeConfigsRequest)
+    count = r.count("resources", False, 4)
+    m.resources = [read_DescribeConfigsResource(r, version) for _ in range(count)]
+    if version >= 1:
+        m.include_synonyms = r.boolean()
+    else:
+        m.include_synonyms = False
+    if version >= 3:
+        m.include_documentation = r.boolean()
+    else:
+        m.include_documentation = False
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeConfigsRequest(w: Writer, m: Any, version: i64) -> None:
+    resources = m.resources
+    w.array("resources", resources, False)
+    for item in resources:
+        write_DescribeConfigsResource(w, item, version)
+    if version >= 1:
+        w.boolean(m.include_synonyms)
+    elif m.include_synonyms:
+        w.refuse("DescribeConfigsRequest.include_synonyms")
+    if version >= 3:
+        w.boolean(m.include_documentation)
+    elif m.include_documentation:
+        w.refuse("DescribeConfigsRequest.include_documentation")
+    w.unknown_tags("DescribeConfigsRequest", m.unknown_tagged_fields)
+
+
+def read_DescribeConfigsSynonym(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeConfigsSynonym)
+    m.name = r.string("name", False)
+    m.value = r.string("value", True)
+    m.source = r.int8()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeConfigsSynonym(w: Writer, m: Any, version: i64) -> None:
+    w.string("name", m.name, False)
+    w.string("value", m.value, True)
+    w.int8(m.source)
+    w.unknown_tags("DescribeConfigsSynonym", m.unknown_tagged_fields)
+
+
+def read_DescribeConfigsResourceResult(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeConfigsResourceResult)
+    m.name = r.string("name", False)
+    m.value = r.string("value", True)
+    m.read_only = r.boolean()
+    if version <= 0:
+        m.is_default = r.boolean()
+    else:
+        m.is_default = False
+    if version >= 1:
+        m.config_source = r.int8()
+    else:
+        m.config_source = -1
+    m.is_sensitive = r.boolean()
+    if version >= 1:
+        count = r.count("synonyms", False, 4)
+        m.synonyms = [read_DescribeConfigsSynonym(r, version) for _ in range(count)]
+    else:
+        m.synonyms = []
+    if version >= 3:
+        m.config_type = r.int8()
+        m.documentation = r.string("documentation", True)
+    else:
+        m.config_type = 0
+        m.documentation = ""
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeConfigsResourceResult(w: Writer, m: Any, version: i64) -> None:
+    w.string("name", m.name, False)
+    w.string("value", m.value, True)
+    w.boolean(m.read_only)
+    if version <= 0:
+        w.boolean(m.is_default)
+    elif m.is_default:
+        w.refuse("DescribeConfigsResourceResult.is_default")
+    if version >= 1:
+        w.int8(m.config_source)
+    w.boolean(m.is_sensitive)
+    if version >= 1:
+        synonyms = m.synonyms
+        w.array("synonyms", synonyms, False)
+        for item in synonyms:
+            write_DescribeConfigsSynonym(w, item, version)
+    if version >= 3:
+        w.int8(m.config_type)
+        w.string("documentation", m.documentation, True)
+    w.unknown_tags("DescribeConfigsResourceResult", m.unknown_tagged_fields)
+
+
+def read_DescribeConfigsResult(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeConfigsResult)
+    m.error_code = r.int16()
+    m.error_message = r.string("error_message", True)
+    m.resource_type = r.int8()
+    m.resource_name = r.string("resource_name", False)
+    count = r.count("configs", False, 7)
+    m.configs = [read_DescribeConfigsResourceResult(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeConfigsResult(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i16_be(out, m.error_code)
+    w.string("error_message", m.error_message, True)
+    w.int8(m.resource_type)
+    w.string("resource_name", m.resource_name, False)
+    configs = m.configs
+    w.array("configs", configs, False)
+    for item in configs:
+        write_DescribeConfigsResourceResult(w, item, version)
+    w.unknown_tags("DescribeConfigsResult", m.unknown_tagged_fields)
+
+
+def read_DescribeConfigsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeConfigsResponse)
+    m.throttle_time_ms = r.int32()
+    count = r.count("results", False, 7)
+    m.results = [read_DescribeConfigsResult(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeConfigsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    results = m.results
+    w.array("results", results, False)
+    for item in results:
+        write_DescribeConfigsResult(w, item, version)
+    w.unknown_tags("DescribeConfigsResponse", m.unknown_tagged_fields)
+
+
+def read_AlterConfigsRequestAlterableConfig(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterConfigsRequestAlterableConfig)
+    m.name = r.string("name", False)
+    m.value = r.string("value", True)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterConfigsRequestAlterableConfig(w: Writer, m: Any, version: i64) -> None:
+    w.string("name", m.name, False)
+    w.string("value", m.value, True)
+    w.unknown_tags("AlterConfigsRequestAlterableConfig", m.unknown_tagged_fields)
+
+
+def read_AlterConfigsRequestAlterConfigsResource(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterConfigsRequestAlterConfigsResource)
+    m.resource_type = r.int8()
+    m.resource_name = r.string("resource_name", False)
+    count = r.count("configs", False, 3)
+    m.configs = [read_AlterConfigsRequestAlterableConfig(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterConfigsRequestAlterConfigsResource(w: Writer, m: Any, version: i64) -> None:
+    w.int8(m.resource_type)
+    w.string("resource_name", m.resource_name, False)
+    configs = m.configs
+    w.array("configs", configs, False)
+    for item in configs:
+        write_AlterConfigsRequestAlterableConfig(w, item, version)
+    w.unknown_tags("AlterConfigsRequestAlterConfigsResource", m.unknown_tagged_fields)
+
+
+def read_AlterConfigsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterConfigsRequest)
+    count = r.count("resources", False, 4)
+    m.resources = [read_AlterConfigsRequestAlterConfigsResource(r, version) for _ in range(count)]
+    m.validate_only = r.boolean()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterConfigsRequest(w: Writer, m: Any, version: i64) -> None:
+    resources = m.resources
+    w.array("resources", resources, False)
+    for item in resources:
+        write_AlterConfigsRequestAlterConfigsResource(w, item, version)
+    w.boolean(m.validate_only)
+    w.unknown_tags("AlterConfigsRequest", m.unknown_tagged_fields)
+
+
+def read_AlterConfigsResponseAlterConfigsResourceResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterConfigsResponseAlterConfigsResourceResponse)
+    m.error_code = r.int16()
+    m.error_message = r.string("error_message", True)
+    m.resource_type = r.int8()
+    m.resource_name = r.string("resource_name", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterConfigsResponseAlterConfigsResourceResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i16_be(out, m.error_code)
+    w.string("error_message", m.error_message, True)
+    w.int8(m.resource_type)
+    w.string("resource_name", m.resource_name, False)
+    w.unknown_tags("AlterConfigsResponseAlterConfigsResourceResponse", m.unknown_tagged_fields)
+
+
+def read_AlterConfigsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterConfigsResponse)
+    m.throttle_time_ms = r.int32()
+    count = r.count("responses", False, 6)
+    m.responses = [
+        read_AlterConfigsResponseAlterConfigsResourceResponse(r, version) for _ in range(count)
+    ]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterConfigsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    responses = m.responses
+    w.array("responses", responses, False)
+    for item in responses:
+        write_AlterConfigsResponseAlterConfigsResourceResponse(w, item, version)
+    w.unknown_tags("AlterConfigsResponse", m.unknown_tagged_fields)
+
+
+def read_IncrementalAlterConfigsRequestAlterableConfig(r: Reader, version: i64) -> Any:
+    m: Any = _new(IncrementalAlterConfigsRequestAlterableConfig)
+    m.name = r.string("name", False)
+    m.config_operation = r.int8()
+    m.value = r.string("value", True)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_IncrementalAlterConfigsRequestAlterableConfig(w: Writer, m: Any, version: i64) -> None:
+    w.string("name", m.name, False)
+    w.int8(m.config_operation)
+    w.string("value", m.value, True)
+    w.unknown_tags("IncrementalAlterConfigsRequestAlterableConfig", m.unknown_tagged_fields)
+
+
+def read_IncrementalAlterConfigsRequestAlterConfigsResource(r: Reader, version: i64) -> Any:
+    m: Any = _new(IncrementalAlterConfigsRequestAlterConfigsResource)
+    m.resource_type = r.int8()
+    m.resource_name = r.string("resource_name", False)
+    count = r.count("configs", False, 4)
+    m.configs = [
+        read_IncrementalAlterConfigsRequestAlterableConfig(r, version) for _ in range(count)
+    ]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_IncrementalAlterConfigsRequestAlterConfigsResource(
+    w: Writer, m: Any, version: i64
+) -> None:
+    w.int8(m.resource_type)
+    w.string("resource_name", m.resource_name, False)
+    configs = m.configs
+    w.array("configs", configs, False)
+    for item in configs:
+        write_IncrementalAlterConfigsRequestAlterableConfig(w, item, version)
+    w.unknown_tags("IncrementalAlterConfigsRequestAlterConfigsResource", m.unknown_tagged_fields)
+
+
+def read_IncrementalAlterConfigsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(IncrementalAlterConfigsRequest)
+    count = r.count("resources", False, 4)
+    m.resources = [
+        read_IncrementalAlterConfigsRequestAlterConfigsResource(r, version) for _ in range(count)
+    ]
+    m.validate_only = r.boolean()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_IncrementalAlterConfigsRequest(w: Writer, m: Any, version: i64) -> None:
+    resources = m.resources
+    w.array("resources", resources, False)
+    for item in resources:
+        write_IncrementalAlterConfigsRequestAlterConfigsResource(w, item, version)
+    w.boolean(m.validate_only)
+    w.unknown_tags("IncrementalAlterConfigsRequest", m.unknown_tagged_fields)
+
+
+def read_IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+    r: Reader, version: i64
+) -> Any:
+    m: Any = _new(IncrementalAlterConfigsResponseAlterConfigsResourceResponse)
+    m.error_code = r.int16()
+    m.error_message = r.string("error_message", True)
+    m.resource_type = r.int8()
+    m.resource_name = r.string("resource_name", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+    w: Writer, m: Any, version: i64
+) -> None:
+    out = w.out
+    write_i16_be(out, m.error_code)
+    w.string("error_message", m.error_message, True)
+    w.int8(m.resource_type)
+    w.string("resource_name", m.resource_name, False)
+    w.unknown_tags(
+        "IncrementalAlterConfigsResponseAlterConfigsResourceResponse", m.unknown_tagged_fields
+    )
+
+
+def read_IncrementalAlterConfigsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(IncrementalAlterConfigsResponse)
+    m.throttle_time_ms = r.int32()
+    count = r.count("responses", False, 6)
+    m.responses = [
+        read_IncrementalAlterConfigsResponseAlterConfigsResourceResponse(r, version)
+        for _ in range(count)
+    ]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_IncrementalAlterConfigsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    responses = m.responses
+    w.array("responses", responses, False)
+    for item in responses:
+        write_IncrementalAlterConfigsResponseAlterConfigsResourceResponse(w, item, version)
+    w.unknown_tags("IncrementalAlterConfigsResponse", m.unknown_tagged_fields)

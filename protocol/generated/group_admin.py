@@ -1,0 +1,252 @@
+"""Of `messages/group_admin.py`. Written by `python -m tests.codecs`: see there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from ..messages.group_admin import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseDescribedGroup,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from ..packed import write_i16_be, write_i32_be
+from ..reader import Reader
+from ..writer import Writer
+
+_new: Final[Any] = object.__new__
+
+
+def read_ListGroupsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(ListGroupsRequest)
+    if version >= 4:
+        m.states_filter = r.strings("states_filter", False)
+    else:
+        m.states_filter = []
+    if version >= 5:
+        m.types_filter = r.strings("types_filter", False)
+    else:
+        m.types_filter = []
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_ListGroupsRequest(w: Writer, m: Any, version: i64) -> None:
+    if version >= 4:
+        w.strings("states_filter", m.states_filter, False)
+    elif m.states_filter != []:
+        w.refuse("ListGroupsRequest.states_filter")
+    if version >= 5:
+        w.strings("types_filter", m.types_filter, False)
+    elif m.types_filter != []:
+        w.refuse("ListGroupsRequest.types_filter")
+    w.unknown_tags("ListGroupsRequest", m.unknown_tagged_fields)
+
+
+def read_ListedGroup(r: Reader, version: i64) -> Any:
+    m: Any = _new(ListedGroup)
+    m.group_id = r.string("group_id", False)
+    m.protocol_type = r.string("protocol_type", False)
+    if version >= 4:
+        m.group_state = r.string("group_state", False)
+    else:
+        m.group_state = ""
+    if version >= 5:
+        m.group_type = r.string("group_type", False)
+    else:
+        m.group_type = ""
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_ListedGroup(w: Writer, m: Any, version: i64) -> None:
+    w.string("group_id", m.group_id, False)
+    w.string("protocol_type", m.protocol_type, False)
+    if version >= 4:
+        w.string("group_state", m.group_state, False)
+    if version >= 5:
+        w.string("group_type", m.group_type, False)
+    w.unknown_tags("ListedGroup", m.unknown_tagged_fields)
+
+
+def read_ListGroupsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(ListGroupsResponse)
+    if version >= 1:
+        m.throttle_time_ms = r.int32()
+    else:
+        m.throttle_time_ms = 0
+    m.error_code = r.int16()
+    count = r.count("groups", False, 3)
+    m.groups = [read_ListedGroup(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_ListGroupsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    if version >= 1:
+        write_i32_be(out, m.throttle_time_ms)
+    write_i16_be(out, m.error_code)
+    groups = m.groups
+    w.array("groups", groups, False)
+    for item in groups:
+        write_ListedGroup(w, item, version)
+    w.unknown_tags("ListGroupsResponse", m.unknown_tagged_fields)
+
+
+def read_DescribeGroupsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeGroupsRequest)
+    m.groups = r.strings("groups", False)
+    if version >= 3:
+        m.include_authorized_operations = r.boolean()
+    else:
+        m.include_authorized_operations = False
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeGroupsRequest(w: Writer, m: Any, version: i64) -> None:
+    w.strings("groups", m.groups, False)
+    if version >= 3:
+        w.boolean(m.include_authorized_operations)
+    elif m.include_authorized_operations:
+        w.refuse("DescribeGroupsRequest.include_authorized_operations")
+    w.unknown_tags("DescribeGroupsRequest", m.unknown_tagged_fields)
+
+
+def read_DescribedGroupMember(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribedGroupMember)
+    m.member_id = r.string("member_id", False)
+    if version >= 4:
+        m.group_instance_id = r.string("group_instance_id", True)
+    else:
+        m.group_instance_id = None
+    m.client_id = r.string("client_id", False)
+    m.client_host = r.string("client_host", False)
+    m.member_metadata = r.binary("member_metadata", False)
+    m.member_assignment = r.binary("member_assignment", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribedGroupMember(w: Writer, m: Any, version: i64) -> None:
+    w.string("member_id", m.member_id, False)
+    if version >= 4:
+        w.string("group_instance_id", m.group_instance_id, True)
+    w.string("client_id", m.client_id, False)
+    w.string("client_host", m.client_host, False)
+    w.binary("member_metadata", m.member_metadata, False)
+    w.binary("member_assignment", m.member_assignment, False)
+    w.unknown_tags("DescribedGroupMember", m.unknown_tagged_fields)
+
+
+def read_DescribeGroupsResponseDescribedGroup(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeGroupsResponseDescribedGroup)
+    m.error_code = r.int16()
+    m.group_id = r.string("group_id", False)
+    m.group_state = r.string("group_state", False)
+    m.protocol_type = r.string("protocol_type", False)
+    m.protocol_data = r.string("protocol_data", False)
+    count = r.count("members", False, 7)
+    m.members = [read_DescribedGroupMember(r, version) for _ in range(count)]
+    if version >= 3:
+        m.authorized_operations = r.int32()
+    else:
+        m.authorized_operations = -2147483648
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeGroupsResponseDescribedGroup(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i16_be(out, m.error_code)
+    w.string("group_id", m.group_id, False)
+    w.string("group_state", m.group_state, False)
+    w.string("protocol_type", m.protocol_type, False)
+    w.string("protocol_data", m.protocol_data, False)
+    members = m.members
+    w.array("members", members, False)
+    for item in members:
+        write_DescribedGroupMember(w, item, version)
+    if version >= 3:
+        write_i32_be(out, m.authorized_operations)
+    elif m.authorized_operations != -2147483648:
+        w.refuse("DescribeGroupsResponseDescribedGroup.authorized_operations")
+    w.unknown_tags("DescribeGroupsResponseDescribedGroup", m.unknown_tagged_fields)
+
+
+def read_DescribeGroupsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeGroupsResponse)
+    if version >= 1:
+        m.throttle_time_ms = r.int32()
+    else:
+        m.throttle_time_ms = 0
+    count = r.count("groups", False, 12)
+    m.groups = [read_DescribeGroupsResponseDescribedGroup(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeGroupsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    if version >= 1:
+        write_i32_be(out, m.throttle_time_ms)
+    groups = m.groups
+    w.array("groups", groups, False)
+    for item in groups:
+        write_DescribeGroupsResponseDescribedGroup(w, item, version)
+    w.unknown_tags("DescribeGroupsResponse", m.unknown_tagged_fields)
+
+
+def read_DeleteGroupsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(DeleteGroupsRequest)
+    m.groups_names = r.strings("groups_names", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DeleteGroupsRequest(w: Writer, m: Any, version: i64) -> None:
+    w.strings("groups_names", m.groups_names, False)
+    w.unknown_tags("DeleteGroupsRequest", m.unknown_tagged_fields)
+
+
+def read_DeletableGroupResult(r: Reader, version: i64) -> Any:
+    m: Any = _new(DeletableGroupResult)
+    m.group_id = r.string("group_id", False)
+    m.error_code = r.int16()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DeletableGroupResult(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    w.string("group_id", m.group_id, False)
+    write_i16_be(out, m.error_code)
+    w.unknown_tags("DeletableGroupResult", m.unknown_tagged_fields)
+
+
+def read_DeleteGroupsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(DeleteGroupsResponse)
+    m.throttle_time_ms = r.int32()
+    count = r.count("results", False, 4)
+    m.results = [read_DeletableGroupResult(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DeleteGroupsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    results = m.results
+    w.array("results", results, False)
+    for item in results:
+        write_DeletableGroupResult(w, item, version)
+    w.unknown_tags("DeleteGroupsResponse", m.unknown_tagged_fields)

@@ -1,0 +1,251 @@
+"""Of `messages/log_dirs.py`. Written by `python -m tests.codecs`: see there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from ..messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+    AlterReplicaLogDirTopicResult,
+    DescribableLogDirTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from ..packed import write_i16_be, write_i32_be, write_i64_be
+from ..reader import Reader
+from ..writer import Writer
+
+_new: Final[Any] = object.__new__
+
+
+def read_AlterReplicaLogDirTopic(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterReplicaLogDirTopic)
+    m.name = r.string("name", False)
+    m.partitions = r.int32s("partitions", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterReplicaLogDirTopic(w: Writer, m: Any, version: i64) -> None:
+    w.string("name", m.name, False)
+    w.int32s("partitions", m.partitions, False)
+    w.unknown_tags("AlterReplicaLogDirTopic", m.unknown_tagged_fields)
+
+
+def read_AlterReplicaLogDir(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterReplicaLogDir)
+    m.path = r.string("path", False)
+    count = r.count("topics", False, 3)
+    m.topics = [read_AlterReplicaLogDirTopic(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterReplicaLogDir(w: Writer, m: Any, version: i64) -> None:
+    w.string("path", m.path, False)
+    topics = m.topics
+    w.array("topics", topics, False)
+    for item in topics:
+        write_AlterReplicaLogDirTopic(w, item, version)
+    w.unknown_tags("AlterReplicaLogDir", m.unknown_tagged_fields)
+
+
+def read_AlterReplicaLogDirsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterReplicaLogDirsRequest)
+    count = r.count("dirs", False, 3)
+    m.dirs = [read_AlterReplicaLogDir(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterReplicaLogDirsRequest(w: Writer, m: Any, version: i64) -> None:
+    dirs = m.dirs
+    w.array("dirs", dirs, False)
+    for item in dirs:
+        write_AlterReplicaLogDir(w, item, version)
+    w.unknown_tags("AlterReplicaLogDirsRequest", m.unknown_tagged_fields)
+
+
+def read_AlterReplicaLogDirPartitionResult(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterReplicaLogDirPartitionResult)
+    m.partition_index = r.int32()
+    m.error_code = r.int16()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterReplicaLogDirPartitionResult(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.partition_index)
+    write_i16_be(out, m.error_code)
+    w.unknown_tags("AlterReplicaLogDirPartitionResult", m.unknown_tagged_fields)
+
+
+def read_AlterReplicaLogDirTopicResult(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterReplicaLogDirTopicResult)
+    m.topic_name = r.string("topic_name", False)
+    count = r.count("partitions", False, 6)
+    m.partitions = [read_AlterReplicaLogDirPartitionResult(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterReplicaLogDirTopicResult(w: Writer, m: Any, version: i64) -> None:
+    w.string("topic_name", m.topic_name, False)
+    partitions = m.partitions
+    w.array("partitions", partitions, False)
+    for item in partitions:
+        write_AlterReplicaLogDirPartitionResult(w, item, version)
+    w.unknown_tags("AlterReplicaLogDirTopicResult", m.unknown_tagged_fields)
+
+
+def read_AlterReplicaLogDirsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterReplicaLogDirsResponse)
+    m.throttle_time_ms = r.int32()
+    count = r.count("results", False, 3)
+    m.results = [read_AlterReplicaLogDirTopicResult(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterReplicaLogDirsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    results = m.results
+    w.array("results", results, False)
+    for item in results:
+        write_AlterReplicaLogDirTopicResult(w, item, version)
+    w.unknown_tags("AlterReplicaLogDirsResponse", m.unknown_tagged_fields)
+
+
+def read_DescribableLogDirTopic(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribableLogDirTopic)
+    m.topic = r.string("topic", False)
+    m.partitions = r.int32s("partitions", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribableLogDirTopic(w: Writer, m: Any, version: i64) -> None:
+    w.string("topic", m.topic, False)
+    w.int32s("partitions", m.partitions, False)
+    w.unknown_tags("DescribableLogDirTopic", m.unknown_tagged_fields)
+
+
+def read_DescribeLogDirsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeLogDirsRequest)
+    count = r.count("topics", True, 3)
+    m.topics = (
+        None if count < 0 else [read_DescribableLogDirTopic(r, version) for _ in range(count)]
+    )
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeLogDirsRequest(w: Writer, m: Any, version: i64) -> None:
+    topics = m.topics
+    w.array("topics", topics, True)
+    for item in topics or ():
+        write_DescribableLogDirTopic(w, item, version)
+    w.unknown_tags("DescribeLogDirsRequest", m.unknown_tagged_fields)
+
+
+def read_DescribeLogDirsPartition(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeLogDirsPartition)
+    m.partition_index = r.int32()
+    m.partition_size = r.int64()
+    m.offset_lag = r.int64()
+    m.is_future_key = r.boolean()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeLogDirsPartition(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.partition_index)
+    write_i64_be(out, m.partition_size)
+    write_i64_be(out, m.offset_lag)
+    w.boolean(m.is_future_key)
+    w.unknown_tags("DescribeLogDirsPartition", m.unknown_tagged_fields)
+
+
+def read_DescribeLogDirsTopic(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeLogDirsTopic)
+    m.name = r.string("name", False)
+    count = r.count("partitions", False, 21)
+    m.partitions = [read_DescribeLogDirsPartition(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeLogDirsTopic(w: Writer, m: Any, version: i64) -> None:
+    w.string("name", m.name, False)
+    partitions = m.partitions
+    w.array("partitions", partitions, False)
+    for item in partitions:
+        write_DescribeLogDirsPartition(w, item, version)
+    w.unknown_tags("DescribeLogDirsTopic", m.unknown_tagged_fields)
+
+
+def read_DescribeLogDirsResult(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeLogDirsResult)
+    m.error_code = r.int16()
+    m.log_dir = r.string("log_dir", False)
+    count = r.count("topics", False, 3)
+    m.topics = [read_DescribeLogDirsTopic(r, version) for _ in range(count)]
+    if version >= 4:
+        m.total_bytes = r.int64()
+        m.usable_bytes = r.int64()
+    else:
+        m.total_bytes = -1
+        m.usable_bytes = -1
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeLogDirsResult(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i16_be(out, m.error_code)
+    w.string("log_dir", m.log_dir, False)
+    topics = m.topics
+    w.array("topics", topics, False)
+    for item in topics:
+        write_DescribeLogDirsTopic(w, item, version)
+    if version >= 4:
+        write_i64_be(out, m.total_bytes)
+        write_i64_be(out, m.usable_bytes)
+    w.unknown_tags("DescribeLogDirsResult", m.unknown_tagged_fields)
+
+
+def read_DescribeLogDirsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeLogDirsResponse)
+    m.throttle_time_ms = r.int32()
+    if version >= 3:
+        m.error_code = r.int16()
+    else:
+        m.error_code = 0
+    count = r.count("results", False, 5)
+    m.results = [read_DescribeLogDirsResult(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeLogDirsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    if version >= 3:
+        write_i16_be(out, m.error_code)
+    results = m.results
+    w.array("results", results, False)
+    for item in results:
+        write_DescribeLogDirsResult(w, item, version)
+    w.unknown_tags("DescribeLogDirsResponse", m.unknown_tagged_fields)

@@ -1,0 +1,263 @@
+"""Of `messages/quotas.py`. Written by `python -m tests.codecs`: see there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from ..messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntityData,
+    AlterClientQuotasResponseEntryData,
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    DescribeClientQuotasResponseEntityData,
+    DescribeClientQuotasResponseEntryData,
+    OpData,
+    ValueData,
+)
+from ..packed import write_i16_be, write_i32_be
+from ..reader import Reader
+from ..writer import Writer
+
+_new: Final[Any] = object.__new__
+
+
+def read_ComponentData(r: Reader, version: i64) -> Any:
+    m: Any = _new(ComponentData)
+    m.entity_type = r.string("entity_type", False)
+    m.match_type = r.int8()
+    m.match = r.string("match", True)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_ComponentData(w: Writer, m: Any, version: i64) -> None:
+    w.string("entity_type", m.entity_type, False)
+    w.int8(m.match_type)
+    w.string("match", m.match, True)
+    w.unknown_tags("ComponentData", m.unknown_tagged_fields)
+
+
+def read_DescribeClientQuotasRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeClientQuotasRequest)
+    count = r.count("components", False, 4)
+    m.components = [read_ComponentData(r, version) for _ in range(count)]
+    m.strict = r.boolean()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeClientQuotasRequest(w: Writer, m: Any, version: i64) -> None:
+    components = m.components
+    w.array("components", components, False)
+    for item in components:
+        write_ComponentData(w, item, version)
+    w.boolean(m.strict)
+    w.unknown_tags("DescribeClientQuotasRequest", m.unknown_tagged_fields)
+
+
+def read_DescribeClientQuotasResponseEntityData(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeClientQuotasResponseEntityData)
+    m.entity_type = r.string("entity_type", False)
+    m.entity_name = r.string("entity_name", True)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeClientQuotasResponseEntityData(w: Writer, m: Any, version: i64) -> None:
+    w.string("entity_type", m.entity_type, False)
+    w.string("entity_name", m.entity_name, True)
+    w.unknown_tags("DescribeClientQuotasResponseEntityData", m.unknown_tagged_fields)
+
+
+def read_ValueData(r: Reader, version: i64) -> Any:
+    m: Any = _new(ValueData)
+    m.key = r.string("key", False)
+    m.value = r.float64()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_ValueData(w: Writer, m: Any, version: i64) -> None:
+    w.string("key", m.key, False)
+    w.float64(m.value)
+    w.unknown_tags("ValueData", m.unknown_tagged_fields)
+
+
+def read_DescribeClientQuotasResponseEntryData(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeClientQuotasResponseEntryData)
+    count = r.count("entity", False, 3)
+    m.entity = [read_DescribeClientQuotasResponseEntityData(r, version) for _ in range(count)]
+    count = r.count("values", False, 10)
+    m.values = [read_ValueData(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeClientQuotasResponseEntryData(w: Writer, m: Any, version: i64) -> None:
+    entity = m.entity
+    w.array("entity", entity, False)
+    for item in entity:
+        write_DescribeClientQuotasResponseEntityData(w, item, version)
+    values = m.values
+    w.array("values", values, False)
+    for item in values:
+        write_ValueData(w, item, version)
+    w.unknown_tags("DescribeClientQuotasResponseEntryData", m.unknown_tagged_fields)
+
+
+def read_DescribeClientQuotasResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeClientQuotasResponse)
+    m.throttle_time_ms = r.int32()
+    m.error_code = r.int16()
+    m.error_message = r.string("error_message", True)
+    count = r.count("entries", True, 3)
+    m.entries = (
+        None
+        if count < 0
+        else [read_DescribeClientQuotasResponseEntryData(r, version) for _ in range(count)]
+    )
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeClientQuotasResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    write_i16_be(out, m.error_code)
+    w.string("error_message", m.error_message, True)
+    entries = m.entries
+    w.array("entries", entries, True)
+    for item in entries or ():
+        write_DescribeClientQuotasResponseEntryData(w, item, version)
+    w.unknown_tags("DescribeClientQuotasResponse", m.unknown_tagged_fields)
+
+
+def read_AlterClientQuotasRequestEntityData(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterClientQuotasRequestEntityData)
+    m.entity_type = r.string("entity_type", False)
+    m.entity_name = r.string("entity_name", True)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterClientQuotasRequestEntityData(w: Writer, m: Any, version: i64) -> None:
+    w.string("entity_type", m.entity_type, False)
+    w.string("entity_name", m.entity_name, True)
+    w.unknown_tags("AlterClientQuotasRequestEntityData", m.unknown_tagged_fields)
+
+
+def read_OpData(r: Reader, version: i64) -> Any:
+    m: Any = _new(OpData)
+    m.key = r.string("key", False)
+    m.value = r.float64()
+    m.remove = r.boolean()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_OpData(w: Writer, m: Any, version: i64) -> None:
+    w.string("key", m.key, False)
+    w.float64(m.value)
+    w.boolean(m.remove)
+    w.unknown_tags("OpData", m.unknown_tagged_fields)
+
+
+def read_AlterClientQuotasRequestEntryData(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterClientQuotasRequestEntryData)
+    count = r.count("entity", False, 3)
+    m.entity = [read_AlterClientQuotasRequestEntityData(r, version) for _ in range(count)]
+    count = r.count("ops", False, 11)
+    m.ops = [read_OpData(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterClientQuotasRequestEntryData(w: Writer, m: Any, version: i64) -> None:
+    entity = m.entity
+    w.array("entity", entity, False)
+    for item in entity:
+        write_AlterClientQuotasRequestEntityData(w, item, version)
+    ops = m.ops
+    w.array("ops", ops, False)
+    for item in ops:
+        write_OpData(w, item, version)
+    w.unknown_tags("AlterClientQuotasRequestEntryData", m.unknown_tagged_fields)
+
+
+def read_AlterClientQuotasRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterClientQuotasRequest)
+    count = r.count("entries", False, 3)
+    m.entries = [read_AlterClientQuotasRequestEntryData(r, version) for _ in range(count)]
+    m.validate_only = r.boolean()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterClientQuotasRequest(w: Writer, m: Any, version: i64) -> None:
+    entries = m.entries
+    w.array("entries", entries, False)
+    for item in entries:
+        write_AlterClientQuotasRequestEntryData(w, item, version)
+    w.boolean(m.validate_only)
+    w.unknown_tags("AlterClientQuotasRequest", m.unknown_tagged_fields)
+
+
+def read_AlterClientQuotasResponseEntityData(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterClientQuotasResponseEntityData)
+    m.entity_type = r.string("entity_type", False)
+    m.entity_name = r.string("entity_name", True)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterClientQuotasResponseEntityData(w: Writer, m: Any, version: i64) -> None:
+    w.string("entity_type", m.entity_type, False)
+    w.string("entity_name", m.entity_name, True)
+    w.unknown_tags("AlterClientQuotasResponseEntityData", m.unknown_tagged_fields)
+
+
+def read_AlterClientQuotasResponseEntryData(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterClientQuotasResponseEntryData)
+    m.error_code = r.int16()
+    m.error_message = r.string("error_message", True)
+    count = r.count("entity", False, 3)
+    m.entity = [read_AlterClientQuotasResponseEntityData(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterClientQuotasResponseEntryData(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i16_be(out, m.error_code)
+    w.string("error_message", m.error_message, True)
+    entity = m.entity
+    w.array("entity", entity, False)
+    for item in entity:
+        write_AlterClientQuotasResponseEntityData(w, item, version)
+    w.unknown_tags("AlterClientQuotasResponseEntryData", m.unknown_tagged_fields)
+
+
+def read_AlterClientQuotasResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(AlterClientQuotasResponse)
+    m.throttle_time_ms = r.int32()
+    count = r.count("entries", False, 5)
+    m.entries = [read_AlterClientQuotasResponseEntryData(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_AlterClientQuotasResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    entries = m.entries
+    w.array("entries", entries, False)
+    for item in entries:
+        write_AlterClientQuotasResponseEntryData(w, item, version)
+    w.unknown_tags("AlterClientQuotasResponse", m.unknown_tagged_fields)

@@ -1,0 +1,284 @@
+"""Of `messages/transaction_admin.py`. Written by `python -m tests.codecs`: see there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from ..messages.transaction_admin import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    DescribeTransactionsResponseTopicData,
+    DescribeTransactionsResponseTransactionState,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    ListTransactionsResponseTransactionState,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+    TopicResponse,
+)
+from ..packed import write_i16_be, write_i32_be, write_i64_be
+from ..reader import Reader
+from ..writer import Writer
+
+_new: Final[Any] = object.__new__
+
+
+def read_TopicRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(TopicRequest)
+    m.name = r.string("name", False)
+    m.partition_indexes = r.int32s("partition_indexes", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_TopicRequest(w: Writer, m: Any, version: i64) -> None:
+    w.string("name", m.name, False)
+    w.int32s("partition_indexes", m.partition_indexes, False)
+    w.unknown_tags("TopicRequest", m.unknown_tagged_fields)
+
+
+def read_DescribeProducersRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeProducersRequest)
+    count = r.count("topics", False, 3)
+    m.topics = [read_TopicRequest(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeProducersRequest(w: Writer, m: Any, version: i64) -> None:
+    topics = m.topics
+    w.array("topics", topics, False)
+    for item in topics:
+        write_TopicRequest(w, item, version)
+    w.unknown_tags("DescribeProducersRequest", m.unknown_tagged_fields)
+
+
+def read_ProducerState(r: Reader, version: i64) -> Any:
+    m: Any = _new(ProducerState)
+    m.producer_id = r.int64()
+    m.producer_epoch = r.int32()
+    m.last_sequence = r.int32()
+    m.last_timestamp = r.int64()
+    m.coordinator_epoch = r.int32()
+    m.current_txn_start_offset = r.int64()
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_ProducerState(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i64_be(out, m.producer_id)
+    write_i32_be(out, m.producer_epoch)
+    write_i32_be(out, m.last_sequence)
+    write_i64_be(out, m.last_timestamp)
+    write_i32_be(out, m.coordinator_epoch)
+    write_i64_be(out, m.current_txn_start_offset)
+    w.unknown_tags("ProducerState", m.unknown_tagged_fields)
+
+
+def read_PartitionResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(PartitionResponse)
+    m.partition_index = r.int32()
+    m.error_code = r.int16()
+    m.error_message = r.string("error_message", True)
+    count = r.count("active_producers", False, 37)
+    m.active_producers = [read_ProducerState(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_PartitionResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.partition_index)
+    write_i16_be(out, m.error_code)
+    w.string("error_message", m.error_message, True)
+    active_producers = m.active_producers
+    w.array("active_producers", active_producers, False)
+    for item in active_producers:
+        write_ProducerState(w, item, version)
+    w.unknown_tags("PartitionResponse", m.unknown_tagged_fields)
+
+
+def read_TopicResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(TopicResponse)
+    m.name = r.string("name", False)
+    count = r.count("partitions", False, 9)
+    m.partitions = [read_PartitionResponse(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_TopicResponse(w: Writer, m: Any, version: i64) -> None:
+    w.string("name", m.name, False)
+    partitions = m.partitions
+    w.array("partitions", partitions, False)
+    for item in partitions:
+        write_PartitionResponse(w, item, version)
+    w.unknown_tags("TopicResponse", m.unknown_tagged_fields)
+
+
+def read_DescribeProducersResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeProducersResponse)
+    m.throttle_time_ms = r.int32()
+    count = r.count("topics", False, 3)
+    m.topics = [read_TopicResponse(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeProducersResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    topics = m.topics
+    w.array("topics", topics, False)
+    for item in topics:
+        write_TopicResponse(w, item, version)
+    w.unknown_tags("DescribeProducersResponse", m.unknown_tagged_fields)
+
+
+def read_DescribeTransactionsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeTransactionsRequest)
+    m.transactional_ids = r.strings("transactional_ids", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeTransactionsRequest(w: Writer, m: Any, version: i64) -> None:
+    w.strings("transactional_ids", m.transactional_ids, False)
+    w.unknown_tags("DescribeTransactionsRequest", m.unknown_tagged_fields)
+
+
+def read_DescribeTransactionsResponseTopicData(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeTransactionsResponseTopicData)
+    m.topic = r.string("topic", False)
+    m.partitions = r.int32s("partitions", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeTransactionsResponseTopicData(w: Writer, m: Any, version: i64) -> None:
+    w.string("topic", m.topic, False)
+    w.int32s("partitions", m.partitions, False)
+    w.unknown_tags("DescribeTransactionsResponseTopicData", m.unknown_tagged_fields)
+
+
+def read_DescribeTransactionsResponseTransactionState(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeTransactionsResponseTransactionState)
+    m.error_code = r.int16()
+    m.transactional_id = r.string("transactional_id", False)
+    m.transaction_state = r.string("transaction_state", False)
+    m.transaction_timeout_ms = r.int32()
+    m.transaction_start_time_ms = r.int64()
+    m.producer_id = r.int64()
+    m.producer_epoch = r.int16()
+    count = r.count("topics", False, 3)
+    m.topics = [read_DescribeTransactionsResponseTopicData(r, version) for _ in range(count)]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeTransactionsResponseTransactionState(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i16_be(out, m.error_code)
+    w.string("transactional_id", m.transactional_id, False)
+    w.string("transaction_state", m.transaction_state, False)
+    write_i32_be(out, m.transaction_timeout_ms)
+    write_i64_be(out, m.transaction_start_time_ms)
+    write_i64_be(out, m.producer_id)
+    write_i16_be(out, m.producer_epoch)
+    topics = m.topics
+    w.array("topics", topics, False)
+    for item in topics:
+        write_DescribeTransactionsResponseTopicData(w, item, version)
+    w.unknown_tags("DescribeTransactionsResponseTransactionState", m.unknown_tagged_fields)
+
+
+def read_DescribeTransactionsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(DescribeTransactionsResponse)
+    m.throttle_time_ms = r.int32()
+    count = r.count("transaction_states", False, 28)
+    m.transaction_states = [
+        read_DescribeTransactionsResponseTransactionState(r, version) for _ in range(count)
+    ]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_DescribeTransactionsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    transaction_states = m.transaction_states
+    w.array("transaction_states", transaction_states, False)
+    for item in transaction_states:
+        write_DescribeTransactionsResponseTransactionState(w, item, version)
+    w.unknown_tags("DescribeTransactionsResponse", m.unknown_tagged_fields)
+
+
+def read_ListTransactionsRequest(r: Reader, version: i64) -> Any:
+    m: Any = _new(ListTransactionsRequest)
+    m.state_filters = r.strings("state_filters", False)
+    m.producer_id_filters = r.int64s("producer_id_filters", False)
+    if version >= 1:
+        m.duration_filter = r.int64()
+    else:
+        m.duration_filter = -1
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_ListTransactionsRequest(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    w.strings("state_filters", m.state_filters, False)
+    w.int64s("producer_id_filters", m.producer_id_filters, False)
+    if version >= 1:
+        write_i64_be(out, m.duration_filter)
+    elif m.duration_filter != -1:
+        w.refuse("ListTransactionsRequest.duration_filter")
+    w.unknown_tags("ListTransactionsRequest", m.unknown_tagged_fields)
+
+
+def read_ListTransactionsResponseTransactionState(r: Reader, version: i64) -> Any:
+    m: Any = _new(ListTransactionsResponseTransactionState)
+    m.transactional_id = r.string("transactional_id", False)
+    m.producer_id = r.int64()
+    m.transaction_state = r.string("transaction_state", False)
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_ListTransactionsResponseTransactionState(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    w.string("transactional_id", m.transactional_id, False)
+    write_i64_be(out, m.producer_id)
+    w.string("transaction_state", m.transaction_state, False)
+    w.unknown_tags("ListTransactionsResponseTransactionState", m.unknown_tagged_fields)
+
+
+def read_ListTransactionsResponse(r: Reader, version: i64) -> Any:
+    m: Any = _new(ListTransactionsResponse)
+    m.throttle_time_ms = r.int32()
+    m.error_code = r.int16()
+    m.unknown_state_filters = r.strings("unknown_state_filters", False)
+    count = r.count("transaction_states", False, 11)
+    m.transaction_states = [
+        read_ListTransactionsResponseTransactionState(r, version) for _ in range(count)
+    ]
+    m.unknown_tagged_fields = r.unknown_tags()
+    return m
+
+
+def write_ListTransactionsResponse(w: Writer, m: Any, version: i64) -> None:
+    out = w.out
+    write_i32_be(out, m.throttle_time_ms)
+    write_i16_be(out, m.error_code)
+    w.strings("unknown_state_filters", m.unknown_state_filters, False)
+    transaction_states = m.transaction_states
+    w.array("transaction_states", transaction_states, False)
+    for item in transaction_states:
+        write_ListTransactionsResponseTransactionState(w, item, version)
+    w.unknown_tags("ListTransactionsResponse", m.unknown_tagged_fields)
