@@ -26,20 +26,8 @@ from ..security.authorizer import (
     ResourceType,
 )
 from .completion import complete_groups, complete_topics, complete_transactional_ids
-from .options import (
-    UserError,
-    bootstrap_option,
-    command_config_option,
-    echo,
-    escape,
-    json_option,
-    principal,
-    run_client,
-    show,
-    show_json,
-    table,
-    user_errors,
-)
+from .options import UserError, echo, escape, principal, show, show_json, table
+from .target import Target, cluster_options
 
 NO_WORDS = ("UNKNOWN", "ANY")  # for filters and for what is newer than we
 OPERATIONS = [one.name.lower() for one in AclOperation if one.name not in NO_WORDS]
@@ -179,11 +167,9 @@ Examples:
 @click.option("--host", "hosts", multiple=True, metavar="ADDRESS", help="Only from this address.")
 @click.option("--producer", is_flag=True, help="What writing to --topic takes.")
 @click.option("--consumer", is_flag=True, help="What reading --topic as --group takes.")
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
+@cluster_options
 def add(
+    target: Target,
     entries: list[Entry],
     operations: list[AclOperation],
     resources: list[Resource],
@@ -191,9 +177,6 @@ def add(
     hosts: tuple[str, ...],
     producer: bool,
     consumer: bool,
-    bootstrap: str,
-    security: dict[str, str],
-    as_json: bool,
 ) -> None:
     """Let --allow do --operation on resources, or keep --deny from it. Default: all operations."""
     if not entries:
@@ -221,12 +204,8 @@ def add(
         for host in hosts or (WILDCARD,)
     ]
 
-    async def run() -> None:
-        async with Cluster(bootstrap, security=security) as cluster:
-            await Acls(cluster).create(creations)
-
-    run_client(run)
-    _show([acl_words(acl) for acl in creations], "added", as_json=as_json)
+    target.ask(lambda cluster: Acls(cluster).create(creations))
+    _show(target, [acl_words(acl) for acl in creations], "added")
 
 
 def _pattern(resource: Resource, prefix: bool) -> PatternType:
@@ -264,18 +243,8 @@ def _convenient(
 @acls.command("list")
 @resource_options
 @click.option("--principal", "who", metavar="WHO", help="Only those of this user.")
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
-def list_command(
-    resources: list[Resource],
-    prefix: bool,
-    who: str | None,
-    bootstrap: str,
-    security: dict[str, str],
-    as_json: bool,
-) -> None:
+@cluster_options
+def list_command(target: Target, resources: list[Resource], prefix: bool, who: str | None) -> None:
     """Show the ACLs, or those that concern the given resources: their prefixes and '*' included."""
     requests = [
         DescribeAclsRequest(
@@ -290,14 +259,11 @@ def list_command(
         for kind, name, pattern in _patterns(resources, prefix, PatternType.MATCH)
     ]
 
-    async def run() -> list[dict[str, str]]:
-        async with Cluster(bootstrap, security=security) as cluster:
-            return [
-                acl_words(acl) for request in requests for acl in await Acls(cluster).list(request)
-            ]
+    async def work(cluster: Cluster) -> list[dict[str, str]]:
+        return [acl_words(acl) for request in requests for acl in await Acls(cluster).list(request)]
 
-    found = run_client(run)  # one may concern several of the resources
-    _show([row for at, row in enumerate(found) if row not in found[:at]], "", as_json=as_json)
+    found = target.ask(work)  # one may concern several of the resources
+    _show(target, [row for at, row in enumerate(found) if row not in found[:at]], "")
 
 
 def _patterns(
@@ -321,19 +287,14 @@ Examples:
 @entry_options
 @resource_options
 @click.option("--host", "hosts", multiple=True, metavar="ADDRESS")
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
+@cluster_options
 def remove(
+    target: Target,
     entries: list[Entry],
     operations: list[AclOperation],
     resources: list[Resource],
     prefix: bool,
     hosts: tuple[str, ...],
-    bootstrap: str,
-    security: dict[str, str],
-    as_json: bool,
 ) -> None:
     """Remove the ACLs that match, and show them: what is not named is not looked at.
 
@@ -358,15 +319,14 @@ def remove(
         for host in hosts or (None,)
     ]
 
-    async def run() -> list[dict[str, str]]:
-        async with Cluster(bootstrap, security=security) as cluster:
-            return [acl_words(acl) for acl in await Acls(cluster).delete(filters)]
+    async def work(cluster: Cluster) -> list[dict[str, str]]:
+        return [acl_words(acl) for acl in await Acls(cluster).delete(filters)]
 
-    _show(run_client(run), "removed", as_json=as_json)
+    _show(target, target.ask(work), "removed")
 
 
-def _show(rows: list[dict[str, str]], done: str, *, as_json: bool) -> None:
-    if as_json:
+def _show(target: Target, rows: list[dict[str, str]], done: str) -> None:
+    if target.as_json:
         show_json(rows)
         return
     if rows:

@@ -12,20 +12,8 @@ from typing import Any, Final
 import click
 
 from ...client.admin.quotas import EntityQuotas, Quotas
-from ...client.cluster import Cluster
-from .options import (
-    UserError,
-    bootstrap_option,
-    command_config_option,
-    echo,
-    escape,
-    json_option,
-    run_client,
-    show,
-    show_json,
-    table,
-    user_errors,
-)
+from .options import UserError, echo, escape, show, show_json, table
+from .target import Target, cluster_options
 
 UNITS: Final = {
     "producer_byte_rate": "bytes/s",
@@ -89,21 +77,12 @@ def quotas() -> None:
 
 @quotas.command()
 @entity_options
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
-def describe(
-    entity: dict[str, str | None], bootstrap: str, security: dict[str, str], as_json: bool
-) -> None:
+@cluster_options
+def describe(target: Target, entity: dict[str, str | None]) -> None:
     """Show all quotas, or those of exactly the given user, client id or address."""
 
-    async def run() -> list[EntityQuotas]:
-        async with Cluster(bootstrap, security=security) as cluster:
-            return await Quotas(cluster).describe(entity)
-
-    found = run_client(run)
-    if as_json:
+    found: list[EntityQuotas] = target.ask(lambda cluster: Quotas(cluster).describe(entity))
+    if target.as_json:
         show_json([{"entity": dict(one.entity), "quotas": dict(one.quotas)} for one in found])
         return
     made = table("user", "client id", "address", "quota", "value", "")
@@ -118,21 +97,12 @@ def describe(
 @quotas.command("set")
 @click.argument("values", nargs=-1, required=True, metavar="QUOTA=NUMBER...")
 @entity_options
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
-def set_command(
-    values: tuple[str, ...],
-    entity: dict[str, str | None],
-    bootstrap: str,
-    security: dict[str, str],
-    as_json: bool,
-) -> None:
+@cluster_options
+def set_command(target: Target, values: tuple[str, ...], entity: dict[str, str | None]) -> None:
     """Give a user, a client id, both together, or an address these quotas."""
     wanted = dict(_parse(text) for text in values)
-    _alter(entity, bootstrap, security, wanted, ())
-    if as_json:
+    _alter(target, entity, wanted, ())
+    if target.as_json:
         show_json({"entity": entity, "quotas": wanted})
         return
     for key, number in wanted.items():
@@ -142,42 +112,27 @@ def set_command(
 @quotas.command()
 @click.argument("keys", nargs=-1, required=True, metavar="QUOTA...")
 @entity_options
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
-def remove(
-    keys: tuple[str, ...],
-    entity: dict[str, str | None],
-    bootstrap: str,
-    security: dict[str, str],
-    as_json: bool,
-) -> None:
+@cluster_options
+def remove(target: Target, keys: tuple[str, ...], entity: dict[str, str | None]) -> None:
     """Take these quotas of a user, a client id, both together, or an address away."""
     for key in keys:
         _check_key(key)
-    _alter(entity, bootstrap, security, {}, keys)
-    if as_json:
+    _alter(target, entity, {}, keys)
+    if target.as_json:
         show_json({"entity": entity, "removed": list(keys)})
     else:
         echo(f"{_words(entity)}: removed {', '.join(keys)}")
 
 
 def _alter(
+    target: Target,
     entity: dict[str, str | None],
-    bootstrap: str,
-    security: dict[str, str],
     values: dict[str, float],
     removed: tuple[str, ...],
 ) -> None:
     if not entity:
         raise UserError("name whose: --user, --client-id or --ip, or the default of one")
-
-    async def run() -> None:
-        async with Cluster(bootstrap, security=security) as cluster:
-            await Quotas(cluster).alter(entity, values, removed)
-
-    run_client(run)
+    target.ask(lambda cluster: Quotas(cluster).alter(entity, values, removed))
 
 
 def _check_key(key: str) -> None:

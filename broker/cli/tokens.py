@@ -18,19 +18,8 @@ from ...client.cluster import Cluster
 from ...client.errors import ClientError
 from ...protocol.sasl.jaas import MODULES
 from ...storage.retention import date_text
-from .options import (
-    bootstrap_option,
-    command_config_option,
-    echo,
-    escape,
-    json_option,
-    principal,
-    run_client,
-    show,
-    show_json,
-    table,
-    user_errors,
-)
+from .options import echo, escape, principal, show, show_json, table
+from .target import Target, cluster_options
 
 HOUR_MS = 3_600_000
 AT_ONCE = -1
@@ -60,31 +49,24 @@ def tokens() -> None:
 @click.option("--owner", metavar="WHO", help="Another user; that takes an ACL on --user WHO.")
 @click.option("--renewer", "renewers", multiple=True, metavar="WHO", help="Who may renew it, too.")
 @click.option("--hours", type=click.FloatRange(min=0.001), help="Its longest life.")
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
+@cluster_options
 def create(
+    target: Target,
     owner: str | None,
     renewers: tuple[str, ...],
     hours: float | None,
-    bootstrap: str,
-    security: dict[str, str],
-    as_json: bool,
 ) -> None:
     """Make a token, and show once what a client logs in with."""
 
-    async def run() -> Token:
-        async with Cluster(bootstrap, security=security) as cluster:
-            return await Tokens(cluster).create(
-                _parts(owner) if owner else None,
-                [_parts(one) for one in renewers],
-                -1 if hours is None else int(hours * HOUR_MS),
-            )
-
-    made = run_client(run)
+    made: Token = target.ask(
+        lambda cluster: Tokens(cluster).create(
+            _parts(owner) if owner else None,
+            [_parts(one) for one in renewers],
+            -1 if hours is None else int(hours * HOUR_MS),
+        )
+    )
     hmac = base64.b64encode(made.hmac).decode()
-    if as_json:
+    if target.as_json:
         show_json(
             {
                 "token_id": made.token_id,
@@ -109,21 +91,13 @@ def create(
 
 @tokens.command("list")
 @click.option("--owner", "owners", multiple=True, metavar="WHO", help="Only those of WHO.")
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
-def list_command(
-    owners: tuple[str, ...], bootstrap: str, security: dict[str, str], as_json: bool
-) -> None:
+@cluster_options
+def list_command(target: Target, owners: tuple[str, ...]) -> None:
     """Show the tokens that you own or may renew or describe, without their HMACs."""
 
-    async def run() -> list[Token]:
-        async with Cluster(bootstrap, security=security) as cluster:
-            return await Tokens(cluster).list([_parts(one) for one in owners] or None)
-
-    found = run_client(run)
-    if as_json:
+    wanted = [_parts(one) for one in owners] or None
+    found: list[Token] = target.ask(lambda cluster: Tokens(cluster).list(wanted))
+    if target.as_json:
         show_json(
             [
                 {
@@ -165,46 +139,34 @@ async def _find(cluster: Cluster, token_id: str) -> Token:
 @tokens.command()
 @click.argument("token_id")
 @click.option("--hours", type=click.FloatRange(min=0.001), help="From now; default: the brokers'.")
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
-def renew(
-    token_id: str, hours: float | None, bootstrap: str, security: dict[str, str], as_json: bool
-) -> None:
+@cluster_options
+def renew(target: Target, token_id: str, hours: float | None) -> None:
     """Let a token go on, up to its longest life; its owner and its renewers may."""
 
-    async def run() -> int:
-        async with Cluster(bootstrap, security=security) as cluster:
-            token = await _find(cluster, token_id)
-            return await Tokens(cluster).renew(token, -1 if hours is None else int(hours * HOUR_MS))
+    async def work(cluster: Cluster) -> int:
+        token = await _find(cluster, token_id)
+        return await Tokens(cluster).renew(token, -1 if hours is None else int(hours * HOUR_MS))
 
-    _tell_end(token_id, run_client(run), as_json=as_json)
+    _tell_end(target, token_id, target.ask(work))
 
 
 @tokens.command()
 @click.argument("token_id")
 @click.option("--hours", type=click.FloatRange(min=0.001), help="From now; default: at once.")
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
-def expire(
-    token_id: str, hours: float | None, bootstrap: str, security: dict[str, str], as_json: bool
-) -> None:
+@cluster_options
+def expire(target: Target, token_id: str, hours: float | None) -> None:
     """End a token, now or later; nobody logs in with it then."""
 
-    async def run() -> int:
-        async with Cluster(bootstrap, security=security) as cluster:
-            token = await _find(cluster, token_id)
-            period_ms = AT_ONCE if hours is None else int(hours * HOUR_MS)
-            return await Tokens(cluster).expire(token, period_ms)
+    async def work(cluster: Cluster) -> int:
+        token = await _find(cluster, token_id)
+        period_ms = AT_ONCE if hours is None else int(hours * HOUR_MS)
+        return await Tokens(cluster).expire(token, period_ms)
 
-    _tell_end(token_id, run_client(run), as_json=as_json)
+    _tell_end(target, token_id, target.ask(work))
 
 
-def _tell_end(token_id: str, expires_ms: int, *, as_json: bool) -> None:
-    if as_json:
+def _tell_end(target: Target, token_id: str, expires_ms: int) -> None:
+    if target.as_json:
         show_json({"token_id": token_id, "expires_ms": expires_ms})
     elif expires_ms <= time.time() * 1000:
         echo(f"token {token_id} has ended")

@@ -19,20 +19,8 @@ from ...client.admin.users import Users
 from ...client.cluster import Cluster
 from ...protocol.sasl import MECHANISMS, ScramHash
 from ...protocol.sasl.scram import MIN_ITERATIONS
-from .options import (
-    UserError,
-    bootstrap_option,
-    command_config_option,
-    echo,
-    escape,
-    json_option,
-    keep_local_password,
-    run_client,
-    show,
-    show_json,
-    table,
-    user_errors,
-)
+from .options import UserError, echo, escape, keep_local_password, show, show_json, table
+from .target import Target, cluster_options
 
 MADE_PASSWORD_BYTES = 18
 MAX_PASSWORD_BYTES = 1024
@@ -72,9 +60,7 @@ def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="More of them slow down who guesses, and every login; who tries to log in sees "
             "by them that there is such a user.",
         ),
-        bootstrap_option,
-        command_config_option,
-        json_option,
+        cluster_options,
     )
     for option in reversed(options):
         command = option(command)
@@ -98,19 +84,12 @@ def users() -> None:
 
 
 @users.command("list")
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
-def list_command(bootstrap: str, security: dict[str, str], as_json: bool) -> None:
+@cluster_options
+def list_command(target: Target) -> None:
     """Show who has a password, and for which mechanisms. Nobody can read the passwords."""
 
-    async def run() -> dict[str, dict[ScramHash, int]]:
-        async with Cluster(bootstrap, security=security) as cluster:
-            return await Users(cluster).list()
-
-    found = sorted(run_client(run).items())
-    if as_json:
+    found = sorted(target.ask(lambda cluster: Users(cluster).list()).items())
+    if target.as_json:
         show_json(
             [
                 {"user": user, "mechanisms": {kind.mechanism: n for kind, n in kinds.items()}}
@@ -130,7 +109,6 @@ def list_command(bootstrap: str, security: dict[str, str], as_json: bool) -> Non
 
 @users.command()
 @password_options
-@user_errors
 def add(name: str, **options: Any) -> None:
     """Let user NAME log in, with a password that is asked for.
 
@@ -141,7 +119,6 @@ def add(name: str, **options: Any) -> None:
 
 @users.command()
 @password_options
-@user_errors
 def alter(name: str, **options: Any) -> None:
     """Give user NAME another password. Who is logged in stays so."""
     _set(name, is_new=False, **options)
@@ -155,25 +132,22 @@ def _set(
     generate: bool,
     mechanisms: list[ScramHash],
     iterations: int,
-    bootstrap: str,
-    security: dict[str, str],
-    as_json: bool,
+    target: Target,
 ) -> None:
     password = _password(name, password_file, generate=generate)
 
-    async def run() -> None:
-        async with Cluster(bootstrap, security=security) as cluster:
-            exists = name in await Users(cluster).list([name])
-            if exists and is_new:
-                raise UserError(f"there is a user {name!r}; see: pybroker users alter {name}")
-            if not exists and not is_new:
-                raise UserError(f"there is no user {name!r}; see: pybroker users add {name}")
-            await Users(cluster).set_password(name, password, mechanisms, iterations)
+    async def work(cluster: Cluster) -> None:
+        exists = name in await Users(cluster).list([name])
+        if exists and is_new:
+            raise UserError(f"there is a user {name!r}; see: pybroker users alter {name}")
+        if not exists and not is_new:
+            raise UserError(f"there is no user {name!r}; see: pybroker users add {name}")
+        await Users(cluster).set_password(name, password, mechanisms, iterations)
 
-    run_client(run)
+    target.ask(work)
     if ScramHash.SHA_512 in mechanisms:
-        keep_local_password(bootstrap, name, password)
-    if as_json:
+        keep_local_password(target.bootstrap, name, password)
+    if target.as_json:
         made = {"password": password} if generate else {}
         kinds = [kind.mechanism for kind in mechanisms]
         show_json({"user": name, "mechanisms": kinds, **made})
@@ -218,33 +192,23 @@ def _password(name: str, file: Path | None, *, generate: bool) -> str:
 @users.command()
 @click.argument("name")
 @mechanism_option
-@bootstrap_option
-@command_config_option
-@json_option
-@user_errors
-def remove(
-    name: str,
-    mechanisms: list[ScramHash],
-    bootstrap: str,
-    security: dict[str, str],
-    as_json: bool,
-) -> None:
+@cluster_options
+def remove(target: Target, name: str, mechanisms: list[ScramHash]) -> None:
     """Take user NAME's password away: NAME logs in no more.
 
     Who is logged in stays so until that connection ends; the ACLs stay.
     """
 
-    async def run() -> list[ScramHash]:
-        async with Cluster(bootstrap, security=security) as cluster:
-            has = (await Users(cluster).list([name])).get(name, {})
-            kinds = [kind for kind in mechanisms if kind in has]
-            if not kinds:
-                raise UserError(f"there is no user {name!r} with such a password")
-            await Users(cluster).remove_password(name, kinds)
-            return kinds
+    async def work(cluster: Cluster) -> list[ScramHash]:
+        has = (await Users(cluster).list([name])).get(name, {})
+        kinds = [kind for kind in mechanisms if kind in has]
+        if not kinds:
+            raise UserError(f"there is no user {name!r} with such a password")
+        await Users(cluster).remove_password(name, kinds)
+        return kinds
 
-    removed = [kind.mechanism for kind in run_client(run)]
-    if as_json:
+    removed = [kind.mechanism for kind in target.ask(work)]
+    if target.as_json:
         show_json({"user": name, "removed": removed})
     else:
         echo(f"removed {name}'s password for {' and '.join(removed)}")
