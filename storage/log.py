@@ -336,6 +336,7 @@ class Log:
     def _index_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
         try:
             segment.append_aborted_transaction(aborted)
+            self.local.note_new_file()
         except OSError as error:
             self.local.fail("writing the transaction index", error)
 
@@ -690,7 +691,8 @@ class Log:
                 self.health.fail(error)
 
     def close(self) -> None:
-        """Snapshot the producers and trim all files; the caller flushed before."""
+        """Snapshot the producers and trim all files; the caller flushed before. After a clean stop
+        nothing is recovered, so what is said to be there is forced to disk: names, too."""
         if self.is_closed:
             return
         try:
@@ -698,7 +700,10 @@ class Log:
             self._sync_metadata()
             if self.producer_state.map_end_offset > self.snapshots.last_snapshot_offset:
                 self.snapshots.take(self.producer_state)
-                self.snapshots.sync(self.producer_state.map_end_offset)
+            if self.snapshots.is_newest_unsynced:
+                self.snapshots.sync(self.snapshots.last_snapshot_offset)
+                self.local.note_new_file()
+            self.local.sync_names()
             self.local.close()
         except OSError as error:
             self.local.fail("closing", error)
