@@ -314,6 +314,8 @@ class Log:
             # A gap is put inside of the segment, where it fits: segments follow one another.
             fits = last_offset - self.log_end_offset <= MAX_RELATIVE_OFFSET
             base = self.log_end_offset if fits else batches[0][1].base_offset
+            if not fits:  # recovery would take it for a tail that was lost
+                recovery_notes.note_gaps(self.files, self.directory, base)
             segment = self.roll(now_ms, base)
         before = segment.size
         try:
