@@ -272,9 +272,13 @@ def read_wall_clock(files: Files, directory: str) -> int | None:
 
 
 def take_clean_shutdown(files: Files, directory: str) -> bool:
-    """Whether the last run stopped cleanly; the mark is removed, as loading may be cut short."""
+    """Whether the last run stopped cleanly; the mark is removed, as loading may be cut short.
+
+    Blocks: a power cut must not bring it back, or nothing would be recovered after that.
+    """
     path = os.path.join(directory, CLEAN_SHUTDOWN_FILE)
     if not files.exists(path) or files.is_directory(path):
         return False
     files.remove(path)
+    files.sync_directory(directory)
     return True

@@ -56,6 +56,8 @@ class LocalLog:
         "_flushed",
         "_has_unreadable_file",
         "_is_gaps_note_unsynced",
+        "_is_home_unsynced",
+        "_is_unsynced",
         "_jitter",
         "_key",
         "_lowest_cuts",
@@ -109,6 +111,11 @@ class LocalLog:
         self._closed_segments: list[Segment] = []
         # Whether recovery wrote the note of gaps without a sync; the first roll makes up for it.
         self._is_gaps_note_unsynced = parts.is_gaps_note_unsynced
+
+        # Whether names may not be on disk: of files in the directory, and that of the directory.
+        # An earlier process may have left them so.
+        self._is_unsynced = True
+        self._is_home_unsynced = True
 
         # Since somebody asked: whether there was a truncation; where the deepest cut, by watcher.
         self._truncated = False
@@ -198,6 +205,7 @@ class LocalLog:
             create=True,
         )
         self.segments.add(segment)
+        self._is_unsynced = True
         return segment
 
     def append_failed(self, segment: Segment, size_before: int, error: OSError) -> NoReturn:
@@ -254,15 +262,43 @@ class LocalLog:
             except OSError:
                 self._closed_segments.append(segment)
                 raise
-        if any(segment.base_offset >= start for segment in segments):
-            self.files.sync_directory(self.directory)
-            if start == 0:
+        self.sync_names()
+
+    def note_new_file(self) -> None:
+        """There may be one more; its name is to be on disk with the next flush."""
+        self._is_unsynced = True
+
+    def sync_names(self) -> None:
+        """Force to disk what was created, renamed and removed: a segment that was cut off must not
+        be back, either. Blocks.
+
+        (Kafka syncs the directory when a new segment is flushed.)
+        """
+        if self._is_unsynced:
+            self._is_unsynced = False
+            try:
+                self.files.sync_directory(self.directory)
+            except OSError:
+                self._is_unsynced = True
+                raise
+        if self._is_home_unsynced:
+            self._is_home_unsynced = False
+            try:
                 self.files.sync_directory(self.health.path)
+            except OSError:
+                self._is_home_unsynced = True
+                raise
 
     def mark_flushed(self, truncations: int, offset: int) -> None:
         """All below `offset` is on disk, if no truncation came since there were so many."""
         before, flushed = self._flushed
         self._flushed = truncations, max(flushed, offset) if before == truncations else offset
+
+    def took_over(self, flushed: int) -> None:
+        """This log has moved to where another one was, of which `flushed` is on disk. Its own name
+        is not, so that no more than that is vouched for before the next flush."""
+        self._recovery_floor = min(self.recovery_point, flushed)
+        self.truncations += 2  # flushes under way are void
 
     # Cutting
 
@@ -321,6 +357,7 @@ class LocalLog:
         """Take a segment out of the log; its files go after file.delete.delay.ms."""
         self.segments.remove(segment)
         self._deleted_files += segment.mark_deleted()
+        self._is_unsynced = True
 
     def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
         """Put the segment that lies ready in `.cleaned` files into the place of `sources`.
@@ -334,6 +371,7 @@ class LocalLog:
         self._rename_files(base_offset, SWAP_SUFFIX, "")
         cleaned = Segment(self.files, self.directory, base_offset, self.config, now_ms=now_ms)
         self.segments.replace(sources, cleaned)
+        self._is_unsynced = True
 
     def _rename_files(self, base_offset: int, old_suffix: str, new_suffix: str) -> None:
         """Those that there are of the four of a segment."""
@@ -372,6 +410,7 @@ class LocalLog:
     def move(self, name: str) -> None:
         """Give the directory another name and go on in it; no flush may be under way."""
         self.rename(name)
+        self._is_home_unsynced = True
         for segment in self.segments:
             segment.moved_to(self.directory)
 

@@ -319,6 +319,8 @@ class Log:
             # A gap is put inside of the segment, where it fits: segments follow one another.
             fits = last_offset - self.log_end_offset <= MAX_RELATIVE_OFFSET
             base = self.log_end_offset if fits else batches[0][1].base_offset
+            if not fits:  # recovery would take it for a tail that was lost
+                recovery_notes.note_gaps(self.files, self.directory, base)
             segment = self.roll(now_ms, base)
         before = segment.size
         try:
@@ -345,6 +347,7 @@ class Log:
     def _index_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
         try:
             segment.append_aborted_transaction(aborted)
+            self.local.note_new_file()
         except OSError as error:
             self.local.fail("writing the transaction index", error)
 
@@ -702,7 +705,8 @@ class Log:
                 self.health.fail(error)
 
     def close(self) -> None:
-        """Snapshot the producers and trim all files; the caller flushed before."""
+        """Snapshot the producers and trim all files; the caller flushed before. After a clean stop
+        nothing is recovered, so what is said to be there is forced to disk: names, too."""
         if self.is_closed:
             return
         try:
@@ -710,7 +714,10 @@ class Log:
             self._sync_metadata()
             if self.producer_state.map_end_offset > self.snapshots.last_snapshot_offset:
                 self.snapshots.take(self.producer_state)
-                self.snapshots.sync(self.producer_state.map_end_offset)
+            if self.snapshots.is_newest_unsynced:
+                self.snapshots.sync(self.snapshots.last_snapshot_offset)
+                self.local.note_new_file()
+            self.local.sync_names()
             self.local.close()
         except OSError as error:
             self.local.fail("closing", error)

@@ -46,6 +46,8 @@ from .recovery_notes import is_new_since_checkpoints, true_recovery_point
 
 logger = logging.getLogger(__name__)
 
+Found = tuple[str, TopicPartition, bool]  # path, partition, whether it is a future replica
+
 Run = Callable[[Iterable[Callable[[], None]]], None]
 
 
@@ -133,7 +135,7 @@ class LogOpener:
 class LogLoading:
     """One load of all directories; what it finds is put into the table."""
 
-    __slots__ = ("_deletion", "_files", "_now_ms", "_opener", "_table", "_upkeep")
+    __slots__ = ("_deletion", "_files", "_now_ms", "_opener", "_replaced", "_table", "_upkeep")
 
     def __init__(
         self,
@@ -149,6 +151,7 @@ class LogLoading:
         self._upkeep = upkeep
         self._deletion = deletion
         self._now_ms = now_ms
+        self._replaced: set[TopicPartition] = set()  # deleted logs that bear the mark
 
     def load(
         self,
@@ -171,6 +174,7 @@ class LogLoading:
             for directory in table.directories
             if directory.is_online
         ]
+        self._promote(found)
         for directory, partitions in found:
             loads: list[Callable[[], None]] = []
             for path, key, is_future in partitions:
@@ -183,14 +187,17 @@ class LogLoading:
 
     # What there is
 
-    def _sort_out(self, directory: LogDirectory) -> list[tuple[str, TopicPartition, bool]]:
+    def _sort_out(self, directory: LogDirectory) -> list[Found]:
         """The logs of a directory: path, partition, and whether it is a future replica."""
         table = self._table
-        found = []
+        found: list[Found] = []
         for name in directory.partition_names():
             path = os.path.join(directory.path, name)
             if name.endswith(DELETE_SUFFIX):
                 self._upkeep.schedule_deletion(directory, path, self._now_ms)
+                deleted = parse_partition_name(name.rpartition(".")[0])
+                if deleted is not None and self._files.exists(os.path.join(path, REPLACED_MARK)):
+                    self._replaced.add(deleted)
                 continue
             future = parse_future_name(name)
             key = future or parse_partition_name(name)
@@ -218,6 +225,27 @@ class LogLoading:
                 continue
             found.append((path, key, future is not None))
         return found
+
+    def _promote(self, found: list[tuple[LogDirectory, list[Found]]]) -> None:
+        """Complete moves of which a power cut has left the second rename and not the first: the
+        disks of two directories do not wait for one another."""
+        table = self._table
+        for directory, partitions in found:
+            for number, (path, key, is_future) in enumerate(partitions):
+                is_complete = is_future and key in self._replaced
+                is_home = table.future.homes.get(key) is directory
+                if not (is_complete and is_home) or key in table.current.homes:
+                    continue
+                target = os.path.join(directory.path, f"{key[0]}-{key[1]}")
+                logger.warning("%s has replaced a log that is deleted: it is %s", path, target)
+                try:
+                    self._files.rename(path, target)
+                    self._files.sync_directory(directory.path)
+                except OSError as error:
+                    directory.fail(error)
+                    break
+                table.current.homes[key] = table.future.homes.pop(key)
+                partitions[number] = target, key, False
 
     def _is_replaced(self, directory: LogDirectory, key: TopicPartition) -> bool:
         """Of one of two directories of a partition: whether it bears the mark; then it goes."""

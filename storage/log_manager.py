@@ -302,6 +302,7 @@ class LogManager:
         old, new = current.logs[key], future.logs[key]
         assert new.log_end_offset == old.log_end_offset, "the copy is not complete"
         new.move(f"{topic}-{partition}")
+        new.local.took_over(old.recovery_point)
         new.update_high_watermark(old.high_watermark)
         new.first_dirty_offset = old.first_dirty_offset
         new.producer_state.verifications = old.producer_state.verifications

@@ -35,6 +35,7 @@ class IndexFile:
     __slots__ = (
         "_file",
         "_files",
+        "_is_unsynced",
         "_map",
         "base_offset",
         "entries",
@@ -56,6 +57,7 @@ class IndexFile:
         self.entries = files.size(path) // entry_size if files.exists(path) else 0
         self._file: DataFile | None = None
         self._map: mmap.mmap | None = None
+        self._is_unsynced = False  # what this process has changed in it
         self.is_listed = False  # these two are of `storage.kept_open`
         self.was_used = False
 
@@ -105,11 +107,13 @@ class IndexFile:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), self.path)  # it would be kept
         self._open().write_at(entry, self.entries * self.entry_size)
         self.entries += 1
+        self._is_unsynced = True
 
     def _truncate_to_entries(self, entries: int) -> None:
         """Drop entries; the stale bytes behind are cleared, since a crash shows them again."""
         stale = self.entries - entries
         if stale > 0:
+            self._is_unsynced = True
             self._open().write_at(bytes(stale * self.entry_size), entries * self.entry_size)
             self.entries = entries
 
@@ -119,6 +123,7 @@ class IndexFile:
         file = self._open()
         file.truncate(0)
         self.entries = 0
+        self._is_unsynced = True
         self.open_for_append(max_bytes)
 
     def trim(self) -> None:
@@ -131,14 +136,18 @@ class IndexFile:
         self._file = None
 
     def sync(self) -> None:
-        """Force the entries to the disk. Blocks; safe beside appends."""
-        file = self._file
-        if file is None:
-            try:
-                file = self._files.open(self.path)
-            except FileNotFoundError:
-                return  # the segment was deleted meanwhile
-        file.sync()
+        """Force to the disk what was changed. Blocks; safe beside appends."""
+        if not self._is_unsynced:
+            return
+        self._is_unsynced = False
+        try:
+            file = self._file or self._files.open(self.path)
+            file.sync()
+        except FileNotFoundError:
+            return  # the segment was deleted meanwhile
+        except OSError:
+            self._is_unsynced = True
+            raise
 
     def release(self) -> None:
         """Close without touching the file: it is gone, or its directory is offline."""

@@ -87,7 +87,7 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
 class SnapshotStore:
     """The snapshot files of one partition directory."""
 
-    __slots__ = ("_directory", "_files", "last_snapshot_offset", "offsets")
+    __slots__ = ("_directory", "_files", "is_newest_unsynced", "last_snapshot_offset", "offsets")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
@@ -99,6 +99,7 @@ class SnapshotStore:
             and (offset := offset_in_name(name[: -len(SNAPSHOT_SUFFIX)])) is not None
         )
         self.last_snapshot_offset = self.offsets[-1] if self.offsets else 0
+        self.is_newest_unsynced = False  # written by this process, and not forced to disk yet
 
     def moved_to(self, directory: str) -> None:
         self._directory = directory
@@ -119,6 +120,7 @@ class SnapshotStore:
             self.offsets.append(offset)
             self.offsets.sort()
         self.last_snapshot_offset = offset
+        self.is_newest_unsynced = True
         return True
 
     def sync(self, offset: int) -> None:
@@ -128,6 +130,8 @@ class SnapshotStore:
         except FileNotFoundError:
             return
         file.sync()
+        if offset == self.last_snapshot_offset:
+            self.is_newest_unsynced = False
 
     def load_newest(self, state: ProducerState, log_start_offset: int) -> str | None:
         """Fill `state` from the newest good snapshot, else leave it empty at the log start.

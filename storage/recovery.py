@@ -62,6 +62,7 @@ class LogLoader:
     """One load of one partition directory."""
 
     __slots__ = (
+        "batch_epoch",
         "clean",
         "compacted_below",
         "config",
@@ -104,6 +105,7 @@ class LogLoader:
         self.now_ms = now_ms
         self.report = report
         self.segments = Segments()
+        self.batch_epoch = -1  # of the batch recovered last; no later one has a lower one
         self.epochs_lost = False
         self.epochs = self._read_epochs()
         self.snapshots = SnapshotStore(files, directory)
@@ -121,6 +123,8 @@ class LogLoader:
         if self.epochs_lost:
             self._find_epochs()
         self.segments.active.become_active(self.config)
+        if not self.clean:
+            self.segments.active.note_unforced_cut()
         recovery_point = log_end if self.clean else min(self.recovery_point, log_end)
         if recovery_point < self.recovery_point:
             note_cut(self.files, self.directory, recovery_point, [self.shown_recovery_point])
@@ -267,11 +271,16 @@ class LogLoader:
             problem = None if skip else segment.index_problem(thorough=thorough)
             if problem is not None:
                 self.report(f"{segment.path}: {problem}; rebuilding its indexes")
-                self._recover(segment)
+                self._recover(segment, following)
             checked.add(segment)
 
-    def _recover(self, segment: Segment) -> int:
-        """Rebuild a segment's indexes, cut off what is invalid; returns the bytes cut."""
+    def _recover(self, segment: Segment, following: Segment | None) -> bool:
+        """Rebuild a segment's indexes, cut off what is invalid; whether there was such a thing.
+
+        What reaches into the following segment was cut off before that was begun, and nobody had
+        forced that to disk. One whose epoch is lower than that of the batch before it was cut off
+        with its segment.
+        """
         state = ProducerState()
         rebuild_producer_state(
             state,
@@ -284,11 +293,23 @@ class LogLoader:
         segment.reset_indexes(self.config)
         valid = 0
         expected = segment.base_offset
+        limit = MAX_RELATIVE_OFFSET + expected + 1
+        is_followed = following is not None and following.base_offset < limit
+        if following is not None:
+            limit = min(limit, following.base_offset)
+        goes_on = False
         try:
             for position, header, batch in scan_batches(segment.log_file, 0, segment.size):
                 last = header.last_offset
-                in_range = expected <= last and last - segment.base_offset <= MAX_RELATIVE_OFFSET
-                if not in_range or (header.magic >= 2 and header.base_offset < expected):
+                if last >= limit and is_followed:
+                    self.report(f"{segment.path}: the next segment begins at {limit}")
+                    goes_on = True
+                    break
+                in_range = expected <= last < limit
+                if header.magic >= 2:
+                    epoch = header.partition_leader_epoch
+                    in_range &= header.base_offset >= expected and epoch >= self.batch_epoch
+                if not in_range:
                     self.report(f"{segment.path}: offsets at position {position} are not in order")
                     break
                 if not crc_is_valid(batch, 0, header):
@@ -296,7 +317,7 @@ class LogLoader:
                     break
                 segment.index_batch(position, header)
                 if header.magic >= 2:
-                    epoch = header.partition_leader_epoch
+                    self.batch_epoch = epoch
                     if epoch > self.epochs.latest_epoch:
                         # A known epoch may have begun before this segment.
                         self.epochs.assign(epoch, header.base_offset, flush=False)
@@ -318,19 +339,24 @@ class LogLoader:
             self.files.sync_directory(self.directory)
         if cut:
             self.report(f"{segment.path}: cut {cut} bytes behind position {valid}")
+            segment.sync_data()  # after a clean stop nobody would cut it again
         state.map_end_offset = expected
         self.snapshots.take(state)
         self.recovered_state = state
-        return cut
+        return cut > 0 and not goes_on
 
     def _recover_unflushed(self) -> None:
         first = self.segments.floor(self.recovery_point)
         start = first.base_offset if first is not None else 0
         pending = self.segments.from_base(start)
+        before = self.segments.floor(start - 1)
+        if before is not None and first is not None and _end_of(before) > start:
+            self.report(f"{before.path} goes on beyond the next one's base; cutting that off")
+            self._recover(before, first)
         noted = gaps_below(self.files, self.directory)
         while pending:
             segment = pending.pop(0)
-            cut = self._recover(segment) > 0
+            cut = self._recover(segment, pending[0] if pending else None)
             if not cut and pending and not self._may_have_gaps(pending[0].base_offset, noted):
                 cut = self._ends_below(segment, pending[0].base_offset)
             if cut:
@@ -413,6 +439,14 @@ class LogLoader:
             )
         )
         return self.log_start
+
+
+def _end_of(segment: Segment) -> int:
+    """The offset after its last message; beyond all of them if that cannot be read."""
+    try:
+        return segment.next_offset()
+    except KafkaError:
+        return segment.base_offset + MAX_RELATIVE_OFFSET + 1
 
 
 def rebuild_producer_state(

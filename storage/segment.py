@@ -94,6 +94,7 @@ class Segment:
         "_files",
         "_has_damaged_index",
         "_indexes_full",
+        "_is_cut",
         "_max_offset",
         "_max_timestamp",
         "_recent",
@@ -157,6 +158,7 @@ class Segment:
         self._recent: dict[int, int] = {}
         self._indexes_full = False
         self._has_damaged_index = False
+        self._is_cut = False  # and that was not forced to disk yet
         if create:
             if config.preallocate:
                 self.log_file.truncate(config.segment_bytes)
@@ -549,6 +551,7 @@ class Segment:
 
     def cut_to(self, size: int) -> None:
         """Cut the data file; indexes are the caller's business."""
+        self._is_cut = True
         self.log_file.truncate(size)
         self.size = size
         self._recent.clear()
@@ -594,8 +597,13 @@ class Segment:
             self._file = None
 
     def close(self) -> None:
+        """Trim and force to disk what was left out while the segment was active. Blocks."""
         if self.is_active:
             self.become_inactive()
+            if self._is_cut:
+                self.sync_data()
+            self.offset_index.sync()
+            self.time_index.sync()
         self.transaction_index.release()
         if self._has_damaged_index:
             self.offset_index.remove()  # the next load makes it anew
@@ -612,7 +620,7 @@ class Segment:
         """Force to disk; while the segment is active its indexes are left out, since recovery
         rebuilds them. Blocks; safe beside appends."""
         try:
-            self.log_file.sync()
+            self.sync_data()
             self.transaction_index.sync()
         except FileNotFoundError:
             if self.is_deleted:
@@ -621,6 +629,19 @@ class Segment:
         if not self.is_active:
             self.offset_index.sync()
             self.time_index.sync()
+
+    def note_unforced_cut(self) -> None:
+        """An earlier process may have cut the data file, and not forced that to disk."""
+        self._is_cut = True
+
+    def sync_data(self) -> None:
+        """Force the data file to disk. Blocks."""
+        self._is_cut = False
+        try:
+            self.log_file.sync()
+        except OSError:
+            self._is_cut = True
+            raise
 
     # Rebuilding
 

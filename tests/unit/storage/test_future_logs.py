@@ -78,7 +78,9 @@ def test_the_checkpoints_follow_the_swap(tmp_path: Path) -> None:
     log = filled(manager)
     future = copied(manager, log)
     manager.preparation(*KEY)()
-    manager.replace_with_future(*KEY, 0)
+    moved = manager.replace_with_future(*KEY, 0)
+    assert moved.recovery_point == 0  # as of the old one, until its name is on disk, too
+    moved.flush()
     for job in manager.tick(0):
         job.run()
     old, new = (Path(one.health.path) for one in (log, future))
