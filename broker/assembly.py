@@ -207,7 +207,9 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     if authorizer is not None:
         denials = DenialLog(trio.current_time)
         controller = control.controller
-        dispatcher.guard_with(AccessGuard(authorizer, denials, lambda: controller.is_active))
+        on_denied = {ApiKey.UPDATE_METADATA: parts.orders.metadata_denied}
+        guard = AccessGuard(authorizer, denials, lambda: controller.is_active, on_denied)
+        dispatcher.guard_with(guard)
     _register_orders(ground, parts)
     _register_controller(ground, parts)
     _register_records(ground, parts)

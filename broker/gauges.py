@@ -137,6 +137,9 @@ def register_quota_gauges(
     family("Produce", "byte_rate", quotas.produce, LimitedRate.measure)
     family("Fetch", "byte_rate", quotas.fetch, LimitedRate.measure)
     family("Request", "request_time", quotas.request, LimitedRate.measure)
+    metrics.gauge(
+        "kafka_server_request_exempt_request_time", lambda: quotas.exempt.measure(now_ms())
+    )
     family("ControllerMutation", "tokens", quotas.mutation, TokenBucket.tokens)
 
 

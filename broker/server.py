@@ -289,6 +289,7 @@ class Broker:
         )
         self.parts = assemble(ground, self._register)
         self.parts.orders.on_metadata.append(self._metadata_changed)
+        self.parts.orders.on_refused.append(self.alive.set)  # as Kafka's, it runs all the same
         self.changes = ConfigChanges(ground, self.parts, self.background)
 
     async def _register(self) -> None:
@@ -382,7 +383,7 @@ class Broker:
         return bound
 
     async def _wait_until_ready(self) -> None:
-        """Until the controller has told us that we are alive."""
+        """Until the controller has told us that we are alive, or may not tell us anything."""
         with trio.move_on_after(READY_TIMEOUT_SECONDS):
             await self.alive.wait()
             self.parts.dispatcher.open()

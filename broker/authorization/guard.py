@@ -15,9 +15,10 @@ Mirrors the calls of AuthHelper in KafkaApis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from copy import copy
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from ...protocol.api import ApiKey
@@ -34,6 +35,7 @@ from .table import ANY_NAME, ITEM, TABLE, Each, Hidden, Question, Row, Whole
 
 _SIZE_BYTES = 4
 HIDDEN_PER_STEP = 100
+NOBODY_HEARS: Mapping[ApiKey, Callable[[Request], None]] = MappingProxyType({})
 
 Handle = Callable[[Request], Any]
 T = TypeVar("T")
@@ -42,17 +44,20 @@ T = TypeVar("T")
 class AccessGuard:
     """Makes the handlers of the dispatcher (`Dispatcher.guard_with`)."""
 
-    __slots__ = ("_denials", "_is_controller", "authorizer")
+    __slots__ = ("_denials", "_is_controller", "authorizer", "on_denied")
 
     def __init__(
         self,
         authorizer: Authorizer,
         denials: DenialLog,
         is_controller: Callable[[], bool],
+        on_denied: Mapping[ApiKey, Callable[[Request], None]] = NOBODY_HEARS,
     ) -> None:
+        """`on_denied` hears of requests that are denied as a whole."""
         self.authorizer = authorizer
         self._denials = denials
         self._is_controller = is_controller
+        self.on_denied = on_denied
 
     def __call__(self, key: ApiKey, handle: Handle) -> Handle:
         """The handler to use in the place of `handle`."""
@@ -93,6 +98,9 @@ class _Guarded:
                 access, whole, request
             ):
                 request.fail(whole.denied)
+                hear = self._guard.on_denied.get(request.route.api_key)
+                if hear is not None:
+                    hear(request)
                 return
         if row.each is not None:
             split = _split(access, row.each, request)

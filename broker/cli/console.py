@@ -152,6 +152,9 @@ def _run(options: ConsoleOptions, attached: bool) -> None:
 
     from ...client.errors import ClientError
     from ..console.server import CannotServe, serve_console
+    from ..observability.log_format import show_warnings_only
+
+    show_warnings_only()
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:

@@ -294,7 +294,9 @@ def run_client(function: Callable[[], Awaitable[T]]) -> T:
     import trio
 
     from ...client.errors import ClientError
+    from ..observability.log_format import show_warnings_only
 
+    show_warnings_only()
     try:
         return trio.run(function)
     except ClientError as error:

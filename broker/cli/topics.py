@@ -147,7 +147,7 @@ def list_command(target: Target, internal: bool) -> None:
         )
         return
     for topic in found:
-        echo(topic.name)
+        echo(topic.name or "")
 
 
 @topics.command()

@@ -40,6 +40,7 @@ from ...protocol.zookeeper.operations import (
     ZkResult,
     create_recursive,
 )
+from ..config.jaas_file import JAAS_FILE
 from .kazoo_operations import KazooOperations, data_bytes
 from .kazoo_parts import (
     TlsHandler,
@@ -50,7 +51,6 @@ from .kazoo_parts import (
 from .zookeeper_security import (
     CLIENT_SECTION,
     CREDENTIALS_FILE,
-    JAAS_FILE,
     NO_SECURITY,
     ZooKeeperSecurity,
 )

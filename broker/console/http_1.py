@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def speak_http_1_only() -> None:
     """For all of Hypercorn's servers in this process, which has no switch for it."""
-    from hypercorn import protocol
+    import hypercorn.protocol
     from hypercorn.protocol.h11 import H11Protocol
 
     class Http1Protocol(H11Protocol):
         async def _check_protocol(self, event: Request) -> None:
             """Where Hypercorn changes the protocol."""
 
-    protocol.H11Protocol = Http1Protocol  # type: ignore[misc]
+    vars(hypercorn.protocol)["H11Protocol"] = Http1Protocol

@@ -41,6 +41,7 @@ STAGES: Final = {
         "requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total",
     )
 }  # fmt: skip
+COUNTED_AS_FETCH: Final = ("FetchConsumer", "FetchFollower")  # each is a Fetch besides
 QUANTILES: Final = {"0.50": "p50", "0.99": "p99"}
 _WANTED: Final = tuple(
     name + end for name in (*TOTALS, *GAUGES, PURGATORY, GROUP_LAG, *STAGES) for end in ("{", " ")
@@ -74,6 +75,8 @@ def measured(text: str) -> Measured:
         lambda: defaultdict(dict)
     )
     for name, labels, value in _samples(text, _WANTED):
+        if labels.get("request") in COUNTED_AS_FETCH:
+            continue
         if name in TOTALS and not labels.get("topic"):
             totals[TOTALS[name]] += value
         elif name in GAUGES:

@@ -41,8 +41,8 @@ _FIRST_VERSION_BY_TOPIC = 5
 
 class ControllerOrders:
     __slots__ = (
-        "_controller_epoch", "_newest_connection", "_replicas", "on_leadership",
-        "on_metadata", "on_stopped",
+        "_controller_epoch", "_is_refusal_told", "_newest_connection", "_replicas", "on_leadership",
+        "on_metadata", "on_refused", "on_stopped",
     )  # fmt: skip
 
     def __init__(self, replicas: SettledReplicas) -> None:
@@ -50,9 +50,11 @@ class ControllerOrders:
         # The latest connection on which a controller of this epoch has spoken.
         self._controller_epoch = -1
         self._newest_connection = -1
+        self._is_refusal_told = False  # since the last that was taken
         self.on_leadership: list[Callable[[LeadershipResult], None]] = []
         self.on_stopped: list[Callable[[StopResult], None]] = []
         self.on_metadata: list[Callable[[MetadataUpdate], None]] = []
+        self.on_refused: list[Callable[[], None]] = []  # of an UpdateMetadata that was denied
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {
@@ -112,6 +114,20 @@ class ControllerOrders:
                 )
             )
 
+    def metadata_denied(self, request: Request) -> None:
+        """Whoever sent it may not act as a broker: perhaps the controller."""
+        if self._is_refusal_told:
+            return
+        self._is_refusal_told = True
+        logger.error(
+            "An UpdateMetadata of %s from %s is refused, since it lacks CLUSTER_ACTION on the "
+            "cluster: if that is how the brokers log in, name it in super.users, or give it the "
+            "right; until then this broker leads and follows nothing",
+            request.peer.principal, request.peer.host,
+        )  # fmt: skip
+        for listener in self.on_refused:
+            listener()
+
     def update_metadata(self, request: Request) -> None:
         body: UpdateMetadataRequest = request.body
         if self._close_if_late(request):
@@ -119,6 +135,7 @@ class ControllerOrders:
         with self._replicas.settling as manager:
             error = manager.leadership.check_sender(body.controller_epoch, body.broker_epoch)
             if error is ErrorCode.NONE:
+                self._is_refusal_told = False
                 update = manager.metadata.update(body)
                 for listener in self.on_metadata:
                     listener(update)

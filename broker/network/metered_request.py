@@ -81,7 +81,9 @@ class MeteredRequest(Request):
         return self.throttle_ms
 
     def exempt(self) -> None:
-        self._is_charged = True
+        if not self._is_charged:
+            self._is_charged = True
+            self._record_exempt(meter_clock_ms())
 
     def most_to_fetch(self) -> float:
         return self._quotas.most_to_fetch(*self._who)
@@ -167,12 +169,15 @@ class MeteredRequest(Request):
         self._is_charged = True
         api_key = self.route.api_key
         if api_key in EXEMPT and not self._is_denied:
+            self._record_exempt(meter_clock_ms())
             return
         quotas, (user, client) = self._quotas, self._who
         now_ms = meter_clock_ms()
         waits: list[Any] = []
         if api_key is not ApiKey.PRODUCE or self.body is None or self.body.acks != 0:
             waits = self._time_waits(user, client, now_ms)
+        else:
+            self._record_exempt(now_ms)
         if api_key is ApiKey.PRODUCE:
             metered = quotas.produce.find(user, client, now_ms)
             if metered is not None:
@@ -189,6 +194,12 @@ class MeteredRequest(Request):
             return []
         percent = self._seconds(now_ms / 1000) * PERCENT_OF_SECONDS
         return [(metered.meter.charge(percent, now_ms), metered)]
+
+    def _record_exempt(self, now_ms: float) -> None:
+        """The time of what is held for no quota, while there is one on time."""
+        if self._quotas.request:
+            percent = self._seconds(now_ms / 1000) * PERCENT_OF_SECONDS
+            self._quotas.exempt.record(percent, now_ms)
 
     def _seconds(self, now: float) -> float:
         """How long it took of the loop: until its handler returned, or in turns after that."""

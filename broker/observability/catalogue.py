@@ -21,7 +21,9 @@ class Described(NamedTuple):
 # By MBean and Kafka's name: the exported name follows from both.
 _OF_KAFKA = {
     "kafka.network:type=RequestMetrics": {
-        "RequestsPerSec": "Requests answered, by API and version.",
+        "RequestsPerSec": "Requests answered, by API and version. Each Fetch is a FetchConsumer or "
+        "a FetchFollower besides; those that only verify a transaction are "
+        "AddPartitionsToTxnVerification alone.",
         "ErrorsPerSec": "Requests that failed as a whole, by API and error.",
         "TotalTimeMs": "From a request's last byte to its answer's last byte, in milliseconds.",
         "RequestQueueTimeMs": "How long requests waited for a handler, in milliseconds.",
@@ -216,6 +218,11 @@ _LISTED = {
     "kafka_server_quota_request_time": Described(
         f"Percent of a handler's time, {_QUOTA}.",
         "kafka.server:type=Request,user=*,client-id=*: request-time",
+    ),
+    "kafka_server_request_exempt_request_time": Described(
+        "Percent of a handler's time for what brokers ask each other, while there are request "
+        "quotas.",
+        "kafka.server:type=Request: exempt-request-time",
     ),
     "kafka_server_quota_tokens": Described(
         f"Topic changes left, {_QUOTA}.",

@@ -39,8 +39,8 @@ class LogFormat(StrEnum):
 class TextLines(logging.Formatter):
     """A line, and the lines of an error below it."""
 
-    def __init__(self) -> None:
-        super().__init__(LINE_FORMAT, TIME_FORMAT)
+    def __init__(self, line_format: str = LINE_FORMAT) -> None:
+        super().__init__(line_format, TIME_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         return visible(super().formatMessage(record))
@@ -107,6 +107,13 @@ class LogFile(logging.handlers.RotatingFileHandler):
         if stream is not None:
             with contextlib.suppress(OSError):
                 stream.close()
+
+
+def show_warnings_only() -> None:
+    """Of a command, where nobody has configured more: what Python prints by itself, in lines that
+    move no cursor."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(TextLines("%(message)s"))
 
 
 def configure_logging(

@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .catalogue import CATALOGUE
-from .request_metrics import RequestMetrics
+from .request_metrics import RequestMetrics, request_metrics
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -85,8 +85,8 @@ class BrokerMetrics:
         self.table(("topic",), self._topics, columns, kind="counter")
 
     def request(self, name: str, version: int) -> RequestMetrics:
-        metrics = RequestMetrics(name, version)
-        self._requests.append(metrics)
+        metrics = request_metrics(name, version)
+        self._requests += (metrics, *metrics.parts)
         return metrics
 
     def gauge(self, name: str, read: Gauge, **labels: str) -> None:

@@ -3,12 +3,15 @@
 Quantiles come from the last `RESERVOIR_SIZE` samples of an API: every request while there are few,
 one of sixteen afterwards.
 
-Mirrors `RequestMetrics`.
+A fetch counts as one of a consumer or of a follower besides, and what only verifies a transaction
+counts under a name of its own.
+
+Mirrors `RequestMetrics`, and `RequestChannel.Request.updateRequestMetrics`, where names are chosen.
 """
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 RESERVOIR_SIZE: Final = 512
 _SAMPLE_ALL_BELOW: Final = 1024
@@ -31,6 +34,8 @@ class Timed(Protocol):
     def responded_at(self) -> float: ...
     @property
     def throttle_ms(self) -> int: ...
+    @property
+    def body(self) -> Any: ...
 
 
 class Conversions:
@@ -71,6 +76,11 @@ class RequestMetrics:
         self.error_counts: dict[str, int] = {}
         self.conversions = Conversions()
 
+    @property
+    def parts(self) -> tuple[RequestMetrics, ...]:
+        """What it counts under other names."""
+        return ()
+
     def record(self, request: Timed, sent_at: float) -> None:
         """One request whose response has left."""
         count = self.count
@@ -97,3 +107,56 @@ class RequestMetrics:
 
     def error(self, name: str) -> None:
         self.error_counts[name] = self.error_counts.get(name, 0) + 1
+
+
+class FetchMetrics(RequestMetrics):
+    """All fetches; those of either kind also count as `FetchConsumer` or `FetchFollower`."""
+
+    __slots__ = ("consumer", "follower")
+
+    def __init__(self, name: str, version: int) -> None:
+        super().__init__(name, version)
+        self.consumer = RequestMetrics(f"{name}Consumer", version)
+        self.follower = RequestMetrics(f"{name}Follower", version)
+
+    @property
+    def parts(self) -> tuple[RequestMetrics, ...]:
+        return (self.consumer, self.follower)
+
+    def record(self, request: Timed, sent_at: float) -> None:
+        super().record(request, sent_at)
+        body = request.body
+        replica_id = body.replica_id if self.version < 15 else body.replica_state.replica_id
+        if replica_id >= 0:
+            self.follower.record(request, sent_at)
+        else:
+            self.consumer.record(request, sent_at)
+
+
+class AddPartitionsToTxnMetrics(RequestMetrics):
+    """Those that add; a request that only verifies is an `AddPartitionsToTxnVerification`."""
+
+    __slots__ = ("verification",)
+
+    def __init__(self, name: str, version: int) -> None:
+        super().__init__(name, version)
+        self.verification = RequestMetrics(f"{name}Verification", version)
+
+    @property
+    def parts(self) -> tuple[RequestMetrics, ...]:
+        return (self.verification,)
+
+    def record(self, request: Timed, sent_at: float) -> None:
+        if self.version >= 4 and all(one.verify_only for one in request.body.transactions):
+            self.verification.record(request, sent_at)
+        else:
+            super().record(request, sent_at)
+
+
+def request_metrics(name: str, version: int) -> RequestMetrics:
+    """Of one API in one version, by its name; others that it has inside are its `parts`."""
+    if name == "Fetch":
+        return FetchMetrics(name, version)
+    if name == "AddPartitionsToTxn":
+        return AddPartitionsToTxnMetrics(name, version)
+    return RequestMetrics(name, version)

@@ -69,7 +69,9 @@ class MutationQuota:
 
 
 class ClientQuotas:
-    __slots__ = ("_on_change", "fetch", "fetch_span_seconds", "mutation", "produce", "request")
+    __slots__ = (
+        "_on_change", "exempt", "fetch", "fetch_span_seconds", "mutation", "produce", "request",
+    )  # fmt: skip
 
     def __init__(
         self, windows: Windows = DEFAULT_WINDOWS, mutation_windows: Windows = DEFAULT_WINDOWS
@@ -96,6 +98,8 @@ class ClientQuotas:
         self.fetch = Limits(bytes_rate)
         self.request = Limits(time_rate)
         self.mutation = Limits(bucket)
+        # What brokers ask each other costs time as well, and is never held for it.
+        self.exempt = time_rate(float("inf"), 0)
         # A fetch is given no more than what its quota lets through in this time.
         self.fetch_span_seconds = (samples - 1) * window_ms / 1000
         self._on_change: list[Callable[[bool], None]] = []

@@ -92,10 +92,8 @@ class GssapiClient:
                 creds=credentials,
                 mech=gssapi.MechType.kerberos,
                 usage="initiate",
-                flags=[
-                    gssapi.RequirementFlag.mutual_authentication,
-                    gssapi.RequirementFlag.integrity,
-                ],
+                flags=int(gssapi.RequirementFlag.mutual_authentication)
+                | int(gssapi.RequirementFlag.integrity),
             )
         said: bytes = self._context.step(token or None) or b""
         self._stage = _Stage.OFFER if self._context.complete else _Stage.CONTEXT
@@ -116,7 +114,7 @@ def _credentials(tickets: Tickets) -> Any:
     name = None
     if tickets.principal is not None:
         name = gssapi.Name(tickets.principal, gssapi.NameType.kerberos_principal)
-    store = {}
+    store: dict[bytes | str, bytes | str] = {}
     if tickets.key_table is not None:
         store = {
             "client_keytab": f"FILE:{tickets.key_table}",

@@ -12,6 +12,8 @@ import trio
 from .tls_stream import TlsStream
 
 _HAS_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
+# X509_V_ERR_EE_KEY_TOO_SMALL, X509_V_ERR_CA_KEY_TOO_SMALL, X509_V_ERR_CA_MD_TOO_WEAK
+_TOO_WEAK = {66, 67, 68}
 _NAME_MISMATCHES = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 
 
@@ -52,6 +54,11 @@ def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
             f"its certificate is not for {host}: use a name that is in the certificate, or give "
             "the broker one with this name (or, to check no name, set "
             "ssl.endpoint.identification.algorithm to nothing)"
+        )
+    if error.verify_code in _TOO_WEAK:
+        return (
+            f"its certificate is too weak ({error.verify_message}): have it made anew; where it is "
+            "itself in ssl.truststore.location, it is taken as Java takes it"
         )
     if error.verify_code == _HAS_EXPIRED:
         return "its certificate has expired: the broker needs a new one"

@@ -19,7 +19,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from cryptography import x509
+
 from . import cipher_suites
+from .old_signatures import allow_as_java
 from .settings import TlsSettings, TlsSettingsError
 from .stores import Identity, pem_of, read_identity, read_trusted
 
@@ -45,7 +48,7 @@ def server_context(settings: TlsSettings, *, name: Naming = str) -> tuple[ssl.SS
     if not settings.keystore.is_set:
         raise TlsSettingsError(f"{name('ssl.keystore.location')} is not set: TLS needs a key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    identity = read_identity(settings.keystore, _store_name(settings, "keystore", name))
+    identity = _read_identity(context, settings, name)
     _load_identity(context, identity, name)
     context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     if context.verify_mode is not ssl.CERT_NONE:
@@ -63,8 +66,7 @@ def client_context(settings: TlsSettings, *, name: Naming = str) -> ssl.SSLConte
     context.check_hostname = bool(settings.endpoint_identification)
     context.verify_mode = ssl.CERT_REQUIRED
     if settings.keystore.is_set:
-        identity = read_identity(settings.keystore, _store_name(settings, "keystore", name))
-        _load_identity(context, identity, name)
+        _load_identity(context, _read_identity(context, settings, name), name)
     _load_trusted(context, settings, name)
     _restrict(context, settings, name)
     return context
@@ -76,6 +78,14 @@ def _store_name(settings: TlsSettings, kind: str, name: Naming) -> str:
     else:
         inline, location = "ssl.truststore.certificates", settings.truststore.location
     return name(inline if location is None else f"ssl.{kind}.location")
+
+
+def _read_identity(context: ssl.SSLContext, settings: TlsSettings, name: Naming) -> Identity:
+    key = _store_name(settings, "keystore", name)
+    identity = read_identity(settings.keystore, key)
+    chain = x509.load_pem_x509_certificates(identity.chain)
+    allow_as_java(context, chain, key, are_ours=True)
+    return identity
 
 
 def _load_identity(context: ssl.SSLContext, identity: Identity, name: Naming) -> None:
@@ -117,6 +127,7 @@ def _load_trusted(context: ssl.SSLContext, settings: TlsSettings, name: Naming) 
         return
     key = _store_name(settings, "truststore", name)
     trusted = read_trusted(settings.truststore, key)
+    allow_as_java(context, trusted, key, are_ours=False)
     try:
         context.load_verify_locations(cadata=pem_of(trusted).decode("ascii"))
     except ssl.SSLError:

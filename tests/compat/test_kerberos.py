@@ -182,6 +182,7 @@ def nodes(realm: Kerberos, tmp_path_factory: pytest.TempPathFactory) -> Iterator
                         "default.replication.factor": "2",
                         "min.insync.replicas": "2",
                         "offsets.topic.replication.factor": "2",
+                        "connections.max.reauth.ms": "3000",
                         **login,
                     },
                 )
@@ -259,3 +260,17 @@ def test_commands_with_a_jaas_file_in_kafka_opts(nodes: Nodes, tmp_path: Path) -
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
     assert "replicated" in told.stdout
+
+
+def test_a_session_is_renewed_with_another_ticket(nodes: Nodes) -> None:
+    """The brokers end sessions after 3 s, their own among themselves as well."""
+
+    async def send_for_a_while() -> None:
+        async with Producer(nodes.bootstrap, security=nodes.settings, acks="all") as producer:
+            for _ in range(5):
+                await producer.send("replicated", b"value")
+                await trio.sleep(1)
+
+    trio.run(send_for_a_while)
+    for broker in nodes.brokers:
+        assert "did not log in again" not in broker.log_text

@@ -14,16 +14,19 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from struct import pack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 PASSWORD = "keystore-secret"
 _DAY = datetime.timedelta(days=1)
+
+_SHA_256_WITH_RSA = bytes.fromhex("06092a864886f70d01010b")
+_SHA_1_WITH_RSA = bytes.fromhex("06092a864886f70d010105")
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -84,8 +87,8 @@ class Pair(NamedTuple):
 class Authority:
     """Signs what it is asked for."""
 
-    def __init__(self, name: str = "Test authority") -> None:
-        self.key = ec.generate_private_key(ec.SECP256R1())
+    def __init__(self, name: str = "Test authority", *, key: Key | None = None) -> None:
+        self.key = key or ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.certificate = (
             _builder(self.name, self.name, self.key, 3650)
@@ -156,6 +159,30 @@ class Authority:
         protection = serialization.BestAvailableEncryption(password.encode())
         path.write_bytes(pkcs12.serialize_java_truststore(trusted, protection))
         return path
+
+
+class Sha1Authority(Authority):
+    """Signs with SHA-1 and RSA, which no library does for certificates any more."""
+
+    def __init__(self, name: str = "Old authority", *, own_algorithm_is_old: bool = True) -> None:
+        self._rsa_key = rsa.generate_private_key(65537, 2048)
+        super().__init__(name, key=self._rsa_key)
+        if own_algorithm_is_old:
+            self.certificate = self._signed_anew(self.certificate)
+
+    def _sign(self, *arguments: Any) -> Pair:
+        pair = super()._sign(*arguments)
+        return pair._replace(certificate=self._signed_anew(pair.certificate))
+
+    def _signed_anew(self, certificate: x509.Certificate) -> x509.Certificate:
+        """The algorithms' identifiers differ in one byte."""
+        content = certificate.tbs_certificate_bytes.replace(_SHA_256_WITH_RSA, _SHA_1_WITH_RSA)
+        signature = self._rsa_key.sign(content, padding.PKCS1v15(), hashes.SHA1())
+        whole = certificate.public_bytes(serialization.Encoding.DER)
+        head = whole[: whole.index(certificate.tbs_certificate_bytes)]
+        tail = whole[len(head) + len(content) : -len(signature)]
+        made = head + content + tail.replace(_SHA_256_WITH_RSA, _SHA_1_WITH_RSA) + signature
+        return x509.load_der_x509_certificate(made)
 
 
 class AuthorityFiles:

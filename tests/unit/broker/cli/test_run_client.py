@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 import trio
 
@@ -35,3 +37,15 @@ def test_what_is_raised(run: object, error: BaseException, told: type[BaseExcept
 
     with pytest.raises(told, match=r"^no$|^$"):
         run_client(main)
+
+
+def test_warnings_on_a_terminal_are_one_line() -> None:
+    async def nothing() -> None:
+        await trio.lowlevel.checkpoint()
+
+    run_client(nothing)
+    assert logging.lastResort is not None
+    told = logging.makeLogRecord(
+        {"msg": "group %s", "args": ("x\n\x1b[2J",), "levelname": "WARNING"}
+    )
+    assert logging.lastResort.format(told) == "group x\\n\\x1b[2J"

@@ -15,6 +15,8 @@ kafka_server_brokertopicmetrics_bytesin_total{topic=""} 10.0
 kafka_server_brokertopicmetrics_bytesin_total{topic="a"} 7.0
 kafka_network_requestmetrics_requests_total{request="Fetch",version="17"} 4.0
 kafka_network_requestmetrics_requests_total{request="Fetch",version="13"} 5.0
+kafka_network_requestmetrics_requests_total{request="FetchFollower",version="13"} 5.0
+kafka_network_requestmetrics_totaltimems{quantile="0.50",request="FetchFollower"} 1.5
 kafka_network_requestmetrics_totaltimems_count{request="Fetch"} 9.0
 kafka_network_requestmetrics_totaltimems{quantile="0.50",request="Fetch"} 1.5
 kafka_network_requestmetrics_totaltimems{quantile="0.75",request="Fetch"} 2.5

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from time import perf_counter
 
 import pytest
 
 from pybroker.broker.network.dispatcher import Dispatcher
+from pybroker.broker.network.request import Request, Route
 from pybroker.broker.observability.metrics import BrokerMetrics
+from pybroker.broker.observability.request_metrics import RequestMetrics
+from pybroker.protocol.api import ApiKey, request_class
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.zookeeper.constants import ZkCode
 from pybroker.protocol.zookeeper.operations import SessionExpired, ZkError
-
-
-class Asked:
-    """A request that has no answer yet."""
-
-    answered = closed = False
-
-    def __init__(self) -> None:
-        self.connection: Any = self
-        self.failed: list[ErrorCode] = []
-
-    def fail(self, code: ErrorCode, _message: str | None) -> None:
-        self.failed.append(code)
+from tests.support.handlers import AtOnce, RecordingSink
 
 
 @pytest.mark.parametrize(
@@ -38,10 +29,14 @@ class Asked:
 def test_what_zookeeper_refuses_is_one_line(
     caplog: pytest.LogCaptureFixture, error: Exception, has_traceback: bool
 ) -> None:
-    request: Any = Asked()
+    key = ApiKey.LEADER_AND_ISR
+    connection = RecordingSink("PLAINTEXT", 0, key, 0)
+    route = Route(key, 0, lambda _: None, RequestMetrics(key.name, 0), AtOnce())
+    body = request_class(key)()
+    request = Request(connection, route, 1, "app", body, 100, perf_counter())
     with caplog.at_level(logging.INFO):
         Dispatcher(BrokerMetrics()).handler_failed(request, error)
-    assert request.failed == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert connection.answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     (record,) = caplog.records
     assert bool(record.exc_info) is has_traceback
     assert not record.getMessage().endswith(": ")

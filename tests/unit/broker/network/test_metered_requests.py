@@ -10,11 +10,13 @@ import pytest
 import trio
 
 from pybroker.broker.authorization.guard import _Rest, _Stand
+from pybroker.broker.gauges import register_quota_gauges
 from pybroker.broker.network.connection_quotas import ConnectionQuotas
 from pybroker.broker.network.held_sockets import MAX_HELD, HeldSockets
 from pybroker.broker.network.metered_request import EXEMPT, MeteredRequest
 from pybroker.broker.network.request import Request, Route
 from pybroker.broker.network.request_handler_pool import MANY_THROTTLED
+from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.broker.quotas.client_quotas import ClientQuotas
 from pybroker.broker.quotas.connection_rates import ConnectionRates
@@ -90,6 +92,33 @@ def test_brokers_are_not_held_as_such(key: ApiKey) -> None:
     denied, _ = request_of(quotas, key)
     denied.fail(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert denied.throttle_ms == 1_000
+
+
+@pytest.mark.parametrize("key", [*sorted(EXEMPT), ApiKey.FETCH, ApiKey.PRODUCE])
+def test_the_time_of_what_is_not_held_is_told(key: ApiKey) -> None:
+    """Half a second, over all windows but one; nothing while nobody's time is limited."""
+    for limits, share in (
+        ({"producer_byte_rate": "5e9"}, 0.0), ({"request_percentage": "1"}, 5.0),
+    ):  # fmt: skip
+        quotas = ClientQuotas()
+        quotas.apply(("", "other"), limits)
+        body = ProduceRequest(acks=0) if key is ApiKey.PRODUCE else None
+        asked, _ = request_of(quotas, key, 4 if key is ApiKey.FETCH else 0, body)
+        if key is ApiKey.FETCH:
+            asked.exempt()
+        elif key is ApiKey.PRODUCE:
+            asked.respond(ProduceResponse())
+        else:
+            asked.fail(ErrorCode.STALE_CONTROLLER_EPOCH)
+        told = quotas.exempt.measure(perf_counter() * 1000)
+        assert told == pytest.approx(share, rel=0.1), limits
+        metrics = BrokerMetrics()
+        register_quota_gauges(metrics, quotas, lambda: perf_counter() * 1000)
+        (family,) = (
+            one for one in metrics.collect()
+            if one.name == "kafka_server_request_exempt_request_time"
+        )  # fmt: skip
+        assert family.samples[0].value == pytest.approx(share, rel=0.1)
 
 
 def test_the_longest_wait_counts() -> None:

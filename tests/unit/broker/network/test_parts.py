@@ -215,6 +215,7 @@ def test_quantiles() -> None:
 
 
 class _Times:
+    body = None
     received_at = 1.0
     started_at = 1.25
     local_done_at = 1.5

@@ -9,8 +9,9 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -20,7 +21,7 @@ from pybroker.broker.testkit.controls import ask_controls, serve_controls
 from pybroker.broker.testkit.launching import PROGRAM
 
 PATIENCE_SECONDS = 20.0
-ACTIONS = {"add": lambda a, b: a + b, "odd": lambda: object()}
+ACTIONS: dict[str, Callable[..., Any]] = {"add": lambda a, b: a + b, "odd": lambda: object()}
 BAD_LINES = [
     b"[]", b"3", b"\xff", b"[" * 20_000, b'{"do": []}', b'{"do": "nothing"}', b"{}",
     b'{"do": "add"}', b'{"do": "odd"}', b'{"do": "add", "a": {}, "b": 1}',
