@@ -315,7 +315,7 @@ class Broker:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
         groups, transactions, verifier, _ = parts.coordinators
         if parts.acls is not None:
-            await services.start("acls", parts.acls.run, self.clocks.comparable_ms)
+            await services.start("acls", parts.acls.run, self.clock)
         await services.start("replicas", replicas.runtime.run)
         await services.start("fetchers", replicas.fetchers.run)
         await services.start("moves", replicas.mover.run)
@@ -335,9 +335,7 @@ class Broker:
         await services.start("topic creation", control.creator.run)
         await services.start("producer ids", control.producer_ids.run)
         services.spawn("isr changes", control.isr_changes.run)
-        await services.start(
-            "configs", self.store.follow, self.changes.changed, self.clocks.comparable_ms
-        )
+        await services.start("configs", self.store.follow, self.changes.changed, self.clock)
         await self.changes.read_entities()
         services.spawn("key stores", self.changes.watch_key_stores)
         await services.start("features", self.features.follow)

@@ -15,7 +15,8 @@ Rules:
 - What compares with timestamps and cannot rest (has this token expired?) takes `trusted_ms`: the
   time as it went on before the jump, until the clock has kept its new time for `REST_MS`.
 
-Apache Kafka compares the wall clock with timestamps at any time.
+SEMANTICS 12 says what goes by which clock. Apache Kafka compares the wall clock with timestamps at
+any time.
 """
 
 from __future__ import annotations

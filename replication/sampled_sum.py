@@ -56,12 +56,6 @@ class SampledSum:
         """When the oldest sample began; now, if there is none. After `total` of the same time."""
         return self._oldest_ms if self._ring else now_ms
 
-    def clear(self) -> None:
-        self._ring.clear()
-        self._at = 0
-        self._total = 0.0
-        self._expires_ms = _NEVER
-
     def _advance(self, now_ms: float) -> Sample:
         self._at = (self._at + 1) % (self.samples + 1)
         fresh: Sample = [now_ms, now_ms, 0]

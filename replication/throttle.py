@@ -53,8 +53,4 @@ class ReplicationQuota:
         return total * 1000 / max(elapsed_ms, self._sum.window_ms)
 
     def _advance(self, now_ms: int) -> None:
-        """A clock that went back starts anew."""
-        if 0 < now_ms < self._latest_ms - self._sum.window_ms:
-            self._sum.clear()
-            self._latest_ms = now_ms
         self._latest_ms = max(self._latest_ms, now_ms)

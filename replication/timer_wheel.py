@@ -71,7 +71,7 @@ class TimerWheel:
         return None if found is None else found[2]
 
     def advance(self, now_ms: int) -> list[TimerEntry]:
-        """Move the clock to `now_ms` (a clock that went back is ignored) and return what is due."""
+        """Move the clock to `now_ms`, which is never less than before, and return what is due."""
         due: list[TimerEntry] = []
         while True:
             found = self._next_slot()

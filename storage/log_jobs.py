@@ -73,6 +73,8 @@ class WriteCheckpoint:
 
 @dataclass(slots=True, frozen=True)
 class NoteWallClock:
+    """Leave the next start the wall clock's time; it goes by it only if it has changed little."""
+
     directory: LogDirectory
     wall_ms: int
     sync: bool

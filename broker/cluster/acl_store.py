@@ -95,7 +95,7 @@ class AclStore:
 
     async def run(
         self,
-        wall_ms: Callable[[], int | None],
+        clock: Callable[[], int],
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -104,7 +104,7 @@ class AclStore:
         async with trio.open_nursery() as nursery:
             for pattern, path in acl_znodes.CHANGES.items():
                 follower = _Follower(self, pattern, ChangeNotifications(self._client, path))
-                await nursery.start(follower.run, wall_ms)
+                await nursery.start(follower.run, clock)
             logger.info("%d resources have ACLs", len(self.authorizer.patterns()))
             task_status.started()
 
@@ -268,10 +268,8 @@ class _Follower:
         self._changes = changes
         self._is_loaded = False
 
-    async def run(
-        self, wall_ms: Callable[[], int | None], *, task_status: trio.TaskStatus[None]
-    ) -> None:
-        await self._changes.follow(self._changed, wall_ms, load=self._load, task_status=task_status)
+    async def run(self, clock: Callable[[], int], *, task_status: trio.TaskStatus[None]) -> None:
+        await self._changes.follow(self._changed, clock, load=self._load, task_status=task_status)
 
     async def _load(self) -> None:
         await self._store.load(self._pattern, at_start=not self._is_loaded)

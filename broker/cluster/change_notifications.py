@@ -2,24 +2,25 @@
 
 Job: whoever changes something that all brokers keep (configs, tokens) writes a sequence node whose
 data says what; each broker watches the parent and is called with the data of new nodes, in order.
-Nodes older than 15 minutes are deleted by whoever is told of another one, unless its wall clock
-has just jumped: others may not have read them.
+Nodes that have been there for 15 minutes are deleted by whoever is told of another one.
 Invariants: a watch is armed before the nodes are read, so none is missed; a node is told until its
 changes are applied; what is there at the start counts as told, since the caller loads everything
 after it, and so after a lost session, while which nodes may have come and gone.
 
-Mirrors kafka.common.ZkNodeChangeNotificationListener.
+Mirrors kafka.common.ZkNodeChangeNotificationListener. Different: a node is as old as this broker
+has known it, by the clock that only goes on. Kafka compares ZooKeeper's clock with its own: where
+one of them is wrong, nodes go that other brokers have not read yet.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
-from ...protocol.zookeeper.operations import Delete, GetChildren, GetData, SessionExpired, ZkResult
+from ...protocol.zookeeper.operations import Delete, GetChildren, GetData, SessionExpired
 from ...replication.controller import znodes
 
 if TYPE_CHECKING:
@@ -37,27 +38,26 @@ OnChanges: TypeAlias = Callable[[Sequence[bytes | None]], Awaitable[None]]
 class ChangeNotifications:
     """Those below one path."""
 
-    __slots__ = ("_changed", "_client", "_created", "_last_change", "_path")
+    __slots__ = ("_changed", "_client", "_last_change", "_path", "_seen_ms")
 
     def __init__(self, client: ZooKeeperClient, path: str) -> None:
         self._client = client
         self._path = path
         self._changed = trio.Event()
         self._last_change = -1
-        self._created: dict[str, int] = {}  # when each of the nodes that are there was
+        self._seen_ms: dict[str, int] = {}  # since when each of the nodes that are there is known
 
     async def follow(
         self,
         on_changes: OnChanges,
-        wall_ms: Callable[[], int | None],
+        clock: Callable[[], int],
         *,
         load: Callable[[], Awaitable[None]] | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Call `on_changes` for what is new, until cancelled.
 
-        `wall_ms`: the time by which nodes are old; None: none is now. `load`, which reads
-        everything, comes before anything else, and again in each new session.
+        `load`, which reads everything, comes before anything else, and again in each new session.
         """
         first, loaded_in = True, -1
         while True:
@@ -68,7 +68,7 @@ class ChangeNotifications:
                 listing = await self._client.execute_one(
                     GetChildren(self._path, watch=True), self._fired
                 )
-                await self._process(listing.children, on_changes, wall_ms(), quiet=loads)
+                await self._process(listing.children, on_changes, clock(), quiet=loads)
                 if load is not None and loads:
                     await load()
                 loaded_in = session
@@ -85,7 +85,7 @@ class ChangeNotifications:
         self._changed.set()
 
     async def _process(
-        self, children: Collection[str], on_changes: OnChanges, wall_ms: int | None, *, quiet: bool
+        self, children: Collection[str], on_changes: OnChanges, now_ms: int, *, quiet: bool
     ) -> None:
         prefix = f"{self._path}/"
         pending = sorted((znodes.sequence_number(name), name) for name in children)
@@ -96,26 +96,12 @@ class ChangeNotifications:
         if not quiet:
             await on_changes([result.data for result in results if result.ok])
         self._last_change = fresh[-1][0]
-        await self._delete_old(children, fresh, results, wall_ms)
+        await self._delete_old(children, now_ms)
 
-    async def _delete_old(
-        self,
-        children: Collection[str],
-        fresh: Iterable[tuple[int, str]],
-        results: Iterable[ZkResult],
-        wall_ms: int | None,
-    ) -> None:
-        created = {name: self._created[name] for name in children if name in self._created}
-        created |= {
-            name: result.stat.ctime_ms
-            for (_, name), result in zip(fresh, results, strict=True)
-            if result.stat is not None
-        }
+    async def _delete_old(self, children: Collection[str], now_ms: int) -> None:
+        self._seen_ms = {name: self._seen_ms.get(name, now_ms) for name in children}
         expired = [
-            name
-            for name, at_ms in created.items()
-            if wall_ms is not None and wall_ms - at_ms > CHANGE_EXPIRY_MS
+            name for name, at_ms in self._seen_ms.items() if now_ms - at_ms > CHANGE_EXPIRY_MS
         ]
         if expired:
             await self._client.execute([Delete(f"{self._path}/{name}") for name in expired])
-        self._created = created

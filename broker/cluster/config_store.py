@@ -124,7 +124,7 @@ class ConfigStore:
     async def follow(
         self,
         on_change: OnChange,
-        wall_ms: Callable[[], int | None],
+        clock: Callable[[], int],
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -139,7 +139,7 @@ class ConfigStore:
                     await self._tell(entity, on_change)
 
         changes = ChangeNotifications(self._client, znodes.CONFIG_CHANGES)
-        await changes.follow(tell, wall_ms, task_status=task_status)
+        await changes.follow(tell, clock, task_status=task_status)
 
     async def _tell(self, entity: str, on_change: OnChange) -> None:
         """One bad config, or one that cannot be applied, must not keep the others away."""

@@ -248,10 +248,7 @@ class DelegationTokenStore:
 
             async def follow(*, task_status: trio.TaskStatus[None]) -> None:
                 await changes.follow(
-                    self._changed,
-                    lambda: self._wall.comparable_ms(self._clock(), 0),
-                    load=self._load,
-                    task_status=task_status,
+                    self._changed, self._clock, load=self._load, task_status=task_status
                 )
 
             await nursery.start(follow)

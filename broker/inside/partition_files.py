@@ -41,14 +41,15 @@ def partition_files(log: Log, now_ms: int) -> Row:
         "bytes": log.size_bytes,
         "segment_count": len(segments),
         "segments": [
-            _segment(segment, end, fates.get(segment), config, now_ms) for segment, end in shown
+            _segment(segment, end, fates.get(segment), config, log.wall.at_ms(now_ms))
+            for segment, end in shown
         ],
         "rules": _rules(config),
         "cleaner": _cleaning(log, now_ms),
     }
 
 
-def _segment(segment: Segment, end: int, fate: str | None, config: LogConfig, now_ms: int) -> Row:
+def _segment(segment: Segment, end: int, fate: str | None, config: LogConfig, wall_ms: int) -> Row:
     return {
         "base_offset": segment.base_offset,
         "next_offset": end,
@@ -59,7 +60,7 @@ def _segment(segment: Segment, end: int, fate: str | None, config: LogConfig, no
             {"name": os.path.basename(name), **_contents(segment, name)}
             for name in segment.file_names()
         ],
-        "next": _next(segment, fate, config, now_ms),
+        "next": _next(segment, fate, config, wall_ms),
     }
 
 
@@ -72,7 +73,7 @@ def _contents(segment: Segment, name: str) -> Row:
     return {"bytes": None, "entries": None}
 
 
-def _next(segment: Segment, fate: str | None, config: LogConfig, now_ms: int) -> str:
+def _next(segment: Segment, fate: str | None, config: LogConfig, wall_ms: int) -> str:
     """What becomes of a segment, in words."""
     if fate is not None:
         return f"deleted at the next check: {fate}"
@@ -80,7 +81,7 @@ def _next(segment: Segment, fate: str | None, config: LogConfig, now_ms: int) ->
         room = max(config.segment_bytes - segment.size, 0)
         return f"rolled after {room} more bytes, or when it is {age_text(config.segment_ms)} old"
     if config.delete and config.retention_ms >= 0:
-        left_ms = segment.largest_timestamp + config.retention_ms - now_ms
+        left_ms = segment.largest_timestamp + config.retention_ms - wall_ms
         return f"deleted in {age_text(max(left_ms, 0))} (retention.ms)"
     if config.compact:
         return "stays, compacted"

@@ -4,12 +4,14 @@
 start and run with the monotonic clock, whatever is done to the wall clock meanwhile. `wall` knows
 how the wall clock stands to it (`protocol.wall_clock`); a look at it every second notices jumps.
 
-A test may set the wall clock (`ahead_ms`) or let time pass (`advance`): in its broker only.
+A test may set the wall clock (`ahead_ms`, or another `read_wall_ms`) or let time pass (`advance`):
+in its broker only.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from time import monotonic_ns, time_ns
 from typing import Final
 
@@ -32,8 +34,9 @@ def wall_clock_ms() -> int:
 class Clock:
     """Of one broker."""
 
-    def __init__(self) -> None:
-        self._start_ms = wall_clock_ms() - monotonic_ns() // _NS_PER_MS
+    def __init__(self, read_wall_ms: Callable[[], int] = wall_clock_ms) -> None:
+        self._read_wall_ms = read_wall_ms
+        self._start_ms = read_wall_ms() - monotonic_ns() // _NS_PER_MS
         self._passed_ms = 0  # by `advance`
         self.ahead_ms = 0  # of the machine's wall clock; set by tests
         self.wall = WallClock()
@@ -43,11 +46,7 @@ class Clock:
 
     def wall_ms(self) -> int:
         """What the wall clock shows; for stamps and comparisons ask `wall`."""
-        return wall_clock_ms() + self._passed_ms + self.ahead_ms
-
-    def comparable_ms(self) -> int | None:
-        """The wall clock's time to compare with timestamps; None while that is not to be done."""
-        return self.wall.comparable_ms(self.now_ms(), 0)
+        return self._read_wall_ms() + self._passed_ms + self.ahead_ms
 
     def advance(self, ms: int) -> None:
         """So much time passes at once, by both clocks."""

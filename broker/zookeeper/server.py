@@ -18,7 +18,6 @@ import errno
 import logging
 import os
 import socket
-import time
 from collections import Counter
 from ipaddress import ip_address
 from pathlib import Path
@@ -37,6 +36,7 @@ from ...coordinator.zookeeper.zookeeper_server import (
 from ...protocol.errors import ProtocolError
 from ...protocol.zookeeper.jute import Id
 from ..resources import process_facts
+from ..resources.clock import wall_clock_ms
 from .connection import Client, ClientGone
 from .storage import ZooKeeperStorage, open_storage
 
@@ -127,7 +127,7 @@ class Clock:
     __slots__ = ("_epoch_s",)
 
     def __init__(self) -> None:
-        self._epoch_s = time.time() - trio.current_time()
+        self._epoch_s = wall_clock_ms() / 1000 - trio.current_time()
 
     def now_ms(self) -> int:
         return int((trio.current_time() + self._epoch_s) * 1000)

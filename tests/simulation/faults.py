@@ -36,6 +36,7 @@ CONTROLLED_SHUTDOWN_VERSION = 3
 REASSIGNMENTS_VERSION = 0
 CALM_MS = 1_000
 FRAGILE_CHECK_MS = 50
+CLOCKS_WEIGHT = 4
 _DAY_MS = 86_400_000
 # By how much a wall clock is set, in either direction.
 CLOCK_STEPS_MS = (2_000, 60_000, 3_600_000, 10 * _DAY_MS, 400 * _DAY_MS, 20 * 365 * _DAY_MS)
@@ -65,7 +66,7 @@ class Faults:
             (self._stop_zookeeper, 1),
             (self._slow_network, 2),
             (self._kill_all, 1),
-            (self._step_clock, 4),
+            (self._step_clock, CLOCKS_WEIGHT),
         ]
         if cluster.settings.reassigns:
             self._kinds.append((self._reassign, 6))

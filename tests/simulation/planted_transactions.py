@@ -19,13 +19,13 @@ from pybroker.coordinator.transaction.transaction_coordinator import Transaction
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.topics import TopicPartition
 from pybroker.storage.log import Log
-from tests.simulation import coordinators, transactional_clients, transactions
+from tests.simulation import coordinators, faults, transactional_clients, transactions
 from tests.simulation.cluster import Result
 from tests.simulation.coordinators import SimulatedTransactions
 from tests.simulation.transactions import simulate_transactions
 
 MAX_SEEDS = 500
-_KNOBS = (transactions, transactional_clients, coordinators)
+_KNOBS = (transactions, transactional_clients, coordinators, faults)
 ACKS_LEADER = 1
 
 
@@ -157,6 +157,7 @@ def _unlogged_fences_are_believed() -> Any:
         ISOLATED_COORDINATORS_WEIGHT=40,
         STANDSTILL_SHARE=0.1,
         OWN_AT_ONCE=False,  # or too few seeds meet it
+        CLOCKS_WEIGHT=0,
     )
 
 

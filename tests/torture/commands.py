@@ -18,7 +18,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pybroker.broker.server
+from pybroker.broker.resources.clock import Clock
+from tests.support import clock_file
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -64,14 +70,17 @@ class Command:
         _waited_for[pid] = self
 
     @classmethod
-    def run(cls, words: list[str], output: Path, limits: Limits | None = None) -> Command:
+    def run(
+        cls, words: list[str], output: Path, clock: Path, limits: Limits | None = None
+    ) -> Command:
+        """`clock`: the file that says what its wall clock shows (`tests.support.clock_file`)."""
         sys.stdout.flush()
         sys.stderr.flush()
         has_a_group, becomes = os.pipe()
         with output.open("wb") as file:
             pid = os.fork()
             if pid == 0:
-                _become(words, file.fileno(), limits or {})
+                _become(words, file.fileno(), clock, limits or {})
         os.close(becomes)
         os.read(has_a_group, 1)  # it ends when the child, in a group of its own, closes what it has
         os.close(has_a_group)
@@ -107,7 +116,7 @@ class Command:
 _waited_for: dict[int, Command] = {}
 
 
-def _become(words: list[str], output: int, limits: Limits) -> None:
+def _become(words: list[str], output: int, clock: Path, limits: Limits) -> None:
     """In the forked process; never returns."""
     code = 1
     try:
@@ -118,6 +127,8 @@ def _become(words: list[str], output: int, limits: Limits) -> None:
         for source, target in ((null, 0), (output, 1), (output, 2)):
             os.dup2(source, target)
         os.closerange(3, 256)
+        server: Any = pybroker.broker.server
+        server.Clock = partial(Clock, partial(clock_file.read, clock))
         for kind, limit in limits.items():
             resource.setrlimit(kind, (limit, limit))
         from pybroker.broker.cli.main import main

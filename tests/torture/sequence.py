@@ -7,6 +7,7 @@ Promises that are checked after each step:
   starts once that is done;
 - what was acknowledged is there, once;
 - what has ended has ended: no process is left;
+- whatever is done to the wall clock, nothing becomes old of it;
 - a process that is none of ours, though files name its id, is still there.
 """
 
@@ -28,6 +29,7 @@ from pathlib import Path
 from pybroker.broker.local import cluster_state
 from pybroker.broker.local.cluster_control import command_node
 from pybroker.broker.local.cluster_state import ClusterError
+from tests.support import clock_file
 from tests.support.processes import free_port
 from tests.torture import damage
 from tests.torture.commands import (
@@ -55,6 +57,8 @@ DETACHED_SHARE = 0.25
 SUSPENDED_SHARE = 0.3
 DAMAGE_SHARE = 0.45
 CONDITION_SHARE = 0.45
+# By how many seconds a wall clock is set, in either direction.
+CLOCK_STEPS = (2, 600, 10 * 86_400, 400 * 86_400, 10 * 365 * 86_400)
 
 
 class Broken(AssertionError):
@@ -93,11 +97,13 @@ class Sequence:
         self._supervisor: Command | None = None
         self._keep: set[int] = set()
         self._commands = 0
+        self._clock = directory.parent / f"{directory.name}.clock"
 
     # The whole
 
     def run(self) -> Report:
         self._home.mkdir(parents=True)
+        clock_file.write(self._clock, 0)
         is_mounted = self._may_mount and self._rng.random() < TMPFS_SHARE and _mount(self._home)
         self._has_room = is_mounted
         stranger: subprocess.Popen[bytes] | None = None
@@ -120,6 +126,7 @@ class Sequence:
                 subprocess.run(["umount", "--lazy", str(self._home)], check=False)
             if not self.report.failure:
                 shutil.rmtree(self._home, ignore_errors=True)
+                self._clock.unlink()
                 for output in self._home.parent.glob(f"{self._home.name}.*.out"):
                     output.unlink()
         self.report.acknowledged = len(self._ledger.acknowledged)
@@ -146,7 +153,9 @@ class Sequence:
     def _run(self, *words: str, limits: Limits | None = None) -> Command:
         self._commands += 1
         output = self._home.parent / f"{self._home.name}.{self._commands}.out"
-        return Command.run([*words, "--data-dir", str(self._directory.path)], output, limits)
+        return Command.run(
+            [*words, "--data-dir", str(self._directory.path)], output, self._clock, limits
+        )
 
     # Start
 
@@ -283,16 +292,24 @@ class Sequence:
             node = self._rng.choice(["zookeeper", *map(str, range(1, self._brokers + 1))])
             verb = self._rng.choice(
                 ["kill", "kill-as-lost", "pause", "resume", "stop", "restart", "write", "SIGKILL",
-                 "SIGSTOP", "SIGTERM", "SIGHUP"]
+                 "SIGSTOP", "SIGTERM", "SIGHUP", "clock", "clock"]
             )  # fmt: skip
             self._note(f"{verb} {node}")
             if verb == "write":
                 self._write()
+            elif verb == "clock":
+                self._step_clock()
             elif verb.startswith("SIG"):
                 self._signal_node(node, signal.Signals[verb])
             else:
                 with contextlib.suppress(ClusterError):
                     self._note(command_node(self._directory.path, verb, node))
+
+    def _step_clock(self) -> None:
+        """That of all nodes; it stays so for a while, perhaps over an end and a start."""
+        ahead = self._rng.choice([0, *CLOCK_STEPS]) * self._rng.choice([1, -1])
+        self._note(f"the clock is {ahead:+d} s ahead")
+        clock_file.write(self._clock, ahead)
 
     def _signal_node(self, node: str, number: signal.Signals) -> None:
         """From somebody who has looked its process id up."""

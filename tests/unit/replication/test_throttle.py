@@ -48,14 +48,6 @@ def test_the_rate_is_over_eleven_windows(quota: ReplicationQuota) -> None:
     assert quota.rate() == 0
 
 
-def test_a_clock_that_goes_back_starts_anew(quota: ReplicationQuota) -> None:
-    quota.record(100_000, 50_000)
-    assert quota.is_exceeded(50_000)
-    assert not quota.is_exceeded(20_000)
-    quota.record(2_000, 20_000)
-    assert quota.is_exceeded(20_000)
-
-
 def cluster(path: Path, side: str) -> Nodes:
     nodes = Nodes(
         path,

@@ -19,7 +19,7 @@ from pybroker.broker.cluster.zookeeper_client import ZooKeeperClient, open_zooke
 from pybroker.broker.security.delegation_tokens import DelegationTokens, TokenInfo
 from pybroker.broker.security.principal import KafkaPrincipal
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.wall_clock import WallClock
+from pybroker.protocol.wall_clock import REST_MS, WallClock
 from pybroker.protocol.zookeeper.operations import GetChildren, GetData, SetData
 from pybroker.replication.controller.znodes import MalformedZnode
 
@@ -80,12 +80,33 @@ async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> No
             await trio.sleep(0.01)
 
 
-def store_of(zookeeper: ZooKeeperClient, clock: _Clock, name: str) -> DelegationTokenStore:
+def store_of(
+    zookeeper: ZooKeeperClient, clock: _Clock, name: str, wall: WallClock | None = None
+) -> DelegationTokenStore:
     numbers = iter(range(1_000))
     tokens = DelegationTokens(b"secret", max_lifetime_ms=10_000, expiry_ms=5_000)
     return DelegationTokenStore(
-        zookeeper, tokens, clock, lambda: f"{name}{next(numbers)}", WallClock()
+        zookeeper, tokens, clock, lambda: f"{name}{next(numbers)}", wall or WallClock()
     )
+
+
+async def test_a_jump_of_the_wall_clock_ends_no_token(zookeeper_port: int) -> None:
+    clock, wall = _Clock(), WallClock()
+    async with (
+        open_zookeeper(f"127.0.0.1:{zookeeper_port}/jumps") as zookeeper,
+        trio.open_nursery() as nursery,
+    ):
+        store = store_of(zookeeper, clock, "a", wall)
+        await nursery.start(store.run, lambda: True, 20)
+        token = await store.create(ALICE, ALICE, [], -1)
+        assert isinstance(token, TokenInfo)
+        wall.note(clock.now_ms, clock.now_ms + 10**9)
+        await trio.sleep(0.2)
+        given = store.tokens.hmac_of(token.token_id)
+        assert isinstance(await store.renew(given, ALICE, 6_000), TokenInfo)
+        clock.now_ms += REST_MS  # the clock has jumped and stays
+        await until(lambda: len(store.tokens) == 0)
+        nursery.cancel_scope.cancel()
 
 
 async def test_brokers_hear_of_each_others_tokens(zookeeper_port: int) -> None:

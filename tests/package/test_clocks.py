@@ -1,0 +1,66 @@
+"""Who reads the wall clock: one place of the broker, and those that show or write down a time.
+
+Whatever else is measured, waited for or expires goes by a clock that only goes on: SEMANTICS 12.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.package.test_circles import modules
+from tests.support.processes import ROOT
+
+# Who does, and what for.
+MAY = {
+    "broker.cli.group_resets": "a time that its user names by how long ago it is",
+    "broker.cli.groups": "the same",
+    "broker.cli.tokens": "shown: whether a token has expired",
+    "broker.cli.topics": "shown: how old records are",
+    "broker.cli.transactions": "shown: how long transactions are open",
+    "broker.cli.verify": "a name that no other run has",
+    "broker.config.tls_listeners": "a certificate's dates, in a warning",
+    "broker.console.collector": "shown: when something happened",
+    "broker.local.certificates": "dates of new certificates",
+    "broker.resources.clock": "for all of the broker",
+    "broker.testkit.story": "shown: when something happened",
+    "client.mirror.copying": "shown: how far behind the newest record is",
+    "client.mirror.emitting": "the timestamp of a heartbeat",
+    "client.mirror.reader": "the timestamps of records that have none that is kept",
+    "client.mirror.simple": "shown: how far behind the newest record is",
+    "client.producer.producer": "timestamps of records",
+    "client.security.settings": "the dates of a token that is made",
+    "spark_jobs.consumer_lag": "the timestamp of a sample",
+}
+_OF_TIME = {"time", "time_ns"}
+_OF_DATETIME = {"now", "utcnow", "today"}
+
+
+def readings(tree: ast.AST) -> Iterator[str]:
+    """Each mention of a function that reads the wall clock."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            of, name = node.value.id, node.attr
+            if (of == "time" and name in _OF_TIME) or (
+                of in ("datetime", "date") and name in _OF_DATETIME
+            ):
+                yield f"{of}.{name}"
+            if of == "time" and name == "CLOCK_REALTIME":
+                yield f"{of}.{name}"
+        elif isinstance(node, ast.ImportFrom) and node.module == "time" and not node.level:
+            yield from (f"time.{one.name}" for one in node.names if one.name in _OF_TIME)
+
+
+def test_nobody_else_reads_the_wall_clock() -> None:
+    found = {
+        name
+        for name, path in modules(ROOT).items()
+        if any(readings(ast.parse(path.read_text()))) and not name.startswith(("examples", "setup"))
+    }
+    assert found == set(MAY)
+
+
+def test_readings_are_found() -> None:
+    source = "import time\nfrom time import time_ns\nx = time.time\ny = datetime.now(UTC)\n"
+    assert sorted(readings(ast.parse(source))) == ["datetime.now", "time.time", "time.time_ns"]
+    assert not list(readings(ast.parse("import time\ntime.monotonic()\nself.time.time_out()\n")))
