@@ -300,7 +300,13 @@ class Broker:
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
         self.broker_epoch = await self.zookeeper.run(
-            register_broker(record, self.clock(), session_id, tuple(self.sessions))
+            register_broker(
+                record,
+                self.clock(),
+                session_id,
+                tuple(self.sessions),
+                settings.inter_broker_protocol(self.config).broker_node,
+            )
         )
         self.parts.replicas.manager.leadership.broker_epoch = self.broker_epoch
         self.sessions.append(session_id)

@@ -32,8 +32,9 @@ from .follower_appends import FollowerAppends
 from .follower_queries import FollowerQueries, ask_epochs, ask_offsets
 from .follower_session import FollowerSession, SessionRequest, Wanted
 from .follower_steps import (
-    FETCH_VERSION,
-    FETCH_VERSION_BY_NAME,
+    FETCH_BY_ID,
+    FETCH_WITH_REPLICA_STATE,
+    NEWEST_FETCH_BY_NAME,
     THROTTLED_WAIT_MS,
     Exchange,
     FetcherConfig,
@@ -42,7 +43,7 @@ from .follower_steps import (
 from .follower_table import FollowerTable
 from .replica_manager import ReplicaManager
 from .throttle import UNLIMITED
-from .types import CONSUMER_REPLICA_ID, NO_EPOCH
+from .types import CONSUMER_REPLICA_ID, NO_EPOCH, ZERO_TOPIC_ID
 
 logger = logging.getLogger(__name__)
 
@@ -109,14 +110,16 @@ class FollowerFetcher:
                 else:
                     self._truncate_without_epochs(state, now_ms)
         if truncating:
-            return ask_epochs(truncating, self._manager.config.broker_id)
+            version = self._config.protocol.offset_for_leader_epoch
+            return ask_epochs(truncating, self._manager.config.broker_id, version)
         searching = [
             state
             for state in asking
             if state.state in (FollowerState.FINDING_END, FollowerState.FINDING_START)
         ]
         if searching:
-            return ask_offsets(searching, self._manager.config.broker_id)
+            version = self._config.protocol.list_offsets
+            return ask_offsets(searching, self._manager.config.broker_id, version)
         return None
 
     def _has_epochs(self, state: FollowerPartition) -> bool:
@@ -158,15 +161,18 @@ class FollowerFetcher:
         due_ms = table.next_due_ms() if table.delayed else None
         if due_ms is not None:
             wait_ms = max(0, min(wait_ms, due_ms - now_ms))
-        broker_id, by_id = manager.config.broker_id, request.uses_topic_ids
+        broker_id, version = manager.config.broker_id, config.protocol.fetch
+        if not request.uses_topic_ids:
+            version = min(version, NEWEST_FETCH_BY_NAME)
+        with_state = version >= FETCH_WITH_REPLICA_STATE
         return Exchange(
             FetchRequest(
-                replica_id=CONSUMER_REPLICA_ID if by_id else broker_id,
+                replica_id=CONSUMER_REPLICA_ID if with_state else broker_id,
                 replica_state=(
                     ReplicaState(
                         replica_id=broker_id, replica_epoch=manager.leadership.broker_epoch
                     )
-                    if by_id
+                    if with_state
                     else ReplicaState()
                 ),
                 max_wait_ms=wait_ms,
@@ -177,7 +183,7 @@ class FollowerFetcher:
                 topics=request.topics,
                 forgotten_topics_data=request.forgotten,
             ),
-            FETCH_VERSION if by_id else FETCH_VERSION_BY_NAME,
+            version,
             {},
             request,
             is_long_poll=wait_ms > 0,
@@ -192,7 +198,7 @@ class FollowerFetcher:
         topic, partition = state.key
         return Wanted(
             topic,
-            state.topic_id,
+            state.topic_id if self._config.protocol.fetch >= FETCH_BY_ID else ZERO_TOPIC_ID,
             partition,
             state.fetch_offset,
             state.leader_epoch,

@@ -44,7 +44,9 @@ def elect_offline(
         return Elected(_led_by(state, leader, isr), live)
     if unclean and live:
         unclean_state = _led_by(state, live[0], (live[0],))
-        return Elected(replace(unclean_state, leader_recovery_state=RECOVERING), live)
+        if context.has_leader_recovery:
+            unclean_state = replace(unclean_state, leader_recovery_state=RECOVERING)
+        return Elected(unclean_state, live)
     return None
 
 
