@@ -137,6 +137,7 @@ class FollowerFetcher:
         changed: dict[TopicPartition, Wanted] = {}
         later: dict[TopicPartition, FollowerPartition] = {}
         has_quota = manager.follower_quota.limit != UNLIMITED
+        throttled = self._throttled_count() if has_quota else 0
         for key, state in table.changed.items():
             if key in table.delayed:
                 table.forget.add(key)
@@ -149,7 +150,7 @@ class FollowerFetcher:
                 table.delayed[key] = state
             else:
                 table.forget.discard(key)
-                changed[key] = self._wanted(state)
+                changed[key] = self._wanted(state, throttled, now_ms)
         table.changed = later
         request = self._session.build(changed, table.forget)
         table.forget.clear()
@@ -194,7 +195,27 @@ class FollowerFetcher:
         throttled = self._appends.is_throttled(state)
         return throttled and manager.follower_quota.is_exceeded(now_ms)
 
-    def _wanted(self, state: FollowerPartition) -> Wanted:
+    def _throttled_count(self) -> int:
+        """Of the partitions that share what is left of the quota; 1 at least."""
+        states = self.table.states.values()
+        count = sum(not s.is_in_sync and self._appends.is_throttled(s) for s in states)
+        return max(1, count)
+
+    def _room(self, state: FollowerPartition, throttled: int, now_ms: int) -> int:
+        """How many bytes to ask for. A throttle has to bite from the first fetch on: no more than
+        Kafka's follower asks for, and ours no more than what is left of its own quota."""
+        config, limits = self._config, state.partition.log.config
+        if not (
+            limits.leader_replication_throttled_replicas
+            or limits.follower_replication_throttled_replicas
+        ):
+            return config.room_for_each_of(len(self.table.states))
+        room = config.partition_max_bytes
+        if throttled and not state.is_in_sync and self._appends.is_throttled(state):
+            room = min(room, self._manager.follower_quota.piece(now_ms, throttled))
+        return room
+
+    def _wanted(self, state: FollowerPartition, throttled: int, now_ms: int) -> Wanted:
         topic, partition = state.key
         return Wanted(
             topic,
@@ -204,7 +225,7 @@ class FollowerFetcher:
             state.leader_epoch,
             state.last_fetched_epoch if self._config.truncates_on_fetch else NO_EPOCH,
             state.partition.log.log_start_offset,
-            self._config.room_for_each_of(len(self.table.states)),
+            self._room(state, throttled, now_ms),
         )
 
     # What came of it
