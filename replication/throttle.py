@@ -7,7 +7,7 @@ broker configs. One quota for each side, over all throttled partitions together.
 The rate is what passed in the last `samples` windows by the time since the oldest of them began,
 one window at least. Unlimited (the default) costs one comparison.
 
-Beyond Kafka: whoever takes bytes takes no more than `piece`, so that a throttle bites from the first
+Beyond Kafka: who takes bytes takes no more than `piece`, so that a throttle bites from the first
 byte. Kafka's follower takes up to `replica.fetch.max.bytes` before anything is counted.
 
 Mirrors ReplicationQuotaManager with its SimpleRate (KIP-73).

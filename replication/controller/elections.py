@@ -50,6 +50,21 @@ def elect_offline(
     return None
 
 
+def elect_after_failover(
+    context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
+) -> Elected | None:
+    """As `elect_offline`, for a leader that has died with the controller. The epoch is the one that
+    Kafka's controller comes to, which first takes each replica that is gone out of the ISR."""
+    elected = elect_offline(context, partition, state, unclean)
+    if elected is None:
+        return None
+    gone = sum(r in context.replicas(partition) for r in state.isr) - sum(
+        context.is_replica_online(r, partition) for r in state.isr
+    )
+    epoch = elected.state.leader_epoch + max(0, gone)
+    return elected._replace(state=replace(elected.state, leader_epoch=epoch))
+
+
 def elect_preferred(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
@@ -63,12 +78,14 @@ def elect_preferred(
 def elect_for_reassignment(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
+    """A live target replica in the ISR leads. Replicas that are removed stay in the ISR: they leave
+    it one by one, each under an epoch of its own."""
     targets = context.assignment(partition).target_replicas
     live = _live_replicas(context, partition, targets)
     leader = next((r for r in live if r in state.isr), None)
     if leader is None:
         return None
-    isr = tuple(r for r in state.isr if r in context.replicas(partition))
+    isr = tuple(r for r in state.isr if context.knows_replica(partition, r))
     return Elected(_led_by(state, leader, isr), live)
 
 
