@@ -226,12 +226,6 @@ class ControllerContext:
             if state in states and (topic is None or partition[0] == topic)
         ]
 
-    def knows_replica(self, partition: TopicPartition, broker_id: int) -> bool:
-        """It is assigned, or still on its way out."""
-        return Replica(*partition, broker_id) in self.replica_states or (
-            broker_id in self.replicas(partition)
-        )
-
     def replica_state(self, replica: Replica) -> ReplicaStateName:
         return self.replica_states.get(replica, ReplicaStateName.NON_EXISTENT)
 

@@ -78,15 +78,18 @@ def elect_preferred(
 def elect_for_reassignment(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
-    """A live target replica in the ISR leads. Replicas that are removed stay in the ISR: they leave
-    it one by one, each under an epoch of its own."""
+    """A live target replica in the ISR leads, and removed replicas leave the ISR with it: a leader
+    does not wait for who is not assigned, so that none of them may lead any more. Kafka takes them
+    out one by one afterwards, each under an epoch of its own, which is counted here."""
     targets = context.assignment(partition).target_replicas
     live = _live_replicas(context, partition, targets)
     leader = next((r for r in live if r in state.isr), None)
     if leader is None:
         return None
-    isr = tuple(r for r in state.isr if context.knows_replica(partition, r))
-    return Elected(_led_by(state, leader, isr), live)
+    isr = tuple(r for r in state.isr if r in context.replicas(partition))
+    elected = _led_by(state, leader, isr)
+    epoch = elected.leader_epoch + len(state.isr) - len(isr)
+    return Elected(replace(elected, leader_epoch=epoch), live)
 
 
 def elect_for_shutdown(

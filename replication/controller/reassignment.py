@@ -14,8 +14,8 @@ For origin O and target T, with RS = T followed by what O has beside it:
 |    removing replicas out of the ISR, stopped and       |          |        |          |
 |    deleted, T written last                             |          |        |          |
 
-Each step has the leader epochs of Kafka's: A raises it, the election or the leader's new epoch of B
-raises it, and each removed replica that leaves the ISR does.
+The leader epoch at the end is Kafka's: A raises it, the election or the leader's
+new epoch of B raises it, and each removed replica that leaves the ISR does. Here B is one write.
 
 A new target replaces a running one, whose adding replicas go if the new one does not want them; a
 cancellation is a new target that is the origin.
@@ -351,9 +351,10 @@ class Reassignments:
                 logger.error("%s-%d has no leader to tell of its reassignment", *partition)
                 return False
             # A leader that writes states itself may just have added one that is not wanted.
-            known = (r for r in state.isr if context.knows_replica(partition, r))
-            isr = tuple(known) or state.isr
-            raised = replace(state, leader_epoch=state.leader_epoch + 1, isr=isr)
+            isr = tuple(r for r in state.isr if r in assignment.replicas) or state.isr
+            # Kafka takes those that leave out afterwards, each under an epoch of its own.
+            epoch = state.leader_epoch + 1 + len(state.isr) - len(isr)
+            raised = replace(state, leader_epoch=epoch, isr=isr)
             written = yield from write_states(context, {partition: raised})
             if not written.retry:
                 break
