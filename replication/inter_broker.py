@@ -8,6 +8,7 @@ Below FLOOR (2.6) requests keep the versions of 2.6: brokers of older releases c
 beside this one (`broker.config.checks` says so at a start). All that is no request follows the
 version further down: the nodes in ZooKeeper, and the format of logs (`storage.message_format`).
 
+Rules: SEMANTICS 11.
 Mirrors: MetadataVersion, and the versions in ControllerBrokerRequestBatch, RemoteLeaderEndPoint,
 AlterPartitionManager, BrokerInfo and FeatureZNode. Leaves out what older versions take from groups:
 static members and versions of offsets' records.
