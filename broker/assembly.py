@@ -322,6 +322,7 @@ def _coordinators(
         connect=connect,
         clock=clock,
         load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
+        markers_version=settings.inter_broker_protocol(config).write_txn_markers,
     )
     verifier = TransactionVerifier(
         cache,
