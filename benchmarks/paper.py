@@ -48,11 +48,7 @@ from pybroker.protocol.zookeeper.operations import (
 )
 from pybroker.replication.controller import events
 from pybroker.replication.controller.effects import SendRequest
-from pybroker.replication.controller.request_batch import (
-    LEADER_AND_ISR_VERSION,
-    STOP_REPLICA_VERSION,
-    UPDATE_METADATA_VERSION,
-)
+from pybroker.replication.inter_broker import NEWEST
 from tests.support.controller_cluster import ControllerCluster, SimulatedBroker
 from tests.support.zookeeper_tree import ZooKeeperTree
 
@@ -61,9 +57,9 @@ REPLICAS = 3
 PARTITIONS_OF_A_TOPIC = 100
 METADATA_VERSION = 12
 REQUESTS = {
-    "LeaderAndIsr": (ApiKey.LEADER_AND_ISR, LEADER_AND_ISR_VERSION),
-    "UpdateMetadata": (ApiKey.UPDATE_METADATA, UPDATE_METADATA_VERSION),
-    "StopReplica": (ApiKey.STOP_REPLICA, STOP_REPLICA_VERSION),
+    "LeaderAndIsr": (ApiKey.LEADER_AND_ISR, NEWEST.leader_and_isr),
+    "UpdateMetadata": (ApiKey.UPDATE_METADATA, NEWEST.update_metadata),
+    "StopReplica": (ApiKey.STOP_REPLICA, NEWEST.stop_replica),
 }
 
 

@@ -43,7 +43,11 @@ from .config.tls_listeners import TlsListeners
 from .coordinators.group_lag import GroupLag
 from .coordinators.group_runtime import GroupRuntime, group_config
 from .coordinators.marker_writer import MarkerWriter
-from .coordinators.producer_ids import ProducerIds, allocate_from_controller
+from .coordinators.producer_ids import (
+    ProducerIds,
+    allocate_from_controller,
+    allocate_from_zookeeper,
+)
 from .coordinators.transaction_runtime import TransactionRuntime, transaction_config
 from .coordinators.transaction_verifier import TransactionVerifier
 from .gauges import (
@@ -272,7 +276,9 @@ def _control(
         connect=connect,
         request_timeout_ms=config.get_int("controller.socket.timeout.ms"),
     )
-    isr_changes = AlterPartitionSender(broker_id, replicas, client, zookeeper)
+    isr_changes = AlterPartitionSender(
+        broker_id, replicas, client, zookeeper, settings.inter_broker_protocol(config)
+    )
     replicas.on_isr_change = isr_changes.propose
     replicas.on_failed_log_dir = isr_changes.log_dir_failed
     return Control(
@@ -293,6 +299,8 @@ def _control(
             allocate_from_controller(
                 client, broker_id, lambda: replicas.manager.leadership.broker_epoch
             )
+            if settings.inter_broker_protocol(config).has_producer_id_requests
+            else allocate_from_zookeeper(zookeeper, broker_id)
         ),
         isr_changes=isr_changes,
     )
@@ -321,6 +329,7 @@ def _coordinators(
         connect=connect,
         clock=clock,
         load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
+        markers_version=settings.inter_broker_protocol(config).write_txn_markers,
     )
     verifier = TransactionVerifier(
         cache,

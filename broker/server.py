@@ -298,7 +298,11 @@ class Broker:
         session_id = self.zookeeper.session[0]
         self.broker_epoch = await self.zookeeper.run(
             register_broker(
-                record, self.clocks.wall.at_ms(self.clock()), session_id, tuple(self.sessions)
+                record,
+                self.clocks.wall.at_ms(self.clock()),
+                session_id,
+                tuple(self.sessions),
+                settings.inter_broker_protocol(self.config).broker_node,
             )
         )
         self.parts.replicas.manager.leadership.broker_epoch = self.broker_epoch

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..replication.controller.config import ControllerConfig
 from ..replication.controller.znodes import BrokerRegistration
 from ..replication.follower_steps import FetcherConfig
+from ..replication.inter_broker import InterBrokerProtocol, protocol_of
 from ..replication.metadata_cache import Endpoint, MetadataCache
 from ..replication.replica_manager import ReplicaManager
 from ..replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
@@ -23,6 +24,7 @@ from ..storage.checkpoints import read_meta_properties
 from ..storage.files import Files
 from ..storage.log_directory import parse_future_name, parse_partition_name
 from ..storage.log_manager import LogManagerConfig
+from ..storage.message_format import INTER_BROKER_VERSION
 from .config import ConfigError, KafkaConfig
 from .config.tls_listeners import TlsListeners
 from .network.acceptor import plain_address
@@ -223,6 +225,10 @@ def replica_config(config: KafkaConfig, broker_id: int) -> ReplicaConfig:
     )
 
 
+def inter_broker_protocol(config: KafkaConfig) -> InterBrokerProtocol:
+    return protocol_of(config.get_string(INTER_BROKER_VERSION))
+
+
 def fetcher_config(config: KafkaConfig) -> FetcherConfig:
     return FetcherConfig(
         wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
@@ -231,6 +237,8 @@ def fetcher_config(config: KafkaConfig) -> FetcherConfig:
         partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
         shares_room=not config.is_set("replica.fetch.max.bytes"),
         backoff_ms=config.get_int("replica.fetch.backoff.ms"),
+        truncates_on_fetch=inter_broker_protocol(config).truncates_on_fetch,
+        protocol=inter_broker_protocol(config),
     )
 
 
@@ -296,6 +304,7 @@ def controller_config(config: KafkaConfig, broker_id: int) -> ControllerConfig:
         ),
         leader_imbalance_check_interval_ms=1000
         * config.get_int("leader.imbalance.check.interval.seconds"),
+        protocol=inter_broker_protocol(config),
     )
 
 

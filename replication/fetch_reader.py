@@ -4,7 +4,8 @@ Invariants: nobody who waits is looked at here, and no follower makes progress: 
 counters, quotas and, if a disk fails in it, what is hosted; a fetch that has waited reads anew only
 what has changed, and what it read before counts no longer.
 
-A throttled follower that is not in the ISR gets no records while the leader's quota is exceeded.
+A throttled follower that is not in the ISR gets no records while the leader's quota is exceeded,
+and not much more than what is left of it otherwise (Kafka's gets what it has asked for).
 
 Mirrors ReplicaManager.readFromLog. Leaves out the quotas of clients.
 """
@@ -77,6 +78,8 @@ class FetchReader:
                 and self._leader_quota.is_exceeded(now_ms)
             ):
                 remaining, min_one_batch = 0, False
+            elif throttled and params.replica_id not in partition.isr.committed:
+                remaining = min(remaining, self._leader_quota.piece(now_ms))
             data = read_partition(partition, entry, params, remaining, min_one_batch)
         except KafkaError as error:
             stats.failed_fetch_requests += 1

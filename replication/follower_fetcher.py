@@ -32,8 +32,9 @@ from .follower_appends import FollowerAppends
 from .follower_queries import FollowerQueries, ask_epochs, ask_offsets
 from .follower_session import FollowerSession, SessionRequest, Wanted
 from .follower_steps import (
-    FETCH_VERSION,
-    FETCH_VERSION_BY_NAME,
+    FETCH_BY_ID,
+    FETCH_WITH_REPLICA_STATE,
+    NEWEST_FETCH_BY_NAME,
     THROTTLED_WAIT_MS,
     Exchange,
     FetcherConfig,
@@ -42,7 +43,7 @@ from .follower_steps import (
 from .follower_table import FollowerTable
 from .replica_manager import ReplicaManager
 from .throttle import UNLIMITED
-from .types import CONSUMER_REPLICA_ID, NO_EPOCH
+from .types import CONSUMER_REPLICA_ID, NO_EPOCH, ZERO_TOPIC_ID
 
 logger = logging.getLogger(__name__)
 
@@ -109,14 +110,16 @@ class FollowerFetcher:
                 else:
                     self._truncate_without_epochs(state, now_ms)
         if truncating:
-            return ask_epochs(truncating, self._manager.config.broker_id)
+            version = self._config.protocol.offset_for_leader_epoch
+            return ask_epochs(truncating, self._manager.config.broker_id, version)
         searching = [
             state
             for state in asking
             if state.state in (FollowerState.FINDING_END, FollowerState.FINDING_START)
         ]
         if searching:
-            return ask_offsets(searching, self._manager.config.broker_id)
+            version = self._config.protocol.list_offsets
+            return ask_offsets(searching, self._manager.config.broker_id, version)
         return None
 
     def _has_epochs(self, state: FollowerPartition) -> bool:
@@ -134,6 +137,7 @@ class FollowerFetcher:
         changed: dict[TopicPartition, Wanted] = {}
         later: dict[TopicPartition, FollowerPartition] = {}
         has_quota = manager.follower_quota.limit != UNLIMITED
+        throttled = self._throttled_count() if has_quota else 0
         for key, state in table.changed.items():
             if key in table.delayed:
                 table.forget.add(key)
@@ -146,7 +150,7 @@ class FollowerFetcher:
                 table.delayed[key] = state
             else:
                 table.forget.discard(key)
-                changed[key] = self._wanted(state)
+                changed[key] = self._wanted(state, throttled, now_ms)
         table.changed = later
         request = self._session.build(changed, table.forget)
         table.forget.clear()
@@ -158,15 +162,18 @@ class FollowerFetcher:
         due_ms = table.next_due_ms() if table.delayed else None
         if due_ms is not None:
             wait_ms = max(0, min(wait_ms, due_ms - now_ms))
-        broker_id, by_id = manager.config.broker_id, request.uses_topic_ids
+        broker_id, version = manager.config.broker_id, config.protocol.fetch
+        if not request.uses_topic_ids:
+            version = min(version, NEWEST_FETCH_BY_NAME)
+        with_state = version >= FETCH_WITH_REPLICA_STATE
         return Exchange(
             FetchRequest(
-                replica_id=CONSUMER_REPLICA_ID if by_id else broker_id,
+                replica_id=CONSUMER_REPLICA_ID if with_state else broker_id,
                 replica_state=(
                     ReplicaState(
                         replica_id=broker_id, replica_epoch=manager.leadership.broker_epoch
                     )
-                    if by_id
+                    if with_state
                     else ReplicaState()
                 ),
                 max_wait_ms=wait_ms,
@@ -177,7 +184,7 @@ class FollowerFetcher:
                 topics=request.topics,
                 forgotten_topics_data=request.forgotten,
             ),
-            FETCH_VERSION if by_id else FETCH_VERSION_BY_NAME,
+            version,
             {},
             request,
             is_long_poll=wait_ms > 0,
@@ -188,17 +195,37 @@ class FollowerFetcher:
         throttled = self._appends.is_throttled(state)
         return throttled and manager.follower_quota.is_exceeded(now_ms)
 
-    def _wanted(self, state: FollowerPartition) -> Wanted:
+    def _throttled_count(self) -> int:
+        """Of the partitions that share what is left of the quota; 1 at least."""
+        states = self.table.states.values()
+        count = sum(not s.is_in_sync and self._appends.is_throttled(s) for s in states)
+        return max(1, count)
+
+    def _room(self, state: FollowerPartition, throttled: int, now_ms: int) -> int:
+        """How many bytes to ask for. A throttle has to bite from the first fetch on: no more than
+        Kafka's follower asks for, and ours no more than what is left of its own quota."""
+        config, limits = self._config, state.partition.log.config
+        if not (
+            limits.leader_replication_throttled_replicas
+            or limits.follower_replication_throttled_replicas
+        ):
+            return config.room_for_each_of(len(self.table.states))
+        room = config.partition_max_bytes
+        if throttled and not state.is_in_sync and self._appends.is_throttled(state):
+            room = min(room, self._manager.follower_quota.piece(now_ms, throttled))
+        return room
+
+    def _wanted(self, state: FollowerPartition, throttled: int, now_ms: int) -> Wanted:
         topic, partition = state.key
         return Wanted(
             topic,
-            state.topic_id,
+            state.topic_id if self._config.protocol.fetch >= FETCH_BY_ID else ZERO_TOPIC_ID,
             partition,
             state.fetch_offset,
             state.leader_epoch,
             state.last_fetched_epoch if self._config.truncates_on_fetch else NO_EPOCH,
             state.partition.log.log_start_offset,
-            self._config.room_for_each_of(len(self.table.states)),
+            self._room(state, throttled, now_ms),
         )
 
     # What came of it

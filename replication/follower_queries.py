@@ -25,11 +25,7 @@ from ..protocol.messages.offsets import (
 from ..protocol.topics import TopicPartition
 from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_appends import FollowerAppends
-from .follower_steps import (
-    LIST_OFFSETS_VERSION,
-    OFFSET_FOR_LEADER_EPOCH_VERSION,
-    Exchange,
-)
+from .follower_steps import Exchange
 from .follower_table import FollowerTable
 from .offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
@@ -38,7 +34,7 @@ AnswerT = TypeVar(
 )
 
 
-def ask_epochs(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
+def ask_epochs(states: Iterable[FollowerPartition], broker_id: int, version: int) -> Exchange:
     """One OffsetForLeaderEpoch for all of them: where does the newest epoch that I have end?"""
     topics: dict[str, OffsetForLeaderTopic] = {}
     asked = {}
@@ -57,12 +53,12 @@ def ask_epochs(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
         )
     return Exchange(
         OffsetForLeaderEpochRequest(replica_id=broker_id, topics=list(topics.values())),
-        OFFSET_FOR_LEADER_EPOCH_VERSION,
+        version,
         asked,
     )
 
 
-def ask_offsets(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
+def ask_offsets(states: Iterable[FollowerPartition], broker_id: int, version: int) -> Exchange:
     """One ListOffsets for all of them: the leader's end, or its start after what I have is gone."""
     topics: dict[str, ListOffsetsTopic] = {}
     asked = {}
@@ -82,7 +78,7 @@ def ask_offsets(states: Iterable[FollowerPartition], broker_id: int) -> Exchange
         )
     return Exchange(
         ListOffsetsRequest(replica_id=broker_id, topics=list(topics.values())),
-        LIST_OFFSETS_VERSION,
+        version,
         asked,
     )
 

@@ -11,11 +11,11 @@ from ..protocol.schema import Message
 from ..protocol.topics import TopicPartition
 from .follower import FollowerPartition
 from .follower_session import SessionRequest
+from .inter_broker import NEWEST, InterBrokerProtocol
 
-FETCH_VERSION = 17
-FETCH_VERSION_BY_NAME = 12
-LIST_OFFSETS_VERSION = 9
-OFFSET_FOR_LEADER_EPOCH_VERSION = 4
+NEWEST_FETCH_BY_NAME = 12
+FETCH_BY_ID = 13
+FETCH_WITH_REPLICA_STATE = 15
 
 # Appended in one go, in which nobody else has a turn: no more than this of a partition at once.
 MAX_SHARE_BYTES = 4 * 1024 * 1024
@@ -39,6 +39,7 @@ class FetcherConfig:
     first_backoff_ms: int = 10
     # Fetch v12+ finds out by itself where logs diverge; a leader of before 2.7 must be asked.
     truncates_on_fetch: bool = True
+    protocol: InterBrokerProtocol = NEWEST
 
     def room_for_each_of(self, partitions: int) -> int:
         """How many bytes to ask for in each of so many partitions."""

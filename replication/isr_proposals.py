@@ -1,7 +1,7 @@
 """ISR changes that this broker's leaders propose, on their way to the controller and back.
 
-Job: keep the latest proposal of each partition, put all that wait into one AlterPartition (v3), and
-say what its answer decides.
+Job: keep the latest proposal of each partition, put all that wait into one AlterPartition, and say
+what its answer decides. Topics go by their ids from v2 on, if all have one, and by name before.
 
 Invariants: one request is under way at most, and a proposal is in one place: waiting, or under way.
 Each is answered or asked again: trouble with the request as a whole (no controller, a stale broker
@@ -22,11 +22,12 @@ from ..protocol.messages.cluster import (
     AlterPartitionResponse,
     BrokerState,
 )
-from .types import AlterIsr
+from ..protocol.topics import TopicPartition
+from .inter_broker import NEWEST
+from .types import ZERO_TOPIC_ID, AlterIsr
 
-ALTER_PARTITION_VERSION = 3
-
-TopicPartitionId = tuple[bytes, int]  # a topic's id and a partition of it
+BY_ID_SINCE_VERSION = 2
+WITH_BROKER_STATES_SINCE_VERSION = 3
 
 
 class DecidedIsr(NamedTuple):
@@ -39,15 +40,31 @@ class DecidedIsr(NamedTuple):
 
 
 class IsrProposals:
-    __slots__ = ("_broker_id", "_under_way", "_waiting")
+    __slots__ = ("_broker_id", "_newest_version", "_under_way", "_waiting")
 
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: int, newest_version: int = NEWEST.alter_partition) -> None:
+        """`newest_version` of AlterPartition is what all controllers of the cluster know."""
         self._broker_id = broker_id
-        self._waiting: dict[TopicPartitionId, AlterIsr] = {}
-        self._under_way: dict[TopicPartitionId, AlterIsr] = {}
+        self._newest_version = newest_version
+        self._waiting: dict[TopicPartition, AlterIsr] = {}
+        self._under_way: dict[TopicPartition, AlterIsr] = {}
 
     def propose(self, change: AlterIsr) -> None:
-        self._waiting[change.topic_id, change.partition] = change
+        self._waiting[change.topic, change.partition] = change
+
+    def take(self) -> AlterIsr | None:
+        """One that waits, for who decides it without a controller; None if none does."""
+        return self._waiting.pop(next(iter(self._waiting))) if self._waiting else None
+
+    def put_back(self, change: AlterIsr) -> None:
+        self._waiting.setdefault((change.topic, change.partition), change)
+
+    @property
+    def version(self) -> int:
+        """That of the request under way."""
+        if all(proposal.topic_id != ZERO_TOPIC_ID for proposal in self._under_way.values()):
+            return self._newest_version
+        return min(self._newest_version, BY_ID_SINCE_VERSION - 1)
 
     def begin(self) -> bool:
         """Put what waits under way; False if nothing waits."""
@@ -57,40 +74,44 @@ class IsrProposals:
 
     def request(self, broker_epoch: int) -> AlterPartitionRequest:
         """What is under way, for this try: the broker's epoch may change between two of them."""
-        topics: dict[bytes, AlterPartitionRequestTopicData] = {}
+        topics: dict[str, AlterPartitionRequestTopicData] = {}
+        with_states = self.version >= WITH_BROKER_STATES_SINCE_VERSION
         for proposal in self._under_way.values():
-            topic = topics.get(proposal.topic_id)
+            topic = topics.get(proposal.topic)
             if topic is None:
-                topic = AlterPartitionRequestTopicData(topic_id=proposal.topic_id, partitions=[])
-                topics[proposal.topic_id] = topic
-            topic.partitions.append(
-                AlterPartitionRequestPartitionData(
-                    partition_index=proposal.partition,
-                    leader_epoch=proposal.leader_epoch,
-                    partition_epoch=proposal.partition_epoch,
-                    new_isr_with_epochs=[
-                        BrokerState(broker_id=broker_id) for broker_id in proposal.isr
-                    ],
+                topic = topics[proposal.topic] = AlterPartitionRequestTopicData(
+                    topic_name=proposal.topic, topic_id=proposal.topic_id, partitions=[]
                 )
+            asked = AlterPartitionRequestPartitionData(
+                partition_index=proposal.partition,
+                leader_epoch=proposal.leader_epoch,
+                partition_epoch=proposal.partition_epoch,
             )
+            if with_states:
+                asked.new_isr_with_epochs = [BrokerState(broker_id=one) for one in proposal.isr]
+            else:
+                asked.new_isr = list(proposal.isr)
+            topic.partitions.append(asked)
         return AlterPartitionRequest(
             broker_id=self._broker_id, broker_epoch=broker_epoch, topics=list(topics.values())
         )
 
     def answered(self, response: AlterPartitionResponse) -> list[DecidedIsr]:
         """What the answer decides; the rest waits again."""
+        by_id = self.version >= BY_ID_SINCE_VERSION
         proposals, self._under_way = self._under_way, {}
         if response.error_code != ErrorCode.NONE:
             self._waiting = {**proposals, **self._waiting}
             return []
         answers = {
-            (bytes(topic.topic_id), answer.partition_index): answer
+            (bytes(topic.topic_id) if by_id else topic.topic_name, answer.partition_index): answer
             for topic in response.topics
             for answer in topic.partitions
         }
         decided = []
         for key, proposal in proposals.items():
-            answer = answers.get(key)
+            name = proposal.topic_id if by_id else proposal.topic
+            answer = answers.get((name, proposal.partition))
             if answer is None:
                 self._waiting.setdefault(key, proposal)  # not even an error: ask again
             else:

@@ -173,7 +173,9 @@ class LogDirMoves:
                 return Over()
             end_offset = log.log_end_offset
             piece = log.read(
-                future.log_end_offset, PIECE_BYTES, upper_bound_offset=end_offset
+                future.log_end_offset,
+                min(PIECE_BYTES, quota.piece(now_ms)),
+                upper_bound_offset=end_offset,
             ).records
             if len(piece) > LAST_PIECE_BYTES:
                 return Read(piece)

@@ -7,6 +7,9 @@ broker configs. One quota for each side, over all throttled partitions together.
 The rate is what passed in the last `samples` windows by the time since the oldest of them began,
 one window at least. Unlimited (the default) costs one comparison.
 
+Beyond Kafka: who takes bytes takes no more than `piece`, so that a throttle bites from the first
+byte. Kafka's follower takes up to `replica.fetch.max.bytes` before anything is counted.
+
 Mirrors ReplicationQuotaManager with its SimpleRate (KIP-73).
 """
 
@@ -15,6 +18,8 @@ from collections.abc import Sequence
 from .sampled_sum import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS, SampledSum
 
 UNLIMITED = 2**63 - 1
+# However little is left: an exchange for each few bytes would cost more than they do.
+MIN_PIECE_BYTES = 16_384
 ALL_REPLICAS = "*"
 
 
@@ -46,11 +51,27 @@ class ReplicationQuota:
         self._advance(now_ms)
         return self.rate() > self.limit
 
+    def left(self, now_ms: int) -> int:
+        """The bytes that may still be recorded before the quota is exceeded."""
+        self._advance(now_ms)
+        if self.limit == UNLIMITED:
+            return UNLIMITED
+        total = self._sum.total(self._latest_ms)
+        return max(0, int(self.limit * self._measured_ms() / 1000 - total))
+
+    def piece(self, now_ms: int, shares: int = 1) -> int:
+        """How much to take next, of one of `shares` that take at the same time."""
+        return max(MIN_PIECE_BYTES, self.left(now_ms) // shares)
+
     def rate(self) -> float:
         """Bytes a second."""
         total = self._sum.total(self._latest_ms)
+        return total * 1000 / self._measured_ms()
+
+    def _measured_ms(self) -> float:
+        """Since the oldest sample, one window at least; after the total of the same time."""
         elapsed_ms = self._latest_ms - self._sum.oldest_ms(self._latest_ms)
-        return total * 1000 / max(elapsed_ms, self._sum.window_ms)
+        return max(elapsed_ms, self._sum.window_ms)
 
     def _advance(self, now_ms: int) -> None:
         self._latest_ms = max(self._latest_ms, now_ms)

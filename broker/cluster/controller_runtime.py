@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ...protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
 from ...protocol.schema import Message
 from ...protocol.wall_clock import WallClock
 from ...protocol.zookeeper.operations import Flow, SessionExpired
@@ -29,11 +28,7 @@ from ...replication.controller import effects, events
 from ...replication.controller.config import ControllerConfig
 from ...replication.controller.kafka_controller import Controller
 from ...replication.controller.partition_states import UNCLEAN_CONFIG
-from ...replication.controller.request_batch import (
-    LEADER_AND_ISR_VERSION,
-    STOP_REPLICA_VERSION,
-    UPDATE_METADATA_VERSION,
-)
+from ...replication.controller.request_batch import request_version
 from .broker_connection import REQUEST_TIMEOUT_MS, BrokerConnection, Connect, connect_plaintext
 from .control_channel import ControlChannel
 from .zookeeper_client import SessionEvent, ZooKeeperClient
@@ -260,12 +255,7 @@ class ControllerRuntime:
         if channel is None:
             logger.warning("no channel to broker %d for %s", broker_id, type(request).__name__)
             return
-        if isinstance(request, LeaderAndIsrRequest):
-            version = LEADER_AND_ISR_VERSION
-        elif isinstance(request, StopReplicaRequest):
-            version = STOP_REPLICA_VERSION
-        else:
-            version = UPDATE_METADATA_VERSION
+        version = request_version(request, self.config.protocol)
         channel[0].enqueue(request, version)
 
     def _open_channel(self, effect: effects.OpenChannel) -> None:

@@ -36,6 +36,7 @@ from ...protocol.zookeeper.operations import (
 )
 from ...replication.controller import znodes
 from ...replication.controller.znodes import BrokerRegistration
+from ...replication.inter_broker import NEWEST
 from .zookeeper_client import ZooKeeperUnavailable, open_zookeeper
 from .zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 
@@ -107,12 +108,13 @@ def register_broker(
     wall_ms: int,
     session_id: int,
     previous_session_ids: Sequence[int] = (),
+    node_version: int = NEWEST.broker_node,
 ) -> Flow[int]:
     """Register and return the broker epoch. `previous_session_ids` were this process's own."""
     path = znodes.broker_path(registration.broker_id)
     others = yield from read_brokers()
     _check_endpoints(registration, others)
-    data = znodes.encode_broker(registration, wall_ms)
+    data = znodes.encode_broker(registration, wall_ms, version=node_version)
     while True:
         create = Multi((Create(path, ephemeral=True), SetData(path, data, 0)))
         created = yield from run_one(create)

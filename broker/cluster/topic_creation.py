@@ -25,8 +25,10 @@ from ...protocol.uuids import ZERO_UUID, new_uuid
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
 from ...replication.controller.assignment import assign_replicas, usable_racks
+from ...replication.inter_broker import protocol_of
 from ...replication.metadata_cache import MetadataCache
 from ...storage.log_config import validate_topic_configs
+from ...storage.message_format import INTER_BROKER_VERSION
 from ..config.kafka_config import KafkaConfig
 from .zookeeper_client import ZooKeeperClient
 
@@ -45,7 +47,7 @@ Tell = Callable[[ErrorCode], None]
 
 
 class CreatedTopic(NamedTuple):
-    """`topic_id` is zero if nothing was written (validate only)."""
+    """`topic_id` is zero if nothing was written (validate only), or topics have no ids."""
 
     topic_id: bytes
     partition_count: int
@@ -140,14 +142,15 @@ class TopicCreator:
         await self._zookeeper.run(topic_admin.check_new_topic(topic))
         topic_admin.check_replicas(replicas)
         validate_topic_configs(config, self._config.explicit())
-        topic_id = ZERO_UUID
+        topic_id = None
         if not validate_only:
             if before is not None:
                 before(len(replicas))
-            topic_id = random_topic_id(self._random)
+            if protocol_of(self._config.get_string(INTER_BROKER_VERSION)).has_topic_ids:
+                topic_id = random_topic_id(self._random)
             await self._zookeeper.run(topic_admin.create_topic(topic, topic_id, replicas, config))
             logger.info("topic %s is created with %d partitions", topic, len(replicas))
-        return CreatedTopic(topic_id, len(replicas), len(replicas[0]))
+        return CreatedTopic(topic_id or ZERO_UUID, len(replicas), len(replicas[0]))
 
     def assign(self, partition_count: int, replication_factor: int) -> dict[int, list[int]]:
         """Replicas over the alive brokers; UNSET takes the broker's default."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 
 from ...protocol.errors import KafkaError
+from ...replication.inter_broker import FLOOR
 from ...storage import message_format
 from ...storage.cleaner.offset_map import BYTES_PER_SLOT
 from ...storage.config_def import shortened
@@ -196,6 +197,12 @@ def _check_formats(config: KafkaConfig) -> None:
             f"log.message.format.version={text} needs a newer format than "
             f"inter.broker.protocol.version={protocol} has: lower the one or raise the other"
         )
+    if message_format.parse_version(protocol) < message_format.parse_version(FLOOR):
+        logger.warning(
+            "inter.broker.protocol.version=%s: no broker of a release before %s can be a member of "
+            "this cluster; requests between brokers are those of %s",
+            protocol, FLOOR, FLOOR,
+        )  # fmt: skip
     if config.get_int("offsets.topic.compression.codec") == ZSTD_CODEC and newest < 2:
         raise ConfigError(
             "offsets.topic.compression.codec=4 (zstd) needs inter.broker.protocol.version=2.1 or "

@@ -27,13 +27,13 @@ from ...coordinator.transaction.markers import (
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.transactions import WriteTxnMarkersResponse
 from ...protocol.topics import TopicPartition
+from ...replication.inter_broker import NEWEST
 from ...replication.metadata_cache import Endpoint, MetadataCache
 from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
 from .marker_writer import Marker, MarkerWriter
 
 logger = logging.getLogger("pybroker.broker.transactions")
 
-WRITE_TXN_MARKERS_VERSION = 1
 # As Kafka's, so that leaders know who sends (`handlers.write_txn_markers`).
 CLIENT_ID = "broker-{}-txn-marker-sender"
 # Of one transaction, in one go: about a millisecond.
@@ -56,6 +56,7 @@ class MarkerSender:
         *,
         timeout_ms: int,
         connect: Connect = connect_plaintext,
+        version: int = NEWEST.write_txn_markers,
     ) -> None:
         """`writer` writes into what this broker leads."""
         self._broker_id = broker_id
@@ -66,6 +67,7 @@ class MarkerSender:
         self._writer = writer
         self._timeout_ms = timeout_ms
         self._connect = connect
+        self._version = version
         self._wakes: dict[int, trio.Event] = {}
         self._nursery: trio.Nursery | None = None
         self.queues = MarkerQueues(self._leader_of)
@@ -162,7 +164,7 @@ class MarkerSender:
         results: Mapping[int, Results] = {}
         if connection is not None:
             try:
-                response = await connection.send(markers_request(jobs), WRITE_TXN_MARKERS_VERSION)
+                response = await connection.send(markers_request(jobs), self._version)
             except ChannelError as error:
                 logger.info("Broker %d has not got %d markers: %s", broker_id, len(jobs), error)
             else:

@@ -5,7 +5,7 @@ Job: hand out ids that no other producer of the cluster ever gets. The next bloc
 
 Invariants: an id is handed out once; at most one request for a block is under way.
 
-Mirrors kafka.coordinator.transaction.RPCProducerIdManager (KIP-730).
+Mirrors kafka.coordinator.transaction.RPCProducerIdManager (KIP-730) and ZkProducerIdManager.
 """
 
 import logging
@@ -15,8 +15,11 @@ import trio
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.cluster import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from ...replication.controller.znodes import PRODUCER_ID_BLOCK_SIZE
+from ...protocol.zookeeper.operations import SessionExpired, ZkError
+from ...replication.controller.requests import allocate_producer_ids
+from ...replication.controller.znodes import PRODUCER_ID_BLOCK_SIZE, MalformedZnode
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable
+from ..cluster.zookeeper_client import ZooKeeperClient
 
 logger = logging.getLogger("pybroker.broker.coordinators.producer_ids")
 
@@ -43,6 +46,19 @@ def allocate_from_controller(
             raise KafkaError(ErrorCode(response.error_code))
         start = response.producer_id_start
         return range(start, start + response.producer_id_len)
+
+    return allocate
+
+
+def allocate_from_zookeeper(zookeeper: ZooKeeperClient, broker_id: int) -> AllocateBlock:
+    """Take a block oneself, as brokers do with an inter.broker.protocol.version below 3.0."""
+
+    async def allocate() -> range:
+        try:
+            start = await zookeeper.run(allocate_producer_ids(broker_id))
+        except (SessionExpired, ZkError, MalformedZnode) as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        return range(start, start + PRODUCER_ID_BLOCK_SIZE)
 
     return allocate
 

@@ -31,6 +31,7 @@ from ...coordinator.transaction.core import (
 from ...coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TRANSACTIONS_TOPIC
+from ...replication.inter_broker import NEWEST
 from ...replication.types import ACKS_ALL, ProduceResult
 from ..cluster.broker_connection import Connect, connect_plaintext
 from ..replicas.settled_replicas import SettledReplicas
@@ -89,6 +90,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
         clock: Callable[[], int],
         load_buffer_bytes: int,
         connect: Connect = connect_plaintext,
+        markers_version: int = NEWEST.write_txn_markers,
     ) -> None:
         """`listener` is the one on which the other brokers are asked to write markers."""
         super().__init__(
@@ -111,6 +113,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
             marker_writer,
             timeout_ms=config.request_timeout_ms,
             connect=connect,
+            version=markers_version,
         )
         self._producer_ids = producer_ids
 

@@ -1,23 +1,30 @@
 """ISR changes of the partitions that this broker leads, sent to the controller.
 
 Job: send what `replication.isr_proposals` collects of the AlterIsr effects, one request at a time,
-and tell the replica manager what was decided.
+and tell the replica manager what was decided. With an inter.broker.protocol.version below 2.7-IV2
+write them to ZooKeeper (`isr_writes`), and tell the controller when nothing has changed for a
+while.
 
 Also tells the controller of a lost log directory, through a sequential znode.
 
-Mirrors kafka.server.DefaultAlterPartitionManager and KafkaZkClient.propagateLogDirEvent.
+Mirrors kafka.server.DefaultAlterPartitionManager, ZkAlterPartitionManager and
+KafkaZkClient.propagateLogDirEvent.
 """
 
 import logging
+import math
 from collections.abc import Iterable, Sequence
 
 import trio
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.cluster import AlterPartitionResponse
-from ...protocol.zookeeper.operations import Create, SessionExpired
+from ...protocol.topics import TopicPartition
+from ...protocol.zookeeper.operations import Create, SessionExpired, ZkError
 from ...replication.controller import znodes
-from ...replication.isr_proposals import ALTER_PARTITION_VERSION, IsrProposals
+from ...replication.controller.isr_writes import notify_controller, write_isr
+from ...replication.inter_broker import NEWEST, InterBrokerProtocol
+from ...replication.isr_proposals import IsrProposals
 from ...replication.types import AlterIsr, FailedLogDir
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable
 from ..cluster.zookeeper_client import ZooKeeperClient
@@ -26,6 +33,9 @@ from .settled_replicas import SettledReplicas
 logger = logging.getLogger("pybroker.broker.isr")
 
 RETRY_DELAY_MS = 50
+# As in Kafka: a notification waits for more changes, and no longer than that.
+NOTIFICATION_LINGER_MS = 5_000
+NOTIFICATION_MAX_DELAY_MS = 60_000
 MOST_NAMED = 10  # in a line of the log: a broker that falls behind can leave thousands of ISRs
 
 
@@ -39,12 +49,16 @@ class AlterPartitionSender:
         replicas: SettledReplicas,
         client: ControllerClient,
         zookeeper: ZooKeeperClient,
+        protocol: InterBrokerProtocol = NEWEST,
     ) -> None:
+        self._asks_controller = protocol.has_alter_partition
+        self._unannounced: set[TopicPartition] = set()
+        self._first_unannounced_at = 0.0
         self._broker_id = broker_id
         self._replicas = replicas
         self._client = client
         self._zookeeper = zookeeper
-        self._proposals = IsrProposals(broker_id)
+        self._proposals = IsrProposals(broker_id, protocol.alter_partition)
         self._failed_log_dirs = 0
         self._wake = trio.Event()
 
@@ -58,10 +72,14 @@ class AlterPartitionSender:
 
     async def run(self) -> None:
         while True:
-            await self._wake.wait()
+            with trio.move_on_after(self._quiet_seconds()):
+                await self._wake.wait()
             self._wake = trio.Event()
             while self._failed_log_dirs:
                 await self._announce_failed_log_dir()
+            if not self._asks_controller:
+                await self._write()
+                continue
             while self._proposals.begin():
                 await self._send()
 
@@ -77,11 +95,50 @@ class AlterPartitionSender:
         except SessionExpired:
             await trio.sleep(RETRY_DELAY_MS / 1000)
 
+    # Without a controller
+
+    def _quiet_seconds(self) -> float:
+        """How long to wait for something to do."""
+        if not self._unannounced:
+            return math.inf
+        latest = self._first_unannounced_at + NOTIFICATION_MAX_DELAY_MS / 1000
+        return max(0.0, min(NOTIFICATION_LINGER_MS / 1000, latest - trio.current_time()))
+
+    async def _write(self) -> None:
+        """Decide what waits; nothing waits: tell the controller of what was decided."""
+        change = self._proposals.take()
+        try:
+            if change is None and self._unannounced:
+                await self._zookeeper.run(notify_controller(self._unannounced))
+                self._unannounced.clear()
+            while change is not None:
+                await self._write_one(change)
+                change = self._proposals.take()
+        except (SessionExpired, ZkError) as error:
+            logger.warning("ISR changes are not written: %s", error)
+            if change is not None:
+                self._proposals.put_back(change)
+            await trio.sleep(RETRY_DELAY_MS / 1000)
+            self._wake.set()
+
+    async def _write_one(self, change: AlterIsr) -> None:
+        controller_epoch = self._replicas.manager.leadership.controller_epoch
+        epoch = await self._zookeeper.run(write_isr(change, self._broker_id, controller_epoch))
+        now_ms = self._replicas.clock()
+        error = ErrorCode.INVALID_UPDATE_VERSION if epoch is None else ErrorCode.NONE
+        if not self._unannounced:
+            self._first_unannounced_at = trio.current_time()
+        self._unannounced.add((change.topic, change.partition))
+        with self._replicas.settling as manager:
+            manager.isr_changes.altered(change, error, change.isr, epoch or 0, now_ms)
+        if epoch is not None:
+            _tell([(change, change.isr)])
+
     async def _send(self) -> None:
         try:
             response = await self._client.request(
                 lambda: self._proposals.request(self._replicas.manager.leadership.broker_epoch),
-                ALTER_PARTITION_VERSION,
+                self._proposals.version,
             )
         except ControllerUnavailable as error:
             logger.warning("ISR changes are not answered: %s", error)

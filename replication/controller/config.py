@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ..inter_broker import NEWEST, InterBrokerProtocol
+
 
 @dataclass(slots=True)
 class ControllerConfig:
@@ -14,3 +16,4 @@ class ControllerConfig:
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_per_broker_percentage: int = 10
     leader_imbalance_check_interval_ms: int = 300_000
+    protocol: InterBrokerProtocol = NEWEST

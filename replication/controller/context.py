@@ -59,6 +59,7 @@ class ControllerContext:
         "brokers",
         "epoch",
         "epoch_zk_version",
+        "has_leader_recovery",
         "leadership",
         "left_behind",
         "offline_dir_replicas",
@@ -72,7 +73,9 @@ class ControllerContext:
         "topics_with_deletion_started",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_leader_recovery: bool = True) -> None:
+        """`has_leader_recovery` as in `inter_broker`."""
+        self.has_leader_recovery = has_leader_recovery
         self.epoch = 0
         self.epoch_zk_version = -1
         self.reset()

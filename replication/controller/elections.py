@@ -44,8 +44,25 @@ def elect_offline(
         return Elected(_led_by(state, leader, isr), live)
     if unclean and live:
         unclean_state = _led_by(state, live[0], (live[0],))
-        return Elected(replace(unclean_state, leader_recovery_state=RECOVERING), live)
+        if context.has_leader_recovery:
+            unclean_state = replace(unclean_state, leader_recovery_state=RECOVERING)
+        return Elected(unclean_state, live)
     return None
+
+
+def elect_after_failover(
+    context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
+) -> Elected | None:
+    """As `elect_offline`, for a leader that has died with the controller. The epoch is the one that
+    Kafka's controller comes to, which first takes each replica that is gone out of the ISR."""
+    elected = elect_offline(context, partition, state, unclean)
+    if elected is None:
+        return None
+    gone = sum(r in context.replicas(partition) for r in state.isr) - sum(
+        context.is_replica_online(r, partition) for r in state.isr
+    )
+    epoch = elected.state.leader_epoch + max(0, gone)
+    return elected._replace(state=replace(elected.state, leader_epoch=epoch))
 
 
 def elect_preferred(
@@ -61,13 +78,18 @@ def elect_preferred(
 def elect_for_reassignment(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
+    """A live target replica in the ISR leads, and removed replicas leave the ISR with it: a leader
+    does not wait for who is not assigned, so that none of them may lead any more. Kafka takes them
+    out one by one afterwards, each under an epoch of its own, which is counted here."""
     targets = context.assignment(partition).target_replicas
     live = _live_replicas(context, partition, targets)
     leader = next((r for r in live if r in state.isr), None)
     if leader is None:
         return None
     isr = tuple(r for r in state.isr if r in context.replicas(partition))
-    return Elected(_led_by(state, leader, isr), live)
+    elected = _led_by(state, leader, isr)
+    epoch = elected.leader_epoch + len(state.isr) - len(isr)
+    return Elected(replace(elected, leader_epoch=epoch), live)
 
 
 def elect_for_shutdown(

@@ -22,6 +22,7 @@ from ...protocol.messages.cluster import (
 from ...protocol.scala_texts import hash_ordered
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import Create, Flow, GetData, SetData, expect, run_one
+from ..inter_broker import NEWEST, InterBrokerProtocol
 from . import znodes
 from .context import ControllerContext
 from .leadership import fenced_writes
@@ -32,24 +33,36 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPGRADE_TYPE_SINCE_VERSION = 1
 
 
-def set_up() -> Flow[None]:
-    """/feature says that feature versioning is on; 3.9 has no features to finalize here."""
+def set_up(protocol: InterBrokerProtocol) -> Flow[None]:
+    """/feature says whether feature versioning is on; 3.9 has no features to finalize here."""
+    enabled, version = protocol.has_features, protocol.feature_node
     stored = yield from run_one(GetData(znodes.FEATURE))
     expect(stored, znodes.FEATURE, ZkCode.NO_NODE)
     if stored.code is ZkCode.NO_NODE:
-        created = yield from run_one(Create(znodes.FEATURE, znodes.encode_features({})))
+        created = yield from run_one(
+            Create(znodes.FEATURE, znodes.encode_features({}, version, enabled))
+        )
         expect(created, znodes.FEATURE, ZkCode.NODE_EXISTS)
-    elif not znodes.is_current_feature_node(stored.data):
-        wanted = znodes.encode_features(znodes.decode_features(stored.data))
+    elif not znodes.is_feature_node(stored.data, version, enabled=enabled):
+        features = znodes.decode_features(stored.data) if enabled else {}
+        wanted = znodes.encode_features(features, version, enabled)
         written = yield from run_one(SetData(znodes.FEATURE, wanted))
         expect(written, znodes.FEATURE)
 
 
 def update(
-    context: ControllerContext, request: UpdateFeaturesRequest, api_version: int
+    context: ControllerContext,
+    request: UpdateFeaturesRequest,
+    api_version: int,
+    protocol: InterBrokerProtocol = NEWEST,
 ) -> Flow[UpdateFeaturesResponse]:
     """Check each change by itself, and write those that may be made, unless the request only asks
-    whether they may."""
+    whether they may. Nothing may while there are no features at all."""
+    if not protocol.has_features:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message="Feature versioning system is disabled.",
+        )
     stored = yield from run_one(GetData(znodes.FEATURE))
     existing = znodes.decode_features(expect(stored, znodes.FEATURE).data)
     remaining = dict(existing)
@@ -63,7 +76,9 @@ def update(
             outcomes[asked.feature] = None
             remaining.pop(asked.feature, None)
     if remaining != existing and not request.validate_only:
-        write = SetData(znodes.FEATURE, znodes.encode_features(remaining), stored.version)
+        write = SetData(
+            znodes.FEATURE, znodes.encode_features(remaining, protocol.feature_node), stored.version
+        )
         (written,) = yield from fenced_writes(context, [write])
         if not written.ok:
             logger.error("cannot write %s: %s", znodes.FEATURE, written.code.name)

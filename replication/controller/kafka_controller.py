@@ -245,7 +245,11 @@ class Controller:
             return (yield from answer_alter(self._reassignments, event.request))
         if isinstance(event, events.ListPartitionReassignments):
             return answer_list(self._reassignments, event.request)
-        return (yield from features.update(self.context, event.request, event.api_version))
+        return (
+            yield from features.update(
+                self.context, event.request, event.api_version, self._config.protocol
+            )
+        )
 
     def _shut_down(self, event: events.ControlledShutdown) -> Flow[ControlledShutdownResponse]:
         remaining = yield from self._brokers.controlled_shutdown(
@@ -332,7 +336,7 @@ class Controller:
     def _fail_over(self) -> Flow[None]:
         """Read the cluster, tell all brokers, elect what has no leader, go on with deletions."""
         parts, context = self._parts, self.context
-        yield from features.set_up()
+        yield from features.set_up(self._config.protocol)
         yield from self._topics.delete_notifications((znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES))
         context.brokers = yield from read_live_brokers()
         parts.effects.extend(OpenChannel(broker) for broker in context.brokers.values())

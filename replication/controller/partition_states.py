@@ -27,7 +27,7 @@ from . import znodes
 from .config import ControllerConfig
 from .context import ControllerContext, PartitionStateName
 from .effects import Effect
-from .elections import Elected, Election, elect_offline
+from .elections import Elected, Election, elect_after_failover, elect_offline
 from .leadership import (
     Failure,
     Outcome,
@@ -91,10 +91,10 @@ class PartitionStateMachine:
                 context.partition_states[partition] = ONLINE
             else:
                 context.partition_states[partition] = OFFLINE
-        yield from self.elect_offline_and_new()
+        yield from self.elect_offline_and_new(election=elect_after_failover)
 
     def elect_offline_and_new(
-        self, topic: str | None = None
+        self, topic: str | None = None, *, election: Election = elect_offline
     ) -> Flow[dict[TopicPartition, Outcome]]:
         """Try to bring every Offline and New partition online (of one topic, or of all)."""
         waiting = [
@@ -102,7 +102,7 @@ class PartitionStateMachine:
             for partition in self._context.partitions_in((OFFLINE, NEW), topic)
             if not self._context.is_doomed(partition)
         ]
-        return (yield from self.change(waiting, ONLINE, elect_offline))
+        return (yield from self.change(waiting, ONLINE, election))
 
     def change(
         self,
@@ -197,7 +197,7 @@ class PartitionStateMachine:
         outcomes: dict[TopicPartition, Outcome] = dict(read.failed)
         outcomes.update({p: Failure("it has no state in ZooKeeper") for p in read.missing})
         unclean_topics: set[str] = set()
-        if election is elect_offline and not unclean:
+        if election in (elect_offline, elect_after_failover) and not unclean:
             unclean_topics = yield from self._topics_allowing_unclean(read.states)
         elected: dict[TopicPartition, Elected] = {}
         for partition, state in read.states.items():

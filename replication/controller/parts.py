@@ -19,7 +19,7 @@ class ControllerParts:
 
     def __init__(self, config: ControllerConfig) -> None:
         self.config = config
-        self.context = ControllerContext()
+        self.context = ControllerContext(has_leader_recovery=config.protocol.has_leader_recovery)
         self.effects: list[Effect] = []
         self.batch = RequestBatch(config.broker_id, config.inter_broker_listener, self.context)
         self.partitions = PartitionStateMachine(config, self.context, self.batch, self.effects)

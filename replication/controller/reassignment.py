@@ -14,6 +14,9 @@ For origin O and target T, with RS = T followed by what O has beside it:
 |    removing replicas out of the ISR, stopped and       |          |        |          |
 |    deleted, T written last                             |          |        |          |
 
+The leader epoch at the end is Kafka's: A raises it, the election or the leader's
+new epoch of B raises it, and each removed replica that leaves the ISR does. Here B is one write.
+
 A new target replaces a running one, whose adding replicas go if the new one does not want them; a
 cancellation is a new target that is the origin.
 
@@ -349,7 +352,9 @@ class Reassignments:
                 return False
             # A leader that writes states itself may just have added one that is not wanted.
             isr = tuple(r for r in state.isr if r in assignment.replicas) or state.isr
-            raised = replace(state, leader_epoch=state.leader_epoch + 1, isr=isr)
+            # Kafka takes those that leave out afterwards, each under an epoch of its own.
+            epoch = state.leader_epoch + 1 + len(state.isr) - len(isr)
+            raised = replace(state, leader_epoch=epoch, isr=isr)
             written = yield from write_states(context, {partition: raised})
             if not written.retry:
                 break

@@ -1,15 +1,14 @@
 """Collects what brokers must be told into as few requests as possible.
 
-Job: LeaderAndIsr (v7) to the replicas concerned, UpdateMetadata (v8) to all brokers, StopReplica
-(v4) to replicas that stop. `take_requests` gives them in Kafka's order: LeaderAndIsr, then
-UpdateMetadata, then StopReplica.
+Job: LeaderAndIsr to the replicas concerned, UpdateMetadata to all brokers, StopReplica to replicas
+that stop; in which version says `inter_broker`. `take_requests` gives them in Kafka's order:
+LeaderAndIsr, then UpdateMetadata, then StopReplica.
 
 Invariants: a broker gets at most one request of each kind a batch, and none if it is not alive;
 every partition in a LeaderAndIsr is also in the UpdateMetadata of the batch; each request carries
 the epoch of the broker it is meant for.
 
-Mirrors kafka.controller.ControllerBrokerRequestBatch. Leaves out request versions for an
-inter.broker.protocol.version below 3.4 and KRaft's `type`.
+Mirrors kafka.controller.ControllerBrokerRequestBatch. Leaves out KRaft's `type`.
 """
 
 from collections.abc import Iterable
@@ -29,14 +28,19 @@ from ...protocol.messages.replication import (
     UpdateMetadataTopicState,
 )
 from ...protocol.topics import TopicPartition
+from ..inter_broker import InterBrokerProtocol
 from ..metadata_cache import LEADER_DURING_DELETE, SECURITY_PROTOCOL_IDS
 from .context import ControllerContext
-from .effects import SendRequest
+from .effects import ControlRequest, SendRequest
 from .znodes import LeaderAndIsr, ReplicaAssignment
 
-LEADER_AND_ISR_VERSION = 7
-UPDATE_METADATA_VERSION = 8
-STOP_REPLICA_VERSION = 4
+
+def request_version(request: ControlRequest, protocol: InterBrokerProtocol) -> int:
+    if isinstance(request, LeaderAndIsrRequest):
+        return protocol.leader_and_isr
+    if isinstance(request, StopReplicaRequest):
+        return protocol.stop_replica
+    return protocol.update_metadata
 
 
 class RequestBatch:

@@ -111,7 +111,7 @@ def check_new_topic(topic: str) -> Flow[None]:
 
 def create_topic(
     topic: str,
-    topic_id: bytes,
+    topic_id: bytes | None,
     assignment: Mapping[int, Sequence[int]],
     config: Mapping[str, str],
 ) -> Flow[None]:

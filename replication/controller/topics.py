@@ -2,7 +2,8 @@
 
 Job: the controller's reactions to /brokers/topics, the data of each topic node, and
 /admin/delete_topics. New partitions go New, then Online, then their replicas Online. A topic
-without id gets one. Partitions that are added to a topic being deleted are taken out again.
+without id gets one, from inter.broker.protocol.version 2.8 on. Partitions that are added to a topic
+being deleted are taken out again.
 
 Mirrors KafkaController.processTopicChange, processPartitionModifications, processTopicDeletion.
 """
@@ -75,7 +76,7 @@ class TopicChanges:
         without_id = {
             topic: replace(assignment, topic_id=self._new_topic_id())
             for topic, assignment in assignments.items()
-            if assignment.topic_id is None
+            if assignment.topic_id is None and self._parts.config.protocol.has_topic_ids
         }
         results = yield from fenced_writes(
             context,
@@ -87,6 +88,8 @@ class TopicChanges:
         for topic, result in zip(without_id, results, strict=True):
             expect(result, znodes.topic_path(topic), ZkCode.NO_NODE)
         for topic, assignment in {**assignments, **without_id}.items():
+            if not self._parts.config.protocol.has_topic_ids:
+                assignment = replace(assignment, topic_id=None)  # nobody is told of it
             context.put_topic(topic, assignment)
             context.partitions_being_reassigned.update(
                 (topic, index)
@@ -106,17 +109,19 @@ class TopicChanges:
             return
         if context.is_queued_for_deletion(topic):
             logger.warning("not adding partitions to %s, which is being deleted", topic)
-            yield from self._restore(topic, known)
+            yield from self._restore(topic, known, stored[topic].topic_id)
             return
         partitions = [(topic, index) for index in sorted(added)]
         for partition in partitions:
             context.put_assignment(partition, added[partition[1]])
         yield from self._on_new_partitions(partitions)
 
-    def _restore(self, topic: str, known: Mapping[int, ReplicaAssignment]) -> Flow[None]:
+    def _restore(
+        self, topic: str, known: Mapping[int, ReplicaAssignment], stored_id: bytes | None
+    ) -> Flow[None]:
         context = self._parts.context
         path = znodes.topic_path(topic)
-        assignment = TopicAssignment(context.topic_ids.get(topic), known)
+        assignment = TopicAssignment(stored_id or context.topic_ids.get(topic), known)
         write = SetData(path, znodes.encode_topic(assignment))
         (result,) = yield from fenced_writes(context, [write])
         expect(result, path, ZkCode.NO_NODE)

@@ -8,7 +8,7 @@ Mirrors kafka.zk.ZkData. Leaves out ACLs, delegation tokens, old consumers and K
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,25 +133,31 @@ class BrokerRegistration:
         return next((e for e in self.endpoints if e.listener == listener), None)
 
 
-def encode_broker(registration: BrokerRegistration, wall_ms: int, jmx_port: int = -1) -> bytes:
-    """/brokers/ids/N in version 5. Host and port of old readers are those of the first PLAINTEXT
-    endpoint, null and -1 if there is none."""
+def encode_broker(
+    registration: BrokerRegistration, wall_ms: int, jmx_port: int = -1, version: int = 5
+) -> bytes:
+    """/brokers/ids/N: racks come with version 3, names of listeners with 4, features with 5. Host
+    and port of old readers are those of the first PLAINTEXT endpoint, null and -1 without one."""
     endpoints = registration.endpoints
     plain = next((e for e in endpoints if e.security_protocol == "PLAINTEXT"), None)
     payload: dict[str, object] = {
-        "version": 5,
+        "version": version,
         "host": plain.host if plain else None,
         "port": plain.port if plain else -1,
         "jmx_port": jmx_port,
         "timestamp": str(wall_ms),
         "endpoints": [f"{e.listener}://{_bracketed(e.host)}:{e.port}" for e in endpoints],
-        "listener_security_protocol_map": {e.listener: e.security_protocol for e in endpoints},
-        "features": {
+    }
+    if version >= 4:
+        payload["listener_security_protocol_map"] = {
+            e.listener: e.security_protocol for e in endpoints
+        }
+    if version >= 5:
+        payload["features"] = {
             name: {"min_version": low, "max_version": high}
             for name, (low, high) in registration.features.items()
-        },
-    }
-    if registration.rack is not None:
+        }
+    if registration.rack is not None and version >= 3:
         payload["rack"] = registration.rack
     return _encode(payload)
 
@@ -373,9 +379,11 @@ def decode_producer_id_block_end(data: bytes | None) -> int:
         return int(payload["block_end"])
 
 
-def encode_features(features: Mapping[str, int]) -> bytes:
-    levels = {name: {"max_version_level": level} for name, level in features.items()}
-    return _encode({"version": 2, "status": 1, "features": levels})
+def encode_features(features: Mapping[str, int], version: int = 2, enabled: bool = True) -> bytes:
+    """/feature; version 1 has the least level, too, which is the same."""
+    keys = ("max_version_level",) if version > 1 else ("max_version_level", "min_version_level")
+    levels = {name: dict.fromkeys(keys, level) for name, level in features.items()}
+    return _encode({"version": version, "status": int(enabled), "features": levels})
 
 
 def decode_features(data: bytes | None) -> dict[str, int]:
@@ -388,10 +396,10 @@ def decode_features(data: bytes | None) -> dict[str, int]:
         return {name: int(levels["max_version_level"]) for name, levels in features.items()}
 
 
-def is_current_feature_node(data: bytes | None) -> bool:
-    """True if /feature is written as 3.9 writes it, with versioning enabled."""
+def is_feature_node(data: bytes | None, version: int, *, enabled: bool) -> bool:
+    """Whether /feature is of this version, with versioning enabled or not."""
     payload = _decode(data, FEATURE)
-    return payload.get("version") == 2 and payload.get("status") == 1
+    return payload.get("version") == version and payload.get("status") == int(enabled)
 
 
 # Configs and notifications
@@ -429,6 +437,11 @@ def decode_partition_list(data: bytes | None, what: str) -> list[tuple[str, int]
     payload = _decode(data, what)
     with _Reading(what):
         return [(str(item["topic"]), int(item["partition"])) for item in payload["partitions"]]
+
+
+def encode_partition_list(partitions: Iterable[tuple[str, int]]) -> bytes:
+    named = [{"topic": topic, "partition": index} for topic, index in sorted(partitions)]
+    return _encode({"version": 1, "partitions": named})
 
 
 def encode_reassignment(targets: Mapping[tuple[str, int], Sequence[int]]) -> bytes:

@@ -51,7 +51,7 @@ from pybroker.replication.fetch_session import FetchSessions
 from pybroker.replication.follower_fetcher import FollowerFetcher
 from pybroker.replication.follower_fetchers import FollowerFetchers
 from pybroker.replication.follower_steps import FetcherConfig
-from pybroker.replication.isr_proposals import ALTER_PARTITION_VERSION, IsrProposals
+from pybroker.replication.isr_proposals import IsrProposals
 from pybroker.replication.metadata_cache import Endpoint, MetadataCache
 from pybroker.replication.replica_manager import ReplicaManager
 from pybroker.replication.types import (
@@ -497,7 +497,7 @@ class Broker:
             return
         request = self._isr_proposals.request(self.manager.leadership.broker_epoch)
         self.call(
-            metadata.controller_id, request, ALTER_PARTITION_VERSION, self._proposals_answered
+            metadata.controller_id, request, self._isr_proposals.version, self._proposals_answered
         )
 
     def _proposals_answered(self, response: Any) -> None:

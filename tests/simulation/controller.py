@@ -8,16 +8,12 @@ a broken invariant.
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from pybroker.protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
 from pybroker.protocol.zookeeper.operations import Flow, SessionExpired
 from pybroker.replication.controller import effects, events
 from pybroker.replication.controller.config import ControllerConfig
 from pybroker.replication.controller.kafka_controller import Controller
-from pybroker.replication.controller.request_batch import (
-    LEADER_AND_ISR_VERSION,
-    STOP_REPLICA_VERSION,
-    UPDATE_METADATA_VERSION,
-)
+from pybroker.replication.controller.request_batch import request_version
+from pybroker.replication.inter_broker import NEWEST
 from tests.simulation.zookeeper import BEGIN, advance
 
 if TYPE_CHECKING:
@@ -130,12 +126,7 @@ class SimulatedController:
         channel = self._channels.get(broker_id)
         if channel is None:
             return
-        if isinstance(request, LeaderAndIsrRequest):
-            version = LEADER_AND_ISR_VERSION
-        elif isinstance(request, StopReplicaRequest):
-            version = STOP_REPLICA_VERSION
-        else:
-            version = UPDATE_METADATA_VERSION
+        version = request_version(request, NEWEST)
         channel.queue.append((request, version))
         self._send(channel)
 

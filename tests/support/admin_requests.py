@@ -91,13 +91,7 @@ def placed(name: str, *pairs: tuple[int, Sequence[int]]) -> t.CreatableTopic:
 
 
 SINCE_VALIDATION = (1, 1000)
-CREATE_TOPICS = [
-    Case("create", creation(new("known", 2), validate_only=False), (7, 7)),
-    Case("create with dots", creation(new("with.dot"), validate_only=False), (7, 7)),
-    Case("create with configs", creation(
-        new("configured", 1, 1, {"retention.ms": "1000", "cleanup.policy": "compact"}),
-        validate_only=False), (7, 7)),
-    *(Case(name, creation(*topics), SINCE_VALIDATION) for name, topics in {
+NEW_TOPICS: dict[str, list[t.CreatableTopic]] = {
         "create nothing": [],
         "create valid": [new("fresh", 3)],
         "create defaults": [new("fresh", -1, -1)],
@@ -155,7 +149,14 @@ CREATE_TOPICS = [
             name="fresh", num_partitions=1, replication_factor=1, configs=[
                 t.CreatableTopicConfig(name="retention.ms", value="1"),
                 t.CreatableTopicConfig(name="retention.ms", value="2")])],
-    }.items()),
+    }  # fmt: skip
+CREATE_TOPICS = [
+    Case("create", creation(new("known", 2), validate_only=False), (7, 7)),
+    Case("create with dots", creation(new("with.dot"), validate_only=False), (7, 7)),
+    Case("create with configs", creation(
+        new("configured", 1, 1, {"retention.ms": "1000", "cleanup.policy": "compact"}),
+        validate_only=False), (7, 7)),
+    *(Case(name, creation(*topics), SINCE_VALIDATION) for name, topics in NEW_TOPICS.items()),
 ]  # fmt: skip
 
 
@@ -179,30 +180,31 @@ def growth(*topics: tuple[str, int, Sequence[Sequence[int]] | None]) -> t.Create
     )
 
 
+GROWTHS: dict[str, list[tuple[str, int, Sequence[Sequence[int]] | None]]] = {
+    "nothing": [],
+    "valid": [("known", 3, None)],
+    "to the same": [("known", 2, None)],
+    "to fewer": [("known", 1, None)],
+    "to none": [("known", 0, None)],
+    "to negative": [("known", -1, None)],
+    "unknown": [("unknown", 3, None)],
+    "without a name": [("", 3, None)],
+    "illegal name": [("a b", 3, None)],
+    "twice": [("known", 3, None), ("known", 4, None)],
+    "placed": [("known", 3, [[1]])],
+    "placed nowhere": [("known", 3, [])],
+    "placed on nothing": [("known", 3, [[]])],
+    "placed too few": [("known", 4, [[1]])],
+    "placed too many": [("known", 3, [[1], [1]])],
+    "placed elsewhere": [("known", 3, [[7]])],
+    "placed on more elsewhere": [("known", 4, [[7, 8], [9, 1]])],
+    "placed twice on one": [("known", 3, [[1, 1]])],
+    "placed unevenly": [("known", 4, [[1], [1, 2]])],
+    "placed on more": [("known", 3, [[1, 2]])],
+    "placed and smaller": [("known", 1, [[1]])],
+}
 CREATE_PARTITIONS = [
-    Case(f"grow {name}", growth(*topics)) for name, topics in {
-        "nothing": [],
-        "valid": [("known", 3, None)],
-        "to the same": [("known", 2, None)],
-        "to fewer": [("known", 1, None)],
-        "to none": [("known", 0, None)],
-        "to negative": [("known", -1, None)],
-        "unknown": [("unknown", 3, None)],
-        "without a name": [("", 3, None)],
-        "illegal name": [("a b", 3, None)],
-        "twice": [("known", 3, None), ("known", 4, None)],
-        "placed": [("known", 3, [[1]])],
-        "placed nowhere": [("known", 3, [])],
-        "placed on nothing": [("known", 3, [[]])],
-        "placed too few": [("known", 4, [[1]])],
-        "placed too many": [("known", 3, [[1], [1]])],
-        "placed elsewhere": [("known", 3, [[7]])],
-        "placed on more elsewhere": [("known", 4, [[7, 8], [9, 1]])],
-        "placed twice on one": [("known", 3, [[1, 1]])],
-        "placed unevenly": [("known", 4, [[1], [1, 2]])],
-        "placed on more": [("known", 3, [[1, 2]])],
-        "placed and smaller": [("known", 1, [[1]])],
-    }.items()
+    Case(f"grow {name}", growth(*topics)) for name, topics in GROWTHS.items()
 ]  # fmt: skip
 
 
@@ -450,20 +452,21 @@ def election(kind: int, partitions: Mapping[str, Sequence[int]] | None) -> r.Ele
     return r.ElectLeadersRequest(election_type=kind, topic_partitions=asked, timeout_ms=TIMEOUT_MS)
 
 
+ELECTIONS: dict[str, Mapping[str, Sequence[int]] | None] = {
+    "everywhere": None,
+    "nowhere": {},
+    "unneeded": {"known": [0, 1]},
+    "no partition": {"known": []},
+    "unknown partition": {"known": [9]},
+    "negative partition": {"known": [-1]},
+    "unknown topic": {"unknown": [0]},
+    "illegal topic": {"a b": [0]},
+    "twice": {"known": [0, 0]},
+}
 ELECT_LEADERS = [
     Case(f"elect {word} {name}", election(kind, asked), (int(kind > 0), 1000))
     for kind, word in ((0, "preferred"), (1, "unclean"), (7, "odd"))
-    for name, asked in {
-        "everywhere": None,
-        "nowhere": {},
-        "unneeded": {"known": [0, 1]},
-        "no partition": {"known": []},
-        "unknown partition": {"known": [9]},
-        "negative partition": {"known": [-1]},
-        "unknown topic": {"unknown": [0]},
-        "illegal topic": {"a b": [0]},
-        "twice": {"known": [0, 0]},
-    }.items()
+    for name, asked in ELECTIONS.items()
 ]
 
 
@@ -497,30 +500,32 @@ def listed_moves(asked: Mapping[str, Sequence[int]] | None) -> r.ListPartitionRe
     return r.ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics)
 
 
+MOVES: dict[str, Mapping[str, Mapping[int, Sequence[int] | None]]] = {
+    "nothing": {},
+    "no partition": {"known": {}},
+    "to where it is": {"known": {0: [1]}},
+    "to nowhere": {"known": {0: []}},
+    "to another": {"known": {0: [7]}},
+    "to others": {"known": {0: [7, 8]}},
+    "to negative": {"known": {0: [-1]}},
+    "twice to one": {"known": {0: [1, 1]}},
+    "unknown partition": {"known": {9: [1]}},
+    "unknown topic": {"unknown": {0: [1]}},
+    "illegal topic": {"a b": {0: [1]}},
+    "cancel nothing": {"known": {0: None}},
+    "cancel unknown": {"unknown": {0: None}},
+    "some": {"known": {0: [1], 1: [7]}, "unknown": {0: [1]}},
+}
+LISTED: dict[str, Mapping[str, Sequence[int]] | None] = {
+    "everywhere": None,
+    "nowhere": {},
+    "known": {"known": [0, 1]},
+    "unknown": {"unknown": [0], "known": [9]},
+    "of no partition": {"known": []},
+}
 REASSIGNMENTS = [
-    *(Case(f"move {name}", moves(moved)) for name, moved in {
-        "nothing": {},
-        "no partition": {"known": {}},
-        "to where it is": {"known": {0: [1]}},
-        "to nowhere": {"known": {0: []}},
-        "to another": {"known": {0: [7]}},
-        "to others": {"known": {0: [7, 8]}},
-        "to negative": {"known": {0: [-1]}},
-        "twice to one": {"known": {0: [1, 1]}},
-        "unknown partition": {"known": {9: [1]}},
-        "unknown topic": {"unknown": {0: [1]}},
-        "illegal topic": {"a b": {0: [1]}},
-        "cancel nothing": {"known": {0: None}},
-        "cancel unknown": {"unknown": {0: None}},
-        "some": {"known": {0: [1], 1: [7]}, "unknown": {0: [1]}},
-    }.items()),
-    *(Case(f"moves {name}", listed_moves(asked)) for name, asked in {
-        "everywhere": None,
-        "nowhere": {},
-        "known": {"known": [0, 1]},
-        "unknown": {"unknown": [0], "known": [9]},
-        "of no partition": {"known": []},
-    }.items()),
+    *(Case(f"move {name}", moves(moved)) for name, moved in MOVES.items()),
+    *(Case(f"moves {name}", listed_moves(asked)) for name, asked in LISTED.items()),
 ]  # fmt: skip
 
 
@@ -592,34 +597,35 @@ def quotas_of(
     )
 
 
+ODD_QUOTAS: dict[
+    str, tuple[Sequence[tuple[str, str | None]], Sequence[tuple[str, float, bool]]]
+] = {
+    "of a user": ([("user", "u")], [RATE]),
+    "of all users": ([("user", None)], [RATE]),
+    "of a client": ([("client-id", "c")], [RATE]),
+    "of both": ([("user", "u"), ("client-id", "c")], [RATE]),
+    "of an address": ([("ip", "1.2.3.4")], [("connection_creation_rate", 5.0, False)]),
+    "of an unknown address": ([("ip", "not an ip")], [("connection_creation_rate", 5.0, False)]),
+    "of an address with another key": ([("ip", "1.2.3.4")], [RATE]),
+    "of a user with an address' key": ([("user", "u")], [("connection_creation_rate", 5.0, False)]),
+    "of a user and an address": ([("user", "u"), ("ip", "1.2.3.4")], [RATE]),
+    "of nobody": ([], [RATE]),
+    "of a user without a name": ([("user", "")], [RATE]),
+    "of an unknown kind": ([("planet", "u")], [RATE]),
+    "of a user twice": ([("user", "u"), ("user", "v")], [RATE]),
+    "without a key": ([("user", "u")], []),
+    "with an unknown key": ([("user", "u")], [("no_such", 1.0, False)]),
+    "of nothing": ([("user", "u")], [("producer_byte_rate", 0.0, False)]),
+    "below nothing": ([("user", "u")], [("producer_byte_rate", -1.0, False)]),
+    "of a half": ([("user", "u")], [("producer_byte_rate", 0.5, False)]),
+    "of an odd number": ([("user", "u")], [("request_percentage", float("nan"), False)]),
+    "of a huge number": ([("user", "u")], [("producer_byte_rate", 1e30, False)]),
+    "removed": ([("user", "u")], [("producer_byte_rate", 0.0, True)]),
+    "removed with an unknown key": ([("user", "u")], [("no_such", 0.0, True)]),
+    "said twice": ([("user", "u")], [RATE, RATE]),
+}
 QUOTAS = [
-    *(Case(f"quota {name}", quota(entity, *ops)) for name, (entity, ops) in {
-        "of a user": ([("user", "u")], [RATE]),
-        "of all users": ([("user", None)], [RATE]),
-        "of a client": ([("client-id", "c")], [RATE]),
-        "of both": ([("user", "u"), ("client-id", "c")], [RATE]),
-        "of an address": ([("ip", "1.2.3.4")], [("connection_creation_rate", 5.0, False)]),
-        "of an unknown address": ([("ip", "not an ip")],
-                                  [("connection_creation_rate", 5.0, False)]),
-        "of an address with another key": ([("ip", "1.2.3.4")], [RATE]),
-        "of a user with an address' key": ([("user", "u")],
-                                           [("connection_creation_rate", 5.0, False)]),
-        "of a user and an address": ([("user", "u"), ("ip", "1.2.3.4")], [RATE]),
-        "of nobody": ([], [RATE]),
-        "of a user without a name": ([("user", "")], [RATE]),
-        "of an unknown kind": ([("planet", "u")], [RATE]),
-        "of a user twice": ([("user", "u"), ("user", "v")], [RATE]),
-        "without a key": ([("user", "u")], []),
-        "with an unknown key": ([("user", "u")], [("no_such", 1.0, False)]),
-        "of nothing": ([("user", "u")], [("producer_byte_rate", 0.0, False)]),
-        "below nothing": ([("user", "u")], [("producer_byte_rate", -1.0, False)]),
-        "of a half": ([("user", "u")], [("producer_byte_rate", 0.5, False)]),
-        "of an odd number": ([("user", "u")], [("request_percentage", float("nan"), False)]),
-        "of a huge number": ([("user", "u")], [("producer_byte_rate", 1e30, False)]),
-        "removed": ([("user", "u")], [("producer_byte_rate", 0.0, True)]),
-        "removed with an unknown key": ([("user", "u")], [("no_such", 0.0, True)]),
-        "said twice": ([("user", "u")], [RATE, RATE]),
-    }.items()),
+    *(Case(f"quota {name}", quota(entity, *ops)) for name, (entity, ops) in ODD_QUOTAS.items()),
     Case("quotas of nobody", quotas_of()),
     Case("quotas of a user", quotas_of(("user", 0, "u"))),
     Case("quotas of default users", quotas_of(("user", 1, None))),

@@ -145,7 +145,9 @@ DEFINITIONS = (
         "3.9-IV0",
         MEDIUM,
         valid=inter_broker_version,
-        doc="The version of the protocol between brokers.",
+        doc="The version of the protocol between brokers: requests and nodes in ZooKeeper are "
+        "those of that release, so that brokers of it can be members (from 2.6 on). Below 2.8 "
+        "topics have no ids, below 2.7 leaders write their ISR to ZooKeeper themselves.",
     ),
     key(
         "inter.broker.listener.name",

@@ -13,7 +13,8 @@ from pybroker.protocol.messages.cluster import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from pybroker.replication.isr_proposals import ALTER_PARTITION_VERSION, IsrProposals
+from pybroker.replication.inter_broker import NEWEST
+from pybroker.replication.isr_proposals import IsrProposals
 from pybroker.replication.types import AlterIsr
 
 ME = 1
@@ -58,8 +59,8 @@ def answer_to(
             for topic, asked in places[: len(places) - left_out]
         ]
     )
-    encoded = codec.encode(response, ALTER_PARTITION_VERSION)
-    return codec.decode(AlterPartitionResponse, ALTER_PARTITION_VERSION, encoded)
+    encoded = codec.encode(response, NEWEST.alter_partition)
+    return codec.decode(AlterPartitionResponse, NEWEST.alter_partition, encoded)
 
 
 def test_what_waits_goes_in_one_request_by_topic() -> None:

@@ -18,6 +18,7 @@ from pybroker.protocol.records.record import SimpleRecord
 from pybroker.replication import log_dir_moves
 from pybroker.replication.hosted_partitions import Move
 from pybroker.replication.log_dir_moves import Over, Pause, Prepare, Read
+from pybroker.replication.throttle import MIN_PIECE_BYTES
 from pybroker.replication.types import ACKS_ALL, Done, FlushNeeded, Parked
 from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings
 from pybroker.storage.log import Log
@@ -245,6 +246,20 @@ def test_the_quota(tmp_path: Path) -> None:
     assert [type(step(cluster, move)) for _ in range(4)] == [Read, Read, Pause, Pause]
     cluster.now_ms += 5000
     assert isinstance(step(cluster, move), Read)
+    cluster.manager.moves.quota.limit = 2**63 - 1
+    finish(cluster, move)
+
+
+def test_a_quota_counts_from_the_first_byte(tmp_path: Path) -> None:
+    """A first piece is no larger than what may be copied in a second, if that is not tiny."""
+    cluster = cluster_of(tmp_path)
+    append(cluster, b"small", count=200)
+    append(cluster, LARGE, count=8)
+    cluster.manager.moves.quota.limit = 1
+    assert ask(cluster, other_directories(cluster)[0]) is ErrorCode.NONE
+    move = the_move(cluster)
+    assert isinstance(step(cluster, move), Pause)
+    assert 0 < move.future.size_bytes <= MIN_PIECE_BYTES
     cluster.manager.moves.quota.limit = 2**63 - 1
     finish(cluster, move)
 

@@ -6,7 +6,7 @@ import pytest
 
 from pybroker.protocol.messages.fetch import FetchRequest
 from pybroker.replication.follower_steps import Exchange, Wait
-from pybroker.replication.throttle import UNLIMITED, ReplicationQuota
+from pybroker.replication.throttle import MIN_PIECE_BYTES, UNLIMITED, ReplicationQuota
 from tests.support.followers import Nodes, content
 from tests.support.replication import KEY
 
@@ -60,19 +60,47 @@ def cluster(path: Path, side: str) -> Nodes:
     return nodes
 
 
+def test_what_is_left_of_the_rate(quota: ReplicationQuota) -> None:
+    assert quota.left(5_000) == 1000
+    quota.record(400, 5_000)
+    assert quota.left(5_000) == 600
+    assert quota.left(7_000) == 1600
+    quota.record(2_000, 7_000)
+    assert quota.left(7_000) == 0
+    quota.limit = UNLIMITED
+    assert quota.left(7_000) > 2**60
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_throttle_bites_from_the_first_byte(side: str, tmp_path: Path) -> None:
+    """2 MB at 1 byte a second (ReassignPartitionsCommandTest.testCancellation): a first fetch took
+    all of it, before anything was counted."""
+    nodes = cluster(tmp_path, side)
+    nodes.leader.manager.leader_quota.limit = 1
+    nodes[2].manager.follower_quota.limit = 1
+    for _ in range(200):
+        nodes.produce(b"v" * 10_000)
+    began_ms = nodes.now_ms
+    while nodes.now_ms - began_ms < 60_000:
+        step = nodes.step(2)
+        if isinstance(step, Wait):
+            assert step.until_ms is not None
+            nodes.pass_time(step.until_ms - nodes.now_ms)
+    # At most MIN_PIECE_BYTES each time that the quota has forgotten.
+    assert 0 < nodes[2].log.log_end_offset < 20
+    assert nodes.leader.manager.partitions[KEY].isr.committed == {1}
+
+
 def test_the_leader_gives_a_throttled_newcomer_no_more_than_its_rate(tmp_path: Path) -> None:
     nodes = cluster(tmp_path, "leader")
     for _ in range(60):
         nodes.produce(VALUE)
-    nodes.step(2)
-    assert nodes[2].log.log_end_offset == 60  # a fetch is not cut
-    nodes.produce(VALUE)
     began_ms = nodes.now_ms
-    while nodes[2].log.log_end_offset < 61:
+    while nodes[2].log.log_end_offset < 60:
         nodes.step(2)
-        assert nodes.leader.manager.partitions[KEY].isr.committed == {1}
-    # 60 KB at 5 KB a second, but no sample is older than eleven seconds.
-    assert 10_000 <= nodes.now_ms - began_ms <= 12_000
+        assert nodes.now_ms - began_ms < 14_000
+    # 60 KB at 5 KB a second.
+    assert nodes.now_ms - began_ms > 7_000
     nodes.catch_up(2)
     assert content(nodes[2].log) == content(nodes.leader.log)
 
@@ -97,7 +125,7 @@ def test_a_throttled_follower_does_not_ask(tmp_path: Path) -> None:
     for _ in range(30):
         nodes.produce(VALUE)
     nodes.step(2)
-    assert nodes[2].log.log_end_offset == 30
+    assert MIN_PIECE_BYTES / 1_200 < nodes[2].log.log_end_offset < 30
     fetcher = nodes[2].fetcher(1)
     assert fetcher is not None
     (state,) = fetcher.table.states.values()
@@ -112,5 +140,5 @@ def test_a_throttled_follower_does_not_ask(tmp_path: Path) -> None:
     assert isinstance(step, Wait)
     nodes.produce(VALUE)
     nodes.catch_up(2)
-    assert nodes.now_ms - began_ms >= 4_000
+    assert nodes.now_ms - began_ms >= 2_000
     assert nodes.leader.manager.partitions[KEY].isr.committed == {1, 2}

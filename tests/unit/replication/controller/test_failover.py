@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from pybroker.protocol.messages.replication import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -329,8 +331,30 @@ def test_a_new_controller_elects_leaders_before_isrs_shrink() -> None:
         "2 <- UpdateMetadata alive=2,3 t-0:1/[1, 2] t-1:2/[2, 1]",
         "2 <- LeaderAndIsr t-0:leader=1 epoch=0 isr=[1, 2] t-1:leader=2 epoch=0 isr=[2, 1]",
         "2 <- UpdateMetadata alive=2,3 t-0:1/[1, 2] t-1:2/[2, 1]",
-        "2 <- LeaderAndIsr t-0:leader=2 epoch=1 isr=[2]",
+        "2 <- LeaderAndIsr t-0:leader=2 epoch=2 isr=[2]",
         "2 <- UpdateMetadata alive=2,3 t-0:2/[2]",
-        "2 <- LeaderAndIsr t-0:leader=2 epoch=1 isr=[2] t-1:leader=2 epoch=1 isr=[2]",
+        "2 <- LeaderAndIsr t-0:leader=2 epoch=2 isr=[2] t-1:leader=2 epoch=1 isr=[2]",
         "2 <- UpdateMetadata alive=2,3 t-0:2/[2] t-1:2/[2]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "epoch", "isr"), [([1, 2], 2, (2,)), ([1, 3, 2], 3, (2,)), ([2, 1], 1, (2,))]
+)
+def test_a_leader_that_dies_with_the_controller(
+    replicas: list[int], epoch: int, isr: tuple[int, ...]
+) -> None:
+    """The epochs that Apache Kafka's new controller comes to: it takes each replica that is gone
+    out of the ISR, and then elects. Here that is one write, and nobody hears of a leader -1."""
+    cluster = ControllerCluster([1, 2, 3])
+    cluster.create_topic("both", {0: replicas})
+    cluster.take_sent()
+    cluster.settling = True  # until all are gone
+    for broker_id in {1, *replicas} - {2}:
+        cluster.kill(broker_id)
+    cluster.settling = False
+    cluster.settle()
+    state = cluster.state("both")
+    assert (state.leader, state.leader_epoch, state.isr) == (2, epoch, isr)
+    assert state.controller_epoch == cluster.active.context.epoch
+    assert not any("leader=-1" in line for line in cluster.take_sent())

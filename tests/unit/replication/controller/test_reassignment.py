@@ -119,6 +119,38 @@ def test_all_replicas_move_in_two_phases() -> None:
     assert cluster.active.illegal_transitions == 0
 
 
+@pytest.mark.parametrize(
+    ("origin", "target", "epoch"), [([1], [2], 3), ([1, 2], [3, 4], 4), ([1, 2], [1, 3], 3)]
+)
+def test_the_epochs_at_the_end_are_apache_kafkas(
+    origin: list[int], target: list[int], epoch: int
+) -> None:
+    """One for the start, one for the leader that moves or stays, one for each replica that leaves
+    the ISR (ControllerIntegrationTest.testPartitionReassignment)."""
+    cluster = cluster_of(4, origin)
+    assert reassign(cluster, target) == ErrorCode.NONE
+    catch_up(cluster, sorted({*origin, *target}))
+    state = cluster.state("t")
+    assert (state.leader, state.leader_epoch, set(state.isr)) == (target[0], epoch, set(target))
+    assert assignment(cluster) == (target, {}, {})
+    assert state_seen_by(cluster.brokers[target[0]], "t").leader == target[0]
+
+
+def test_a_preferred_election_while_a_reassignment_is_stuck() -> None:
+    """The preferred replica is the first of the target, which is not there: nothing changes."""
+    cluster = cluster_of(3, [1, 2])
+    cluster.kill(3)
+    target = znodes.encode_reassignment({("t", 0): (3, 1)})
+    cluster.write(Create(LEGACY, target))
+    assert assignment(cluster) == ([3, 1, 2], {"0": [3]}, {"0": [2]})
+    before = cluster.state("t")
+    assert (before.leader, before.leader_epoch) == (1, 1)
+    answer = cluster.ask(events.ElectLeaders, (("t", 0),), False)
+    assert answer[("t", 0)].error is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert cluster.state("t") == before
+    assert listed(cluster) == {("t", 0): ([3, 1, 2], [3], [2])}
+
+
 def test_a_leader_that_stays_learns_the_new_replicas_under_a_new_epoch() -> None:
     cluster = cluster_of(3, [1, 2])
     assert reassign(cluster, [1, 3]) == ErrorCode.NONE

@@ -149,8 +149,8 @@ def test_features() -> None:
     enabled = b'{"version":2,"status":1,"features":{"f":{"max_version_level":3}}}'
     assert znodes.decode_features(enabled) == {"f": 3}
     assert znodes.decode_features(enabled.replace(b'"status":1', b'"status":0')) == {}
-    assert znodes.is_current_feature_node(enabled)
-    assert not znodes.is_current_feature_node(b'{"version":1,"status":1,"features":{}}')
+    assert znodes.is_feature_node(enabled, 2, enabled=True)
+    assert not znodes.is_feature_node(b'{"version":1,"status":1,"features":{}}', 2, enabled=True)
 
 
 def test_configs_and_notifications() -> None:
