@@ -26,7 +26,7 @@ from .append_info import AppendInfo, AppendOrigin
 from .append_rules import MAGIC_V2, AppendRequest
 from .descriptors import require_descriptors
 from .directory_health import DirectoryHealth
-from .files import EMPTY_SLICE, Files
+from .files import EMPTY_SLICE, Files, is_out_of_descriptors
 from .follower_batches import (
     Batches,
     fitting_groups,
@@ -35,13 +35,13 @@ from .follower_batches import (
     read_follower_batches,
 )
 from .local_log import LocalLog, LogRead
-from .log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
+from .log_config import LogConfig
 from .log_lookup import TimestampOffset
 from .message_format import NEWEST_RECORD_VERSION
 from .old_formats import validate_with_old_format
 from .own_batches import stamp_own_batch
 from .partition_metadata import PartitionMetadata
-from .producer_state import BatchMetadata
+from .producer_entry import BatchMetadata, FrozenProducers
 from .recovery import LogParts, rebuild_producer_state
 from .segment import MAX_RELATIVE_OFFSET, BatchToSearch, Segment
 from .transaction_index import AbortedTransaction
@@ -65,7 +65,6 @@ class Log:
         "log_start_offset",
         "name",
         "partition",
-        "producer_expiration_ms",
         "producer_state",
         "segments",
         "snapshots",
@@ -85,7 +84,6 @@ class Log:
         *,
         topic_id: bytes | None = None,
         jitter: Callable[[int], int] | None = None,
-        producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
         validate_fully: bool = False,
     ) -> None:
         self.local = LocalLog(files, directory, (topic, partition), config, parts, health, jitter)
@@ -99,7 +97,6 @@ class Log:
         self.topic = topic
         self.partition = partition
         self.validate_fully = validate_fully
-        self.producer_expiration_ms = producer_expiration_ms
         self._metadata = PartitionMetadata(files, topic_id)
         # Whether the checkpoints may speak of an earlier log of this name; the upkeep mends that.
         self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
@@ -154,7 +151,7 @@ class Log:
             own = stamp_own_batch(records, config, first_offset, leader_epoch)
             if own is not None:
                 if own.producer_id >= 0:
-                    duplicate = self._check_producer(own, records, origin, guard)
+                    duplicate = self._check_producer(own, records, origin, guard, now_ms)
                     if duplicate is not None:
                         return duplicate
                 return self._append_batch(records, own, first_offset, leader_epoch, now_ms)
@@ -165,7 +162,7 @@ class Log:
             return AppendInfo.of_nothing(self.log_start_offset)
         data, header, converted = valid
         if header.producer_id >= 0:
-            duplicate = self._check_producer(header, data, origin, guard)
+            duplicate = self._check_producer(header, data, origin, guard, now_ms)
             if duplicate is not None:
                 return duplicate
         info = self._append_batch(data, header, first_offset, leader_epoch, now_ms)
@@ -178,11 +175,12 @@ class Log:
         data: Buffer,
         origin: AppendOrigin,
         guard: VerificationGuard | None,
+        now_ms: int,
     ) -> AppendInfo | None:
         """The answer for a batch that is in the log already; KafkaError if it may not be."""
         if header.is_control:  # an abort may need a file for the transaction index
             require_descriptors(self.files, f"ending a transaction in {self.name}")
-        earlier = self.producer_state.check(header, data, origin, self.name, guard)
+        earlier = self.producer_state.check(header, data, origin, self.name, guard, now_ms)
         return None if earlier is None else self._duplicate(earlier, len(data))
 
     def _append_batch(
@@ -213,7 +211,7 @@ class Log:
                 self.local.append_failed(segment, before, error)
             self.log_end_offset = last_offset + 1
             if producer_id >= 0:
-                aborted = state.apply(header, first_offset, data, max_timestamp)
+                aborted = state.apply(header, first_offset, data, max_timestamp, now_ms)
                 if aborted is not None:
                     self._index_aborted(segment, aborted)
             state.map_end_offset = last_offset + 1
@@ -320,12 +318,16 @@ class Log:
         for position, header in batches:
             if header.producer_id >= 0:
                 batch = data[position : position + header.size_in_bytes]
-                self._apply_producer(segment, header, batch)
+                self._apply_producer(segment, header, batch, now_ms)
         self.producer_state.map_end_offset = last_offset + 1
         return rolled
 
-    def _apply_producer(self, segment: Segment, header: BatchHeader, batch: Buffer) -> None:
-        aborted = self.producer_state.apply(header, header.base_offset, batch, header.max_timestamp)
+    def _apply_producer(
+        self, segment: Segment, header: BatchHeader, batch: Buffer, now_ms: int
+    ) -> None:
+        aborted = self.producer_state.apply(
+            header, header.base_offset, batch, header.max_timestamp, now_ms
+        )
         if aborted is not None:
             self._index_aborted(segment, aborted)
 
@@ -355,11 +357,11 @@ class Log:
         )
 
     def roll(self, now_ms: int, expected_next_offset: int = 0) -> Segment:
-        """Begin a new segment at the log end, with a snapshot of the producers."""
+        """Begin a new segment at the log end, with a snapshot of the producers, or soon after."""
         segment = self.local.roll(max(expected_next_offset, self.log_end_offset), now_ms)
         try:
             self.producer_state.map_end_offset = segment.base_offset
-            self.snapshots.take(self.producer_state)
+            self.snapshots.take_soon(self.producer_state)
         except OSError as error:
             self.local.fail("rolling", error)
         return segment
@@ -566,7 +568,7 @@ class Log:
             local.end_truncation()
             self.leader_epochs.truncate_from_end(end)
             self.log_start_offset = min(end, self.log_start_offset)
-            self._rebuild_producers(end, now_ms)
+            self._rebuild_producers(end)
         except OSError as error:
             local.fail("truncating", error)
         # Also without a change: of the transactions just read again, most are replicated.
@@ -578,7 +580,7 @@ class Log:
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, offset)
 
-    def _rebuild_producers(self, end_offset: int, now_ms: int) -> None:
+    def _rebuild_producers(self, end_offset: int) -> None:
         memory = self.producer_state.memory()
         rebuild_producer_state(
             self.producer_state,
@@ -586,8 +588,6 @@ class Log:
             self.segments,
             self.log_start_offset,
             end_offset,
-            now_ms=now_ms,
-            expiration_ms=self.producer_expiration_ms,
         )
         self.producer_state.recall(memory)
 
@@ -613,20 +613,28 @@ class Log:
 
     # Segments that go
 
-    def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> None:
-        """Delete the oldest segments, and with them the snapshots at their beginning."""
+    def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> int:
+        """Delete the oldest segments, and with them the snapshots at their beginning; returns how
+        many. Those stay for a while that a snapshot on its way to the disk stands for."""
+        count = len(segments)
         try:
-            if len(segments) == len(self.segments):
+            if count == len(self.segments):
                 self.roll(now_ms)
             following = self.segments.after(segments[-1])
             assert following is not None
+            while count and self.snapshots.is_awaited(following.base_offset):
+                count -= 1
+                following = segments[count]
+            if not count:
+                return 0
             # First the offset: whoever looks an older one up must not find a gap.
             self.maybe_increment_log_start_offset(following.base_offset)
-            for segment in segments:
+            for segment in segments[:count]:
                 self.local.remove(segment)
                 self._delete_snapshot(segment.base_offset)
         except OSError as error:
             self.local.fail("deleting segments", error)
+        return count
 
     def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
         """Put what a cleaning has made of `sources` into their place."""
@@ -642,6 +650,27 @@ class Log:
     def _delete_snapshot(self, offset: int) -> None:
         if offset in self.snapshots.offsets:
             self.snapshots.delete(offset)
+
+    # Snapshots of many producers, which `SnapshotStore` tells of
+
+    def write_snapshot(self, frozen: FrozenProducers) -> None:
+        """Blocks, in any thread; an OSError if there is no descriptor for it."""
+        try:
+            self.snapshots.write(frozen)
+        except OSError as error:
+            if is_out_of_descriptors(error):
+                raise
+            if not self.is_closed:  # deleted meanwhile
+                self.health.fail(error)
+
+    def finish_snapshot(self, frozen: FrozenProducers) -> None:
+        if self.is_closed or self.health.error is not None:
+            frozen.end()
+            return
+        try:
+            self.snapshots.finish(frozen)
+        except OSError as error:
+            self.health.fail(error)
 
     # Life cycle
 

@@ -40,6 +40,7 @@ from .log_directory import (
 )
 from .log_table import LogTable
 from .log_upkeep import LogUpkeep
+from .producer_state import ProducerLimits
 from .recovery import LogLoader
 from .recovery_notes import is_new_since_checkpoints, true_recovery_point
 
@@ -77,12 +78,17 @@ def _read_checkpointed(
 class LogOpener:
     """Makes logs of the files in partition directories."""
 
-    __slots__ = ("_config", "_random_below", "files")
+    __slots__ = ("_config", "_producer_limits", "_random_below", "files")
 
     def __init__(
-        self, files: Files, config: LogManagerConfig, random_below: Callable[[int], int] | None
+        self,
+        files: Files,
+        config: LogManagerConfig,
+        random_below: Callable[[int], int] | None,
+        producer_limits: ProducerLimits,
     ) -> None:
         self.files = files
+        self._producer_limits = producer_limits
         self._config = config
         self._random_below = random_below
 
@@ -98,7 +104,6 @@ class LogOpener:
         clean: bool = True,
     ) -> Log:
         """Recover what is in a partition's directory; OSError and KafkaError as they come."""
-        expiration_ms = self._config.producer_id_expiration_ms
         parts = LogLoader(
             self.files,
             path,
@@ -109,7 +114,7 @@ class LogOpener:
             log_start_offset=known.log_start_offset,
             compacted_below=known.first_dirty_offset or 0,
             now_ms=now_ms,
-            expiration_ms=expiration_ms,
+            producer_limits=self._producer_limits,
             report=_Report(path),
         ).load()
         return Log(
@@ -121,7 +126,6 @@ class LogOpener:
             parts,
             directory.health,
             jitter=self._random_below,
-            producer_expiration_ms=expiration_ms,
             validate_fully=self._config.validate_fully,
         )
 

@@ -2,7 +2,7 @@
 
 `tick` hands out what blocks as jobs: the caller runs them one after the other in a worker thread.
 `retain` takes old segments out of the logs, which is for the caller's loop: it gives the loop back
-after each step, and the files go later, as jobs.
+after each step, and the files go later, as jobs. So does `look_after_producers`.
 
 Mirrors: the scheduled tasks of LogManager.
 """
@@ -23,8 +23,17 @@ from .checkpoints import (
 from .log import Log
 from .log_config import LogManagerConfig
 from .log_directory import LogDirectory
-from .log_jobs import CHECKPOINTED, Delete, ForgetNew, Job, SyncSwaps, WriteCheckpoint
+from .log_jobs import (
+    CHECKPOINTED,
+    Delete,
+    ForgetNew,
+    Job,
+    SyncSwaps,
+    WriteCheckpoint,
+    WriteSnapshot,
+)
 from .log_table import LogTable
+from .producer_state import ProducerLimits
 from .retention import delete_old_segments, delete_segments_below_start
 
 logger = logging.getLogger(__name__)
@@ -32,6 +41,10 @@ logger = logging.getLogger(__name__)
 # Segments of one log that go in one step of `retain`, and logs that are looked at in one.
 SEGMENTS_PER_STEP = 4
 LOGS_PER_STEP = 64
+# Producers that are written to a snapshot in one step, and steps of a tick (which comes each
+# second): half a millisecond, and a twentieth of the time.
+SNAPSHOT_ROWS_PER_STEP = 500
+SNAPSHOT_STEPS_PER_TICK = 100
 
 _AFTER_INITIAL_DELAY = (
     RECOVERY_POINT_FILE,
@@ -48,12 +61,18 @@ class LogUpkeep:
         "_deletions",
         "_latest_ms",
         "_next_run",
+        "_producer_limits",
+        "_snapshots",
         "_table",
         "_unchecked",
     )
 
-    def __init__(self, table: LogTable, config: LogManagerConfig) -> None:
+    def __init__(
+        self, table: LogTable, config: LogManagerConfig, producer_limits: ProducerLimits
+    ) -> None:
         self._table = table
+        self._producer_limits = producer_limits
+        self._snapshots: Iterator[Job | None] | None = None  # a look at all logs that is under way
         self._config = config
         self._deletions: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
         self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
@@ -88,13 +107,9 @@ class LogUpkeep:
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
         self._note_time(now_ms)
-        config = self._config
         # What the checkpoint calls clean must not be undone by a power cut.
         jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in self._cleaned]
         jobs += self._due_checkpoint_jobs(now_ms)
-        if self._is_due("producer expiry", now_ms, config.producer_id_expiration_check_interval_ms):
-            for log in self._table.current.online():
-                log.producer_state.remove_expired(now_ms, config.producer_id_expiration_ms)
         jobs += [
             Job(f"flush {log.name}", log.flush)
             for log in self._table.current.online()
@@ -184,6 +199,51 @@ class LogUpkeep:
         if due:
             self._deletions = [entry for entry in self._deletions if entry[0] > now_ms]
         return [Job(f"delete {path}", Delete(directory, path)) for _, directory, path in due]
+
+    # Producers
+
+    def look_after_producers(self, now_ms: int) -> Iterator[Job | None]:
+        """Forget idle producers, and write snapshots of those that are many, as far as it is due;
+        others may have their turn at each step. A job of it is to be run before the next step."""
+        for _ in self._expire_producers(now_ms):
+            yield None
+        for _ in range(SNAPSHOT_STEPS_PER_TICK):
+            if self._snapshots is None:
+                self._snapshots = self._write_snapshots(now_ms)
+            try:
+                step = next(self._snapshots)
+            except StopIteration:
+                self._snapshots = None
+                return
+            yield step
+
+    def _expire_producers(self, now_ms: int) -> Iterator[None]:
+        config = self._config
+        interval_ms = config.producer_id_expiration_check_interval_ms
+        if not self._is_due("producer expiry", now_ms, interval_ms):
+            return
+        expiration_ms = config.producer_id_expiration_ms
+        for log in self._table.current.online():
+            for _ in log.producer_state.expire(now_ms, now_ms, expiration_ms):
+                yield
+
+    def _write_snapshots(self, now_ms: int) -> Iterator[Job | None]:
+        """Of all logs whose snapshot is due; the producers of all are counted by the way."""
+        count = 0
+        for kind in (self._table.current, self._table.future):
+            for number, log in enumerate(kind.online()):
+                if number % LOGS_PER_STEP == 0:
+                    yield None
+                count += len(log.producer_state.entries)
+                if log.is_closed or not log.snapshots.is_due(now_ms):
+                    continue
+                frozen = log.snapshots.begin(now_ms)
+                while not frozen.encode(SNAPSHOT_ROWS_PER_STEP):
+                    yield None
+                if not frozen.is_over:
+                    yield Job(f"write a snapshot of {log.name}", WriteSnapshot(log, frozen))
+                log.finish_snapshot(frozen)
+        self._producer_limits.is_broker_full = count >= self._producer_limits.of_broker
 
     # Retention
 

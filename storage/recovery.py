@@ -30,7 +30,7 @@ from .interrupted_swap import Report, finish_interrupted_swap, segment_files
 from .leader_epochs import LeaderEpochCache
 from .log_config import LogConfig
 from .producer_snapshot import SnapshotStore
-from .producer_state import ProducerState
+from .producer_state import ProducerLimits, ProducerState
 from .recovery_notes import gaps_below, note_cut, write_gaps
 from .segment import (
     INDEX_SUFFIX,
@@ -68,10 +68,10 @@ class LogLoader:
         "directory",
         "epochs",
         "epochs_lost",
-        "expiration_ms",
         "files",
         "log_start",
         "now_ms",
+        "producer_limits",
         "recovered_state",
         "recovery_point",
         "report",
@@ -91,8 +91,8 @@ class LogLoader:
         shown_recovery_point: int,
         log_start_offset: int,
         now_ms: int,
-        expiration_ms: int,
         report: Report,
+        producer_limits: ProducerLimits | None = None,
         compacted_below: int = 0,
     ) -> None:
         self.files = files
@@ -104,7 +104,7 @@ class LogLoader:
         self.log_start = log_start_offset
         self.compacted_below = compacted_below
         self.now_ms = now_ms
-        self.expiration_ms = expiration_ms
+        self.producer_limits = producer_limits
         self.report = report
         self.segments = Segments()
         self.epochs_lost = False
@@ -162,15 +162,13 @@ class LogLoader:
             and log_start <= self.segments.active.base_offset
         ):
             return state
-        state = ProducerState()
+        state = ProducerState(self.producer_limits)
         rebuild_producer_state(
             state,
             self.snapshots,
             self.segments,
             log_start,
             log_end,
-            now_ms=self.now_ms,
-            expiration_ms=self.expiration_ms,
             reload_from_clean_shutdown=self.clean,
             report=self.report,
         )
@@ -277,17 +275,7 @@ class LogLoader:
 
     def _recover(self, segment: Segment) -> int:
         """Rebuild a segment's indexes, cut off what is invalid; returns the bytes cut."""
-        state = ProducerState()
-        rebuild_producer_state(
-            state,
-            self.snapshots,
-            self.segments,
-            self.log_start,
-            segment.base_offset,
-            now_ms=self.now_ms,
-            expiration_ms=self.expiration_ms,
-            report=self.report,
-        )
+        state = self._state_before(segment)
         segment.reset_indexes(self.config)
         valid = 0
         expected = segment.base_offset
@@ -328,9 +316,26 @@ class LogLoader:
         if cut:
             self.report(f"{segment.log_file.path}: cut {cut} bytes behind position {valid}")
         state.map_end_offset = expected
-        self.snapshots.take(state)
+        self.snapshots.take_soon(state)
         self.recovered_state = state
         return cut
+
+    def _state_before(self, segment: Segment) -> ProducerState:
+        """The producers where it begins: as the recovery of the segment before has left them, or
+        read anew."""
+        state = self.recovered_state
+        if state is not None and state.map_end_offset == segment.base_offset:
+            return state
+        state = ProducerState(self.producer_limits)
+        rebuild_producer_state(
+            state,
+            self.snapshots,
+            self.segments,
+            self.log_start,
+            segment.base_offset,
+            report=self.report,
+        )
+        return state
 
     def _recover_unflushed(self) -> None:
         first = self.segments.floor(self.recovery_point)
@@ -431,8 +436,6 @@ def rebuild_producer_state(
     log_start_offset: int,
     last_offset: int,
     *,
-    now_ms: int,
-    expiration_ms: int,
     reload_from_clean_shutdown: bool = False,
     report: Report | None = None,
 ) -> None:
@@ -442,20 +445,20 @@ def rebuild_producer_state(
     if not snapshots.offsets and reload_from_clean_shutdown:
         for offset in sorted(wanted):
             state.map_end_offset = offset
-            snapshots.take(state)
+            snapshots.take_soon(state)
         return
     snapshots.delete_outside(log_start_offset, last_offset)
-    problem = snapshots.load_newest(state, log_start_offset, now_ms, expiration_ms)
+    problem = snapshots.load_newest(state, log_start_offset)
     if problem is not None and report is not None:
         report(f"dropped producer snapshots: {problem}")
     for segment in segments.covering(state.map_end_offset, last_offset):
         start = max(segment.base_offset, state.map_end_offset, log_start_offset)
         state.map_end_offset = start
         if segment.base_offset in wanted:
-            snapshots.take(state)
+            snapshots.take_soon(state)
         _replay(state, segment, start, last_offset)
     state.map_end_offset = last_offset
-    snapshots.take(state)
+    snapshots.take_soon(state)
 
 
 def _replay(state: ProducerState, segment: Segment, start: int, last_offset: int) -> None:

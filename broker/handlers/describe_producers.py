@@ -20,7 +20,7 @@ from ...protocol.messages.transaction_admin import (
 from ...replication.controller.topic_admin import check_topic_name
 from ...replication.producers import active_producers
 from ...replication.replica_manager import ReplicaManager
-from ...storage.producer_state import ProducerEntry
+from ...storage.producer_entry import ProducerEntry
 from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:

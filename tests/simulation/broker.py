@@ -540,6 +540,9 @@ class Broker:
             self.kernel.after(self._flush_ms(), self.process, self._flush, key)
 
     def _run_storage_jobs(self) -> None:
+        for step in self.log_manager.look_after_producers(self.kernel.now_ms):
+            if step is not None:
+                step.run()
         for _ in self.log_manager.retain(self.kernel.now_ms):
             pass
         for job in self.log_manager.tick(self.kernel.now_ms):

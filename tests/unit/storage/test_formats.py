@@ -19,7 +19,8 @@ from pybroker.storage.producer_snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-from pybroker.storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from pybroker.storage.producer_entry import BatchMetadata, ProducerEntry
+from pybroker.storage.producer_state import ProducerState
 from pybroker.storage.time_index import TimeIndex
 from pybroker.storage.transaction_index import AbortedTransaction, TransactionIndex
 
@@ -158,7 +159,7 @@ def test_a_damaged_snapshot_gives_way_to_an_older_one(tmp_path: Path) -> None:
         assert store.take(state)
     Path(store.path(150)).write_bytes(b"\x00\x01rubbish")
     loaded = ProducerState()
-    problem = SnapshotStore(FILES, str(tmp_path)).load_newest(loaded, 0, 0x0A0C, 1000)
+    problem = SnapshotStore(FILES, str(tmp_path)).load_newest(loaded, 0)
     assert problem is not None
     assert "00000000000000000150.snapshot" in problem
     assert loaded.map_end_offset == 101

@@ -127,8 +127,8 @@ def test_producers_expire_unless_a_transaction_is_open(log: Log) -> None:
     produce(log, 5, producer_id=1)
     produce(log, 0, producer_id=2, transactional=True)
     state = log.producer_state
-    assert state.remove_expired(1000 + 99, 100) == 0
-    assert state.remove_expired(1000 + 100, 100) == 1
+    assert state.remove_expired(99, None, 100) == 0
+    assert state.remove_expired(100, None, 100) == 1
     assert list(state.entries) == [2]
     produce(log, 77, producer_id=1)  # unknown again: any sequence
 

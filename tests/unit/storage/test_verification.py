@@ -131,9 +131,9 @@ def test_a_new_epoch_begins_its_sequences_anew(log: Log) -> None:
 def test_what_nobody_came_back_for_expires(log: Log) -> None:
     state = log.producer_state
     begin(log, now_ms=1_000)
-    state.remove_expired(1_999, 1_000)
+    state.remove_expired(1_999, None, 1_000)
     assert len(state.verifications) == 1
-    state.remove_expired(2_000, 1_000)
+    state.remove_expired(2_000, None, 1_000)
     assert len(state.verifications) == 0
 
 
