@@ -613,28 +613,20 @@ class Log:
 
     # Segments that go
 
-    def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> int:
-        """Delete the oldest segments, and with them the snapshots at their beginning; returns how
-        many. Those stay for a while that a snapshot on its way to the disk stands for."""
-        count = len(segments)
+    def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> None:
+        """Delete the oldest segments, and with them all snapshots below the next one."""
         try:
-            if count == len(self.segments):
+            if len(segments) == len(self.segments):
                 self.roll(now_ms)
             following = self.segments.after(segments[-1])
             assert following is not None
-            while count and self.snapshots.is_awaited(following.base_offset):
-                count -= 1
-                following = segments[count]
-            if not count:
-                return 0
             # First the offset: whoever looks an older one up must not find a gap.
             self.maybe_increment_log_start_offset(following.base_offset)
-            for segment in segments[:count]:
+            for segment in segments:
                 self.local.remove(segment)
-                self._delete_snapshot(segment.base_offset)
+            self.snapshots.delete_below(following.base_offset)
         except OSError as error:
             self.local.fail("deleting segments", error)
-        return count
 
     def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
         """Put what a cleaning has made of `sources` into their place."""

@@ -3,8 +3,8 @@
 Only the last batch of each producer is kept in the file. A snapshot that does not check out is
 deleted and the next older one is used; the log behind it is read again.
 
-So one that is missing costs time at the next start or truncation, and no more, as long as the log
-is there from an older one on (`is_awaited`). A segment is begun with a snapshot of its own where
+So one that is missing costs time at the next start or truncation; who is forgotten then, as in
+Kafka, has no batch in the log any more. A segment is begun with a snapshot of its own where
 the producers are few. Those of many are frozen and left to whoever calls `begin` now and then: it
 has them written in pieces, and then to a file whose name the next start deletes, which becomes a
 snapshot (`finish`) if the log was not truncated below it meanwhile. At most one is written in
@@ -17,6 +17,7 @@ when it rolls, under the lock of the log.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterable
 from struct import Struct
 
@@ -34,6 +35,7 @@ _CRC_END = 6
 
 # Producers that are written when a segment begins; half a millisecond.
 ROWS_AT_ONCE = 500
+MAX_OFFSET = 2**63 - 1
 MIN_INTERVAL_MS = 10_000
 
 
@@ -156,11 +158,6 @@ class SnapshotStore:
         newest = self._waiting or self._writing
         return self.last_snapshot_offset if newest is None else newest.offset
 
-    def is_awaited(self, offset: int) -> bool:
-        """Whether a snapshot at `offset` or above is to be, and is not there: what is below must
-        stay in the log."""
-        return self.last_snapshot_offset < offset <= self._awaited_offset()
-
     def is_due(self, now_ms: int) -> bool:
         return self._waiting is not None and (
             self._begun_ms is None or now_ms - self._begun_ms >= MIN_INTERVAL_MS
@@ -219,9 +216,7 @@ class SnapshotStore:
             return
         file.sync()
 
-    def load_newest(
-        self, state: ProducerState, log_start_offset: int
-    ) -> str | None:
+    def load_newest(self, state: ProducerState, log_start_offset: int) -> str | None:
         """Fill `state` from the newest good snapshot, else leave it empty at the log start.
 
         Returns what was wrong with the snapshots that were thrown away.
@@ -251,6 +246,12 @@ class SnapshotStore:
         for offset in list(self.offsets):
             if offset > high_inclusive or offset <= low_exclusive:
                 self.delete(offset)
+
+    def delete_below(self, offset: int) -> None:
+        """The log begins at `offset` now: what is read from there on does not follow on them."""
+        self._give_up(offset - 1, MAX_OFFSET)
+        for older in self.offsets[: bisect_left(self.offsets, offset)]:
+            self.delete(older)
 
     def delete_all(self) -> None:
         self._give_up()

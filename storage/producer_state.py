@@ -78,9 +78,7 @@ class ProducerLimits:
 
     __slots__ = ("is_broker_full", "of_broker", "of_log")
 
-    def __init__(
-        self, of_log: int = MAX_IDS_OF_LOG, of_broker: int = MAX_IDS_OF_BROKER
-    ) -> None:
+    def __init__(self, of_log: int = MAX_IDS_OF_LOG, of_broker: int = MAX_IDS_OF_BROKER) -> None:
         self.of_log = of_log
         self.of_broker = of_broker
         # Whoever counts them all sets it; until then a log may have its own many.
@@ -419,9 +417,7 @@ class ProducerState:
     def freeze(self) -> FrozenProducers:
         """The producers as they are now, up to `map_end_offset`."""
         self._generation += 1
-        frozen = FrozenProducers(
-            self.map_end_offset, self._generation, list(self.entries.values())
-        )
+        frozen = FrozenProducers(self.map_end_offset, self._generation, list(self.entries.values()))
         self._frozen = [earlier for earlier in self._frozen if not earlier.is_over]
         self._frozen.append(frozen)
         return frozen

@@ -62,7 +62,8 @@ def _delete(log: Log, now_ms: int, breaching: Iterator[Segment], limit: int) -> 
     chosen = list(islice(breaching, limit))
     if not chosen:
         return 0
-    return log.delete_segments(chosen, now_ms)
+    log.delete_segments(chosen, now_ms)
+    return len(chosen)
 
 
 def _delete_old(log: Log, now_ms: int, limit: int) -> int:
@@ -72,8 +73,6 @@ def _delete_old(log: Log, now_ms: int, limit: int) -> int:
         return 0
     newest_ms = max(segment.largest_timestamp for segment in too_old)
     count = _delete(log, now_ms, iter(too_old), limit)
-    if not count:
-        return 0
     retention_ms = log.config.retention_ms
     logger.info(
         "%s: deleted %d old segment%s, up to offset %d: their newest record is of %s (%d), %s old;"
