@@ -18,6 +18,7 @@ NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
 NOT_SEEN: Final = -1
+DROPPED: Final = 2**60  # a generation that none comes up to
 
 
 class BatchMetadata(NamedTuple):
@@ -60,7 +61,7 @@ class ProducerEntry:
         # When this process last appended for it, by the clock that only goes on; NOT_SEEN: never,
         # it was read from a snapshot or the log.
         self.seen_ms = NOT_SEEN
-        # All producers that were frozen up to this one have it as it is, or do not have it.
+        # All frozen producers up to this number have it written down, or do not have it.
         self.generation = 0
         self.current_txn_first_offset = NO_OFFSET
         self.batches: list[BatchMetadata] = []
@@ -121,10 +122,12 @@ def snapshot_row(entry: ProducerEntry) -> bytes:
 class FrozenProducers:
     """The producers of a log as they were at one offset, on their way to a snapshot.
 
-    `rows` grows by `encode`, and by `keep`, which the state calls before a producer changes.
+    `rows` grows by `encode`, and by `keep`, which the state calls before a producer changes or is
+    dropped. `entries` may grow at its end, which is none of its business.
     """
 
-    __slots__ = ("_at", "_entries", "generation", "is_over", "is_written", "offset", "rows")
+    __slots__ = ("_at", "_count", "_entries", "generation", "is_over", "is_written", "offset",
+                 "rows")  # fmt: skip
 
     def __init__(self, offset: int, generation: int, entries: list[ProducerEntry]) -> None:
         self.offset = offset
@@ -133,21 +136,21 @@ class FrozenProducers:
         self.is_written = False  # to a file
         self.rows = bytearray()
         self._entries = entries
+        self._count = len(entries)
         self._at = 0
 
     def encode(self, count: int) -> bool:
         """Write down up to so many producers; whether all are, or need not be any more."""
         entries, generation, rows = self._entries, self.generation, self.rows
-        end = min(self._at + count, len(entries))
+        end = min(self._at + count, self._count)
         for entry in entries[self._at : end]:
             if entry.generation < generation:
                 rows += snapshot_row(entry)
                 entry.generation = generation
         self._at = end
-        if end < len(entries):
+        if end < self._count:
             return False
-        self._entries = []
-        self._at = 0
+        self._let_go()
         return True
 
     def keep(self, entry: ProducerEntry) -> None:
@@ -159,5 +162,8 @@ class FrozenProducers:
         """It is in a file, or is not needed any more."""
         self.is_over = True
         self.rows = bytearray()
+        self._let_go()
+
+    def _let_go(self) -> None:
         self._entries = []
-        self._at = 0
+        self._count = self._at = 0

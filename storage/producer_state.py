@@ -7,8 +7,8 @@ offset: up to the first one that is open, or completed but not yet below the hig
 `check` judges a batch and changes nothing of it; `apply` takes it in, after it is in the log. A
 leader appends one batch at a time, so no state is needed in between.
 
-`freeze` keeps the producers as they are at one offset, at the cost of a list of them: what changes
-later is written down before it does. So a snapshot of very many is made in pieces, beside appends.
+`freeze` keeps the producers as they are at one offset, however many: one that changes later, or is
+dropped, is written down before. So a snapshot of very many is made in pieces, beside appends.
 
 The number of producers is bounded (`ProducerLimits`): an idle one makes room for a new one, and is
 unknown from then on, as if it had expired. Where none is idle, a client's new producer has to come
@@ -44,6 +44,7 @@ from ..protocol.records.record import increment_sequence
 from .append_info import AppendOrigin
 from .log_config import MAX_IDS_OF_BROKER, MAX_IDS_OF_LOG
 from .producer_entry import (
+    DROPPED,
     NO_EPOCH,
     NO_OFFSET,
     NO_SEQUENCE,
@@ -70,6 +71,8 @@ IDLE_MS: Final = 5 * 60 * 1000
 KEPT_AFTER_START_MS: Final = 10 * 60 * 1000
 # Producers that are looked at in one step: for room, for expiry.
 _LOOKED_AT_FOR_ROOM: Final = 32
+# Dropped producers that stay listed, beside as many as there are others.
+_LISTED_BEYOND: Final = 1_000
 _EXPIRED_PER_STEP: Final = 2_000
 
 
@@ -121,6 +124,7 @@ class ProducerState:
         "_begun",
         "_frozen",
         "_generation",
+        "_listed",
         "_ongoing",
         "_unreplicated",
         "entries",
@@ -135,6 +139,8 @@ class ProducerState:
         # By producer id; those that were looked at for room lately are at the end.
         self.entries: dict[int, ProducerEntry] = {}
         self.verifications = Verifications()
+        # In the order in which they came; of those that were dropped some are still there.
+        self._listed: list[ProducerEntry] = []
         # Of how many times they were frozen, and those times that may not be over.
         self._generation = 0
         self._frozen: list[FrozenProducers] = []
@@ -305,6 +311,7 @@ class ProducerState:
             self._drop_longest_idle()
         entry = self.entries[producer_id] = ProducerEntry(producer_id, epoch)
         entry.generation = self._generation
+        self._listed.append(entry)
         return entry
 
     def _begin_transaction(self, entry: ProducerEntry, first_offset: int) -> None:
@@ -395,6 +402,7 @@ class ProducerState:
 
     def clear(self, map_end_offset: int) -> None:
         self.entries.clear()
+        self._listed = []
         self._ongoing.clear()
         self._unreplicated.clear()
         self._find_first_unstable_offset()
@@ -406,6 +414,7 @@ class ProducerState:
         for entry in entries:
             entry.generation = self._generation
             self.entries[entry.producer_id] = entry
+        self._listed = list(self.entries.values())
         open_ones = [e for e in self.entries.values() if e.current_txn_first_offset >= 0]
         for entry in sorted(open_ones, key=lambda e: e.current_txn_first_offset):
             first = entry.current_txn_first_offset
@@ -417,7 +426,7 @@ class ProducerState:
     def freeze(self) -> FrozenProducers:
         """The producers as they are now, up to `map_end_offset`."""
         self._generation += 1
-        frozen = FrozenProducers(self.map_end_offset, self._generation, list(self.entries.values()))
+        frozen = FrozenProducers(self.map_end_offset, self._generation, self._listed)
         self._frozen = [earlier for earlier in self._frozen if not earlier.is_over]
         self._frozen.append(frozen)
         return frozen
@@ -435,15 +444,23 @@ class ProducerState:
         limits, count = self.limits, len(self.entries)
         return count >= limits.of_log or (limits.is_broker_full and count >= IDS_OF_ANY_LOG)
 
+    def _drop(self, entry: ProducerEntry) -> None:
+        del self.entries[entry.producer_id]
+        self._keep_frozen(entry)
+        entry.generation = DROPPED
+        if len(self._listed) > 2 * len(self.entries) + _LISTED_BEYOND:
+            self._listed = list(self.entries.values())
+
     def _make_room(self, now_ms: int) -> bool:
         """Drop producers that are idle, among some that were not looked at for the longest time;
         whether there is room now for another one."""
         entries = self.entries
-        for producer_id in list(islice(entries, _LOOKED_AT_FOR_ROOM)):
-            entry = entries.pop(producer_id)
+        for entry in list(islice(entries.values(), _LOOKED_AT_FOR_ROOM)):
             is_idle = entry.seen_ms != NOT_SEEN and now_ms - entry.seen_ms >= IDLE_MS
-            if not is_idle or entry.current_txn_first_offset >= 0:
-                entries[producer_id] = entry
+            if is_idle and entry.current_txn_first_offset < 0:
+                self._drop(entry)
+            else:
+                entries[entry.producer_id] = entries.pop(entry.producer_id)  # to the end
         return not self._is_full()
 
     def _no_room(self, where: str) -> KafkaError:
@@ -465,7 +482,7 @@ class ProducerState:
             ):
                 found = entry
         if found is not None:
-            del self.entries[found.producer_id]
+            self._drop(found)
 
     def remove_expired(self, now_ms: int, wall_ms: int | None, expiration_ms: int) -> int:
         """`expire`, all at once."""
@@ -480,12 +497,14 @@ class ProducerState:
         """
         self.verifications.remove_expired(now_ms, expiration_ms)
         oldest_ms = max(expiration_ms - KEPT_AFTER_START_MS, 0)
-        ids = list(self.entries)
-        for start in range(0, len(ids), _EXPIRED_PER_STEP):
+        listed = self._listed
+        for start in range(0, len(listed), _EXPIRED_PER_STEP):
             count = 0
-            for producer_id in ids[start : start + _EXPIRED_PER_STEP]:
-                entry = self.entries.get(producer_id)
-                if entry is None or entry.current_txn_first_offset >= 0:
+            for entry in listed[start : start + _EXPIRED_PER_STEP]:
+                if (
+                    entry.current_txn_first_offset >= 0
+                    or self.entries.get(entry.producer_id) is not entry
+                ):
                     continue
                 if entry.seen_ms == NOT_SEEN:
                     if wall_ms is None:
@@ -493,7 +512,7 @@ class ProducerState:
                     age_ms = min(max(wall_ms - entry.last_timestamp, 0), oldest_ms)
                     entry.seen_ms = now_ms - age_ms
                 if now_ms - entry.seen_ms >= expiration_ms:
-                    del self.entries[producer_id]
+                    self._drop(entry)
                     count += 1
             yield count
 

@@ -10,6 +10,7 @@ would leave it and loaded from any recovery point.
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from collections.abc import Iterator
@@ -176,7 +177,7 @@ class World:
         segments = list(log.segments)
         chosen = [
             segment
-            for segment, following in zip(segments, segments[1:], strict=False)
+            for segment, following in itertools.pairwise(segments)
             if following.base_offset <= log.high_watermark
         ][: self.chance.randint(1, 4)]
         if chosen:

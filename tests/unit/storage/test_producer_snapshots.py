@@ -45,12 +45,14 @@ def log_with(
     """A log with so many producers, one batch each; those of the last are in the log."""
     manager = manager_of(directory, files=files, config=config_of(segment_bytes=10_000_000))
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
-    entries = log.producer_state.entries
+    entries = []
     for producer_id in range(count):
-        entry = entries[producer_id] = ProducerEntry(producer_id, 0)
+        entry = ProducerEntry(producer_id, 0)
+        entries.append(entry)
         entry.batches.append(BatchMetadata(0, producer_id, 0, 5))
         entry.last_timestamp = 5
         entry.seen_ms = 0
+    log.producer_state.load(entries, 0)
     produce(log, count, 0)
     return manager, log
 
@@ -153,6 +155,19 @@ def test_of_those_that_wait_the_last_one_is_written_and_one_in_an_interval(tmp_p
             assert snapshots(tmp_path)[-1] == log.log_end_offset
     assert written == [0, 10, 20, 30, 40]
     assert MIN_INTERVAL_MS == 10_000
+
+
+def test_one_that_is_dropped_meanwhile_was_there(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, SOME)
+    log.roll(0)
+    state = log.producer_state
+    assert state.remove_expired(DAY_MS, DAY_MS, DAY_MS) == SOME + 1
+    produce(log, 3, 7, DAY_MS)
+    assert len(state.entries) == 1
+    look_after(manager, 0)
+    (offset,) = snapshots(tmp_path)
+    written = (tmp_path / "t-0" / f"{offset:020d}.snapshot").read_bytes()
+    assert sorted(e.producer_id for e in decode_snapshot(written)) == list(range(SOME + 1))
 
 
 def test_few_producers_are_written_at_once(tmp_path: Path) -> None:
