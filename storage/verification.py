@@ -7,7 +7,7 @@ asker gets a guard, which only the append after the answer can show, and which d
 transactional append, data or marker: an answer that is out of date verifies nothing.
 
 The lowest sequence that has asked is kept: while it has to be sent again, no later one may pass it.
-There are at most MAX_VERIFICATIONS of them: the one that began first makes room; Kafka has no limit.
+There are at most MAX_VERIFICATIONS: the one that began first makes room. Kafka has no limit.
 
 Mirrors: VerificationGuard, VerificationStateEntry, and their part of ProducerStateManager.
 """

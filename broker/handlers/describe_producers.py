@@ -39,14 +39,14 @@ class DescribeProducersHandler:
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.DESCRIBE_PRODUCERS: self.describe}
 
-    async def describe(self, request: Request) -> None:
+    def describe(self, request: Request) -> Generator[None, None, None]:
         body: DescribeProducersRequest = request.body
         topics = []
         for topic in body.topics:
-            partitions = [
-                await request.in_turns(self._describe(request, topic.name, index))
-                for index in topic.partition_indexes
-            ]
+            partitions = []
+            for index in topic.partition_indexes:
+                partitions.append((yield from self._describe(request, topic.name, index)))
+                yield
             topics.append(TopicResponse(name=topic.name, partitions=partitions))
         request.respond(DescribeProducersResponse(topics=topics))
 

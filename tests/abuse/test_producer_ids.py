@@ -10,9 +10,13 @@ from pathlib import Path
 
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.configs import (
-    IncrementalAlterConfigsRequestAlterableConfig as AlterableConfig,
-    IncrementalAlterConfigsRequestAlterConfigsResource as AlterConfigsResource,
     IncrementalAlterConfigsRequest,
+)
+from pybroker.protocol.messages.configs import (
+    IncrementalAlterConfigsRequestAlterableConfig as AlterableConfig,
+)
+from pybroker.protocol.messages.configs import (
+    IncrementalAlterConfigsRequestAlterConfigsResource as AlterConfigsResource,
 )
 from pybroker.protocol.messages.transaction_admin import DescribeProducersRequest, TopicRequest
 from pybroker.protocol.records.batch import update_crc

@@ -52,7 +52,7 @@ class Batch(NamedTuple):
     base: int
     producer_id: int
     sequence: int
-    count: int
+    size: int
     is_transactional: bool
     is_marker: bool
 
@@ -68,7 +68,7 @@ def seen_by(batches: list[Batch]) -> dict[int, Seen]:
         first_open = last.first_open_offset
         if one.is_transactional and first_open < 0:
             first_open = one.base
-        delta = one.count - 1
+        delta = one.size - 1
         found[one.producer_id] = Seen(0, one.sequence + delta, one.base + delta, delta, first_open)
     return found
 
