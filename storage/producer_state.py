@@ -18,7 +18,7 @@ stored twice. A follower takes what its leader took, and drops the longest idle 
 A batch that would begin a transaction must show the guard of its verification, if it is asked for
 one (`verification.py`).
 
-Mirrors: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry (KIP-98, KIP-360, KIP-890).
+Rules: SEMANTICS 11. Mirrors: ProducerStateManager, ProducerAppendInfo (KIP-98, KIP-360, KIP-890).
 Beyond Kafka: the bound; and a producer expires by the time since its last append, not by the
 timestamps in its records.
 """
