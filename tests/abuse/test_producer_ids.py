@@ -38,7 +38,7 @@ FIRST_ID = 1 << 40
 
 def batch_of(producer_id: int, sequence: int) -> bytearray:
     return build_batch(
-        [SimpleRecord(0, None, b"x" * 100)],
+        [SimpleRecord(int(time.time() * 1000), None, b"x" * 100)],
         producer_id=producer_id,
         producer_epoch=0,
         base_sequence=sequence,
@@ -67,6 +67,14 @@ def known_producers(client: WireClient, topic: str) -> int:
 def produced(client: WireClient, topic: str, producer_id: int, sequence: int) -> int:
     answer = client.call(produce_request(topic, bytes(batch_of(producer_id, sequence))), 9)
     return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def produced_at(client: WireClient, topic: str, producer_id: int, sequence: int) -> int:
+    """The offset that a batch got, or had."""
+    answer = client.call(produce_request(topic, bytes(batch_of(producer_id, sequence))), 9)
+    (partition,) = answer.responses[0].partition_responses
+    assert partition.error_code == 0
+    return int(partition.base_offset)
 
 
 def small_segments(client: WireClient, topic: str) -> None:
