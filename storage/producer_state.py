@@ -106,6 +106,7 @@ class ProducerMemory(NamedTuple):
 
     completed: list[Transaction]
     batches: dict[int, tuple[int, tuple[BatchMetadata, ...]]]
+    seen_ms: dict[int, int]
 
 
 # A marker as all brokers write it. From the magic on: attributes, the count of records; of the one
@@ -276,8 +277,8 @@ class ProducerState:
         """Note an appended batch; the entry for the transaction index if it aborts one.
 
         `now_ms` is NOT_SEEN for one that was appended earlier, and is only read."""
-        producer_id = header.producer_id
-        if header.attributes & _TRANSACTIONAL_BIT:
+        producer_id, attributes = header.producer_id, header.attributes
+        if attributes & _TRANSACTIONAL_BIT:
             self.verifications.end(producer_id)
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -286,9 +287,8 @@ class ProducerState:
             entry = self._add(producer_id, header.producer_epoch)
         elif entry.generation != self._generation:
             self._keep_frozen(entry)
-        if now_ms != NOT_SEEN:
-            entry.seen_ms = now_ms
-        if header.attributes & _CONTROL_BIT:
+        entry.seen_ms = now_ms
+        if attributes & _CONTROL_BIT:
             return self._apply_marker(entry, header, base_offset, buffer)
         if header.producer_epoch != entry.epoch:
             entry.set_epoch(header.producer_epoch)
@@ -302,7 +302,7 @@ class ProducerState:
             last_sequence = first_sequence + delta & MAX_SEQUENCE
         batches.append(BatchMetadata(last_sequence, base_offset + delta, delta, timestamp))
         entry.last_timestamp = timestamp
-        if header.attributes & _TRANSACTIONAL_BIT and entry.current_txn_first_offset < 0:
+        if attributes & _TRANSACTIONAL_BIT and entry.current_txn_first_offset < 0:
             self._begin_transaction(entry, base_offset)
         return None
 
@@ -369,6 +369,7 @@ class ProducerState:
                 entry.producer_id: (entry.epoch, tuple(entry.batches))
                 for entry in self.entries.values()
             },
+            {entry.producer_id: entry.seen_ms for entry in self.entries.values()},
         )
 
     def recall(self, memory: ProducerMemory) -> None:
@@ -386,6 +387,10 @@ class ProducerState:
                 first_known = entry.batches[0].last_offset
                 older = [batch for batch in batches if batch.last_offset < first_known]
                 entry.batches = (older + entry.batches)[-BATCHES_KEPT:]
+        for producer_id, seen_ms in memory.seen_ms.items():
+            entry = self.entries.get(producer_id)
+            if entry is not None:
+                entry.seen_ms = seen_ms
 
     def _forget_completed_below(self, offset: int) -> None:
         unreplicated, begun = self._unreplicated, self._begun

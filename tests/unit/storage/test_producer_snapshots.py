@@ -334,6 +334,14 @@ def test_timestamps_of_a_client_neither_end_nor_keep_its_producer() -> None:
     assert state.remove_expired(1_000 + DAY_MS, wall_ms, DAY_MS) == 2
 
 
+def test_a_truncation_does_not_forget_when_producers_wrote(tmp_path: Path) -> None:
+    _, log = log_with(tmp_path, 1)
+    produce(log, 0, 1, now_ms=DAY_MS)
+    produce(log, 1, 1, now_ms=DAY_MS)
+    log.truncate_to(log.log_end_offset - 1)
+    assert log.producer_state.entries[1].seen_ms == DAY_MS
+
+
 def test_what_was_read_from_disk_goes_by_its_timestamp_within_limits() -> None:
     state = ProducerState()
     wall_ms = 1_700_000_000_000
