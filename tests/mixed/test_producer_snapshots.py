@@ -48,7 +48,7 @@ def test_producers_are_known_by_whoever_opens_the_directory(
                 broker.start()
                 with WireClient(broker.bootstrap) as client:
                     if turn == 0:
-                        client.create_topic(name=TOPIC, **{"segment.bytes": str(SEGMENT_BYTES)})
+                        client.create_topic(1, TOPIC, **{"segment.bytes": str(SEGMENT_BYTES)})
                     wait_for(
                         lambda c=client: c.fetch(Topic(TOPIC, b""), version=4).error_code == 0,  # type: ignore[misc]
                         f"leads {TOPIC}",
