@@ -96,6 +96,7 @@ REQUEST_PATH: Final = (
     "storage.log_config",
     "storage.offset_index",
     "storage.own_batches",
+    "storage.producer_entry",
     "storage.producer_state",
     "storage.segment",
     "storage.segments",

@@ -212,6 +212,8 @@ def log_manager_config(config: KafkaConfig) -> LogManagerConfig:
         producer_id_expiration_check_interval_ms=config.get_int(
             "producer.id.expiration.check.interval.ms"
         ),
+        producer_ids_of_log=config.get_int("pybroker.producer.ids.per.partition"),
+        producer_ids=config.get_int("pybroker.producer.ids"),
         initial_task_delay_ms=config.get_int("log.initial.task.delay.ms"),
         validate_fully=config.get_string("record.validation") == "full",
     )

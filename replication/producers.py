@@ -10,7 +10,7 @@ Mirrors ReplicaManager.maybeStartTransactionVerificationForPartition and activeP
 
 from ..protocol.errors import ErrorCode
 from ..protocol.topics import TopicPartition
-from ..storage.producer_state import ProducerEntry
+from ..storage.producer_entry import ProducerEntry
 from ..storage.verification import VerificationGuard
 from .hosted_partitions import HostedPartitions
 

@@ -27,7 +27,7 @@ from .append_info import AppendInfo, AppendOrigin
 from .append_rules import MAGIC_V2, AppendRequest
 from .descriptors import require_descriptors
 from .directory_health import DirectoryHealth
-from .files import EMPTY_SLICE, Files
+from .files import EMPTY_SLICE, Files, is_out_of_descriptors
 from .follower_batches import (
     Batches,
     fitting_groups,
@@ -42,7 +42,7 @@ from .message_format import NEWEST_RECORD_VERSION
 from .old_formats import validate_with_old_format
 from .own_batches import stamp_own_batch
 from .partition_metadata import PartitionMetadata
-from .producer_state import BatchMetadata
+from .producer_entry import BatchMetadata, FrozenProducers
 from .recovery import LogParts, rebuild_producer_state
 from .segment import MAX_RELATIVE_OFFSET, BatchToSearch, Segment
 from .transaction_index import AbortedTransaction
@@ -156,7 +156,7 @@ class Log:
             own = stamp_own_batch(records, config, first_offset, leader_epoch)
             if own is not None:
                 if own.producer_id >= 0:
-                    duplicate = self._check_producer(own, records, origin, guard)
+                    duplicate = self._check_producer(own, records, origin, guard, now_ms)
                     if duplicate is not None:
                         return duplicate
                 return self._append_batch(records, own, first_offset, leader_epoch, now_ms)
@@ -169,7 +169,7 @@ class Log:
             return AppendInfo.of_nothing(self.log_start_offset)
         data, header, converted = valid
         if header.producer_id >= 0:
-            duplicate = self._check_producer(header, data, origin, guard)
+            duplicate = self._check_producer(header, data, origin, guard, now_ms)
             if duplicate is not None:
                 return duplicate
         info = self._append_batch(data, header, first_offset, leader_epoch, now_ms)
@@ -182,11 +182,12 @@ class Log:
         data: Buffer,
         origin: AppendOrigin,
         guard: VerificationGuard | None,
+        now_ms: int,
     ) -> AppendInfo | None:
         """The answer for a batch that is in the log already; KafkaError if it may not be."""
         if header.is_control:  # an abort may need a file for the transaction index
             require_descriptors(self.files, f"ending a transaction in {self.name}")
-        earlier = self.producer_state.check(header, data, origin, self.name, guard)
+        earlier = self.producer_state.check(header, data, origin, self.name, guard, now_ms)
         return None if earlier is None else self._duplicate(earlier, len(data))
 
     def _append_batch(
@@ -371,11 +372,11 @@ class Log:
         )
 
     def roll(self, now_ms: int, expected_next_offset: int = 0) -> Segment:
-        """Begin a new segment at the log end, with a snapshot of the producers."""
+        """Begin a new segment at the log end, with a snapshot of the producers, or soon after."""
         segment = self.local.roll(max(expected_next_offset, self.log_end_offset), now_ms)
         try:
             self.producer_state.map_end_offset = segment.base_offset
-            self.snapshots.take(self.producer_state)
+            self.snapshots.take_soon(self.producer_state)
         except OSError as error:
             self.local.fail("rolling", error)
         return segment
@@ -633,7 +634,7 @@ class Log:
     # Segments that go
 
     def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> None:
-        """Delete the oldest segments, and with them the snapshots at their beginning."""
+        """Delete the oldest segments, and with them all snapshots below the next one."""
         try:
             if len(segments) == len(self.segments):
                 self.roll(now_ms)
@@ -643,7 +644,7 @@ class Log:
             self.maybe_increment_log_start_offset(following.base_offset)
             for segment in segments:
                 self.local.remove(segment)
-                self._delete_snapshot(segment.base_offset)
+            self.snapshots.delete_below(following.base_offset)
         except OSError as error:
             self.local.fail("deleting segments", error)
 
@@ -661,6 +662,27 @@ class Log:
     def _delete_snapshot(self, offset: int) -> None:
         if offset in self.snapshots.offsets:
             self.snapshots.delete(offset)
+
+    # Snapshots of many producers, which `SnapshotStore` tells of
+
+    def write_snapshot(self, frozen: FrozenProducers) -> None:
+        """Blocks, in any thread; an OSError if there is no descriptor for it."""
+        try:
+            self.snapshots.write(frozen)
+        except OSError as error:
+            if is_out_of_descriptors(error):
+                raise
+            if not self.is_closed:  # deleted meanwhile
+                self.health.fail(error)
+
+    def finish_snapshot(self, frozen: FrozenProducers) -> None:
+        if self.is_closed or self.health.error is not None:
+            frozen.end()
+            return
+        try:
+            self.snapshots.finish(frozen)
+        except OSError as error:
+            self.health.fail(error)
 
     # Life cycle
 

@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+# Producer ids that are kept, by default: of one log, and of all logs of a broker.
+MAX_IDS_OF_LOG: Final = 100_000
+MAX_IDS_OF_BROKER: Final = 1_000_000
 
 _TARGET_COMPRESSION: Final = {
     "uncompressed": Compression.NONE,
@@ -311,5 +314,7 @@ class LogManagerConfig:
     retention_check_interval_ms: int = 300_000
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
     producer_id_expiration_check_interval_ms: int = 600_000
+    producer_ids_of_log: int = MAX_IDS_OF_LOG
+    producer_ids: int = MAX_IDS_OF_BROKER
     initial_task_delay_ms: int = 30_000
     validate_fully: bool = False

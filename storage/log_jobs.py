@@ -17,6 +17,7 @@ from . import checkpoints
 from .files import is_out_of_descriptors
 from .log import Log
 from .log_directory import REPLACED_MARK, LogDirectory, is_of_one_file
+from .producer_entry import FrozenProducers
 from .recovery_notes import NEW_FILE
 
 logger = logging.getLogger(__name__)
@@ -105,6 +106,17 @@ class SyncSwaps:
                 raise
             if not log.is_closed:  # deleted meanwhile
                 log.health.fail(error)
+
+
+@dataclass(slots=True, frozen=True)
+class WriteSnapshot:
+    """Write a snapshot of producers to its file; the log's `finish_snapshot` makes it count."""
+
+    log: Log
+    frozen: FrozenProducers
+
+    def __call__(self) -> None:
+        self.log.write_snapshot(self.frozen)
 
 
 @dataclass(slots=True, frozen=True)

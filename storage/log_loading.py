@@ -41,6 +41,7 @@ from .log_directory import (
 )
 from .log_table import LogTable
 from .log_upkeep import LogUpkeep
+from .producer_state import ProducerLimits
 from .recovery import LogLoader
 from .recovery_notes import is_new_since_checkpoints, true_recovery_point
 
@@ -80,7 +81,7 @@ def _read_checkpointed(
 class LogOpener:
     """Makes logs of the files in partition directories."""
 
-    __slots__ = ("_config", "_random_below", "_wall", "files")
+    __slots__ = ("_config", "_producer_limits", "_random_below", "_wall", "files")
 
     def __init__(
         self,
@@ -88,8 +89,10 @@ class LogOpener:
         config: LogManagerConfig,
         random_below: Callable[[int], int] | None,
         wall: WallClock,
+        producer_limits: ProducerLimits,
     ) -> None:
         self.files = files
+        self._producer_limits = producer_limits
         self._config = config
         self._random_below = random_below
         self._wall = wall
@@ -116,6 +119,7 @@ class LogOpener:
             log_start_offset=known.log_start_offset,
             compacted_below=known.first_dirty_offset or 0,
             now_ms=now_ms,
+            producer_limits=self._producer_limits,
             report=_Report(path),
         ).load()
         return Log(

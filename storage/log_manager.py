@@ -31,6 +31,7 @@ from .log_jobs import CHECKPOINTED, Job, PrepareSwap, run_serially
 from .log_loading import Checkpointed, LogLoading, LogOpener, Run
 from .log_table import LogTable
 from .log_upkeep import LogUpkeep
+from .producer_state import ProducerLimits
 from .recovery_notes import note_new
 
 __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "StartupError"]
@@ -72,9 +73,10 @@ class LogManager:
         self._broker_id = broker_id
         self._cluster_id = cluster_id
         self._table = LogTable([LogDirectory(path, files) for path in log_dirs])
-        self.upkeep = LogUpkeep(self._table, config, self.wall)
+        limits = ProducerLimits(config.producer_ids_of_log, config.producer_ids)
+        self.upkeep = LogUpkeep(self._table, config, self.wall, limits)
         self._deletion = LogDeletion(files, self._table, self.upkeep, random_below)
-        self._opener = LogOpener(files, config, random_below, self.wall)
+        self._opener = LogOpener(files, config, random_below, self.wall, limits)
         # Where a replica is to be made, asked for before it exists.
         self._preferred: dict[TopicPartition, str] = {}
 
@@ -326,6 +328,11 @@ class LogManager:
     def retain(self, now_ms: int) -> Iterator[None]:
         """Delete old segments where that is due; others may have their turn at each step."""
         return self.upkeep.retain(now_ms)
+
+    def look_after_producers(self, now_ms: int) -> Iterator[Job | None]:
+        """Forget idle producers, and write snapshots of those that are many, as far as it is due;
+        others may have their turn at each step. A job of it is to be run before the next step."""
+        return self.upkeep.look_after_producers(now_ms)
 
     # Stopping
 

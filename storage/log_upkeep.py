@@ -2,7 +2,7 @@
 
 `tick` hands out what blocks as jobs: the caller runs them one after the other in a worker thread.
 `retain` takes old segments out of the logs, which is for the caller's loop: it gives the loop back
-after each step, and the files go later, as jobs.
+after each step, and the files go later, as jobs. So does `look_after_producers`.
 
 All times are of the clock that only goes on; what goes by timestamps (retention, producers that
 were only read from disk) rests in the first interval after a jump of the wall clock.
@@ -36,8 +36,10 @@ from .log_jobs import (
     NoteWallClock,
     SyncSwaps,
     WriteCheckpoint,
+    WriteSnapshot,
 )
 from .log_table import LogTable
+from .producer_state import ProducerLimits
 from .retention import delete_old_segments, delete_segments_below_start
 
 logger = logging.getLogger(__name__)
@@ -47,6 +49,10 @@ SEGMENTS_PER_STEP = 4
 LOGS_PER_STEP = 64
 # How often the wall clock is noted for the next start, while it is trusted.
 WALL_CLOCK_INTERVAL_MS = 5_000
+# Producers that are written to a snapshot in one step, and steps of a tick (which comes each
+# second): half a millisecond, and a twentieth of the time.
+SNAPSHOT_ROWS_PER_STEP = 500
+SNAPSHOT_STEPS_PER_TICK = 100
 
 _AFTER_INITIAL_DELAY = (
     RECOVERY_POINT_FILE,
@@ -62,14 +68,24 @@ class LogUpkeep:
         "_config",
         "_deletions",
         "_next_run",
+        "_producer_limits",
+        "_snapshots",
         "_table",
         "_unchecked",
         "_wall",
     )
 
-    def __init__(self, table: LogTable, config: LogManagerConfig, wall: WallClock) -> None:
+    def __init__(
+        self,
+        table: LogTable,
+        config: LogManagerConfig,
+        wall: WallClock,
+        producer_limits: ProducerLimits,
+    ) -> None:
         self._table = table
         self._wall = wall
+        self._producer_limits = producer_limits
+        self._snapshots: Iterator[Job | None] | None = None  # a look at all logs that is under way
         self._config = config
         self._deletions: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
         self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
@@ -105,7 +121,6 @@ class LogUpkeep:
         jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in self._cleaned]
         jobs += self._due_checkpoint_jobs(now_ms)
         jobs += self._wall_clock_jobs(now_ms)
-        self._expire_producers(now_ms)
         jobs += [
             Job(f"flush {log.name}", log.flush)
             for log in self._table.current.online()
@@ -124,15 +139,6 @@ class LogUpkeep:
             Job("note the wall clock", NoteWallClock(directory, wall_ms, is_first))
             for directory in self._table.online_directories()
         ]
-
-    def _expire_producers(self, now_ms: int) -> None:
-        config = self._config
-        interval_ms = config.producer_id_expiration_check_interval_ms
-        if not self._is_due("producer expiry", now_ms, interval_ms):
-            return
-        wall_ms = self._wall.comparable_ms(now_ms, interval_ms)
-        for log in self._table.current.online():
-            log.producer_state.remove_expired(now_ms, wall_ms, config.producer_id_expiration_ms)
 
     def _due_checkpoint_jobs(self, now_ms: int) -> list[Job]:
         """Each file once: `recovery_points_on_disk` is about the last two."""
@@ -205,6 +211,52 @@ class LogUpkeep:
         if due:
             self._deletions = [entry for entry in self._deletions if entry[0] > now_ms]
         return [Job(f"delete {path}", Delete(directory, path)) for _, directory, path in due]
+
+    # Producers
+
+    def look_after_producers(self, now_ms: int) -> Iterator[Job | None]:
+        """Forget idle producers, and write snapshots of those that are many, as far as it is due;
+        others may have their turn at each step. A job of it is to be run before the next step."""
+        for _ in self._expire_producers(now_ms):
+            yield None
+        for _ in range(SNAPSHOT_STEPS_PER_TICK):
+            if self._snapshots is None:
+                self._snapshots = self._write_snapshots(now_ms)
+            try:
+                step = next(self._snapshots)
+            except StopIteration:
+                self._snapshots = None
+                return
+            yield step
+
+    def _expire_producers(self, now_ms: int) -> Iterator[None]:
+        config = self._config
+        interval_ms = config.producer_id_expiration_check_interval_ms
+        if not self._is_due("producer expiry", now_ms, interval_ms):
+            return
+        wall_ms = self._wall.comparable_ms(now_ms, interval_ms)
+        expiration_ms = config.producer_id_expiration_ms
+        for log in self._table.current.online():
+            for _ in log.producer_state.expire(now_ms, wall_ms, expiration_ms):
+                yield
+
+    def _write_snapshots(self, now_ms: int) -> Iterator[Job | None]:
+        """Of all logs whose snapshot is due; the producers of all are counted by the way."""
+        count = 0
+        for kind in (self._table.current, self._table.future):
+            for number, log in enumerate(kind.online()):
+                if number % LOGS_PER_STEP == 0:
+                    yield None
+                count += len(log.producer_state.entries)
+                if log.is_closed or not log.snapshots.is_due(now_ms):
+                    continue
+                frozen = log.snapshots.begin(now_ms)
+                while not frozen.encode(SNAPSHOT_ROWS_PER_STEP):
+                    yield None
+                if not frozen.is_over:
+                    yield Job(f"write a snapshot of {log.name}", WriteSnapshot(log, frozen))
+                log.finish_snapshot(frozen)
+        self._producer_limits.is_broker_full = count >= self._producer_limits.of_broker
 
     # Retention
 

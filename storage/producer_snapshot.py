@@ -3,12 +3,21 @@
 Only the last batch of each producer is kept in the file. A snapshot that does not check out is
 deleted and the next older one is used; the log behind it is read again.
 
-Mirrors: ProducerStateManager.readSnapshot / writeSnapshot, SnapshotFile.
+So one that is missing costs time at the next start or truncation; who is forgotten then, as in
+Kafka, has no batch in the log any more. A segment is begun with a snapshot of its own where
+the producers are few. Those of many are frozen and left to whoever calls `begin` now and then: it
+has them written in pieces, and then to a file whose name the next start deletes, which becomes a
+snapshot (`finish`) if the log was not truncated below it meanwhile. At most one is written in
+MIN_INTERVAL_MS; of those that wait the last one counts.
+
+Mirrors: ProducerStateManager.readSnapshot / writeSnapshot, SnapshotFile. Kafka writes all of them
+when it rolls, under the lock of the log.
 """
 
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterable
 from struct import Struct
 
@@ -16,13 +25,18 @@ import crc32c
 
 from .files import Files
 from .offset_index import offset_in_name
-from .producer_state import BatchMetadata, ProducerEntry, ProducerState
-from .segment import SNAPSHOT_SUFFIX
+from .producer_entry import ROW, BatchMetadata, FrozenProducers, ProducerEntry, snapshot_row
+from .producer_state import ProducerState
+from .segment import DELETED_SUFFIX, SNAPSHOT_SUFFIX
 
 _HEADER = Struct(">hIi")
-_ENTRY = Struct(">qhiqiqiq")
 _VERSION = 1
 _CRC_END = 6
+
+# Producers that are written when a segment begins; half a millisecond.
+ROWS_AT_ONCE = 500
+MAX_OFFSET = 2**63 - 1
+MIN_INTERVAL_MS = 10_000
 
 
 class CorruptSnapshot(Exception):
@@ -31,20 +45,13 @@ class CorruptSnapshot(Exception):
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
     """The file's bytes; of a producer's batches only the last one is in it."""
+    return _with_header(b"".join([snapshot_row(entry) for entry in entries]))
+
+
+def _with_header(rows: bytes | bytearray) -> bytes:
     body = bytearray(_HEADER.size)
-    count = 0
-    for e in entries:
-        count += 1
-        body += _ENTRY.pack(
-            e.producer_id,
-            e.epoch,
-            e.last_sequence,
-            e.last_data_offset,
-            e.last_offset_delta,
-            e.last_timestamp,
-            e.coordinator_epoch,
-            e.current_txn_first_offset,
-        )
+    body += rows
+    count = len(rows) // ROW.size
     _HEADER.pack_into(body, 0, _VERSION, 0, count)
     crc = crc32c.crc32c(memoryview(body)[_CRC_END:])
     _HEADER.pack_into(body, 0, _VERSION, crc, count)
@@ -60,7 +67,7 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         raise CorruptSnapshot(f"unknown version {version}")
     if crc32c.crc32c(memoryview(data)[_CRC_END:]) != crc:
         raise CorruptSnapshot("the CRC is wrong")
-    if count < 0 or _HEADER.size + count * _ENTRY.size > len(data):
+    if count < 0 or _HEADER.size + count * ROW.size > len(data):
         raise CorruptSnapshot(f"{count} entries do not fit in {len(data)} bytes")
     entries = []
     for number in range(count):
@@ -73,7 +80,7 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
             timestamp,
             coordinator_epoch,
             txn_first_offset,
-        ) = _ENTRY.unpack_from(data, _HEADER.size + number * _ENTRY.size)
+        ) = ROW.unpack_from(data, _HEADER.size + number * ROW.size)
         entry = ProducerEntry(producer_id, epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = timestamp
@@ -87,11 +94,23 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
 class SnapshotStore:
     """The snapshot files of one partition directory."""
 
-    __slots__ = ("_directory", "_files", "is_newest_unsynced", "last_snapshot_offset", "offsets")
+    __slots__ = (
+        "_begun_ms",
+        "_directory",
+        "_files",
+        "_waiting",
+        "_writing",
+        "is_newest_unsynced",
+        "last_snapshot_offset",
+        "offsets",
+    )
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self._directory = directory
+        self._waiting: FrozenProducers | None = None
+        self._writing: FrozenProducers | None = None
+        self._begun_ms: int | None = None  # when the last one was
         self.offsets: list[int] = sorted(
             offset
             for name in files.list_directory(directory)
@@ -112,16 +131,85 @@ class SnapshotStore:
         offset = state.map_end_offset
         if offset <= self.last_snapshot_offset:
             return False
-        data = encode_snapshot(state.entries.values())
+        self._give_up()
         file = self._files.open(self.path(offset), create=True)
         file.truncate(0)
-        file.write_at(data, 0)
+        file.write_at(encode_snapshot(state.entries.values()), 0)
+        self._add(offset)
+        return True
+
+    def _add(self, offset: int) -> None:
         if offset not in self.offsets:
             self.offsets.append(offset)
             self.offsets.sort()
-        self.last_snapshot_offset = offset
+        self.last_snapshot_offset = max(offset, self.last_snapshot_offset)
         self.is_newest_unsynced = True
-        return True
+
+    # Those of many producers
+
+    def take_soon(self, state: ProducerState) -> None:
+        """As `take`; where the producers are many it is left to `begin`."""
+        if len(state.entries) <= ROWS_AT_ONCE:
+            self.take(state)
+        elif state.map_end_offset > self._awaited_offset():
+            if self._waiting is not None:
+                self._waiting.end()
+            self._waiting = state.freeze()
+
+    def _awaited_offset(self) -> int:
+        """Where the newest snapshot is, of those that are there and those that are to be."""
+        newest = self._waiting or self._writing
+        return self.last_snapshot_offset if newest is None else newest.offset
+
+    def is_due(self, now_ms: int) -> bool:
+        return self._waiting is not None and (
+            self._begun_ms is None or now_ms - self._begun_ms >= MIN_INTERVAL_MS
+        )
+
+    def begin(self, now_ms: int) -> FrozenProducers:
+        """The one that waits, as one is due: to be encoded, then written, then finished."""
+        frozen = self._waiting
+        assert frozen is not None, "no snapshot waits"
+        if self._writing is not None:
+            self._writing.end()
+        self._writing, self._waiting, self._begun_ms = frozen, None, now_ms
+        return frozen
+
+    def write(self, frozen: FrozenProducers) -> None:
+        """Write and sync its file, under a name that a start deletes. Blocks; in any thread."""
+        data = _with_header(frozen.rows)
+        try:
+            file = self._files.open(self.path(frozen.offset) + DELETED_SUFFIX, create=True)
+        except FileNotFoundError:
+            return  # the directory has another name now, or is gone
+        file.truncate(0)
+        file.write_at(data, 0)
+        file.sync()
+        frozen.is_written = True
+
+    def finish(self, frozen: FrozenProducers) -> None:
+        """Let it count, if it still does."""
+        path = self.path(frozen.offset)
+        if not frozen.is_over and frozen.is_written:
+            self._files.rename(path + DELETED_SUFFIX, path)
+            self._add(frozen.offset)
+        else:
+            self._files.remove(path + DELETED_SUFFIX)
+        frozen.end()
+        if self._writing is frozen:
+            self._writing = None
+
+    def _give_up(self, low_exclusive: int = -1, high_inclusive: int = -1) -> None:
+        """Those that are to be, but within an interval of offsets."""
+        for frozen in (self._writing, self._waiting):
+            if frozen is not None and not low_exclusive < frozen.offset <= high_inclusive:
+                frozen.end()
+        if self._writing is not None and self._writing.is_over:
+            self._writing = None
+        if self._waiting is not None and self._waiting.is_over:
+            self._waiting = None
+
+    # What there is
 
     def sync(self, offset: int) -> None:
         """Force the snapshot at `offset`, if there is one, to the disk. Blocks."""
@@ -159,11 +247,19 @@ class SnapshotStore:
         self._files.remove(self.path(offset))
 
     def delete_outside(self, low_exclusive: int, high_inclusive: int) -> None:
+        self._give_up(low_exclusive, high_inclusive)
         for offset in list(self.offsets):
             if offset > high_inclusive or offset <= low_exclusive:
                 self.delete(offset)
 
+    def delete_below(self, offset: int) -> None:
+        """The log begins at `offset` now: what is read from there on does not follow on them."""
+        self._give_up(offset - 1, MAX_OFFSET)
+        for older in self.offsets[: bisect_left(self.offsets, offset)]:
+            self.delete(older)
+
     def delete_all(self) -> None:
+        self._give_up()
         for offset in list(self.offsets):
             self.delete(offset)
         self.last_snapshot_offset = 0

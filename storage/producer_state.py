@@ -4,17 +4,30 @@ For each producer id: its epoch, its last five batches (a retry of one of them i
 is answered with its old offsets), its open transaction. Transactions bound the last stable
 offset: up to the first one that is open, or completed but not yet below the high watermark.
 
-`check` judges a batch and changes nothing; `apply` takes it in, after it is in the log. A leader
-appends one batch at a time, so no state is needed in between.
+`check` judges a batch and changes nothing of it; `apply` takes it in, after it is in the log. A
+leader appends one batch at a time, so no state is needed in between.
+
+`freeze` keeps the producers as they are at one offset, however many: one that changes later, or is
+dropped, is written down before. So a snapshot of very many is made in pieces, beside appends.
+
+The number of producers is bounded (`ProducerLimits`): an idle one makes room for a new one, and is
+unknown from then on, as if it had expired. Where none is idle, a client's new producer has to come
+again later: what is known of one that has just written is never given up, or its retry could be
+stored twice. A follower takes what its leader took, and drops the longest idle one.
 
 A batch that would begin a transaction must show the guard of its verification, if it is asked for
 one (`verification.py`).
 
-Mirrors: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry (KIP-98, KIP-360, KIP-890).
+Rules: SEMANTICS 14. Mirrors: ProducerStateManager, ProducerAppendInfo (KIP-98, KIP-360, KIP-890).
+Beyond Kafka: the bound; and a producer expires by the time since its last append, not by the
+timestamps in its records.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -27,106 +40,64 @@ from ..protocol.records.batch import (
     EndTxnMarker,
     iter_records,
 )
-from ..protocol.records.record import decrement_sequence, increment_sequence
+from ..protocol.records.record import increment_sequence
 from ..protocol.wall_clock import NOT_SEEN
 from .append_info import AppendOrigin
+from .log_config import MAX_IDS_OF_BROKER, MAX_IDS_OF_LOG
+from .producer_entry import (
+    DROPPED,
+    NO_EPOCH,
+    NO_OFFSET,
+    NO_SEQUENCE,
+    BatchMetadata,
+    FrozenProducers,
+    ProducerEntry,
+)
 from .transaction_index import AbortedTransaction
 from .verification import VerificationGuard, Verifications
 
 BATCHES_KEPT: Final = 5
-NO_EPOCH: Final = -1
-NO_SEQUENCE: Final = -1
-NO_OFFSET: Final = -1
 _TRANSACTIONAL_BIT: Final = 0x10
 _CONTROL_BIT: Final = 0x20
 MAX_SEQUENCE: Final = 2**31 - 1
 _LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
 
-
-class BatchMetadata(NamedTuple):
-    """A batch of a producer that duplicates are compared with."""
-
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-
-    @property
-    def first_sequence(self) -> int:
-        return decrement_sequence(self.last_sequence, self.offset_delta)
-
-    @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
+# Ids that a log may keep in any case, however many there are in others.
+IDS_OF_ANY_LOG: Final = 1_000
+# A producer that has been silent for so long sends nothing again: more than twice the time in
+# which clients deliver a record or give up (delivery.timeout.ms, by default two minutes).
+IDLE_MS: Final = 5 * 60 * 1000
+# For how long at least one that was only read from disk is kept, whatever its timestamps say.
+KEPT_AFTER_START_MS: Final = 10 * 60 * 1000
+# Producers that are looked at in one step: for room, for expiry.
+_LOOKED_AT_FOR_ROOM: Final = 32
+# Dropped producers that stay listed, beside as many as there are others.
+_LISTED_BEYOND: Final = 1_000
+_EXPIRED_PER_STEP: Final = 2_000
 
 
-class ProducerEntry:
-    """What is known of one producer id."""
+class ProducerLimits:
+    """How many ids are kept; of all logs of a broker, which share it."""
 
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "current_txn_first_offset",
-        "epoch",
-        "last_timestamp",
-        "producer_id",
-        "seen_ms",
-    )
+    __slots__ = ("is_broker_full", "of_broker", "of_log")
 
-    def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.coordinator_epoch = -1
-        # Of its last batch, as the producer has put it there; snapshots have it.
-        self.last_timestamp = -1
-        # When this process last appended for it, by the clock that only goes on; NOT_SEEN: never,
-        # it was read from a snapshot or the log.
-        self.seen_ms = NOT_SEEN
-        self.current_txn_first_offset = NO_OFFSET
-        self.batches: list[BatchMetadata] = []
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_data_offset(self) -> int:
-        return self.batches[-1].last_offset if self.batches else NO_OFFSET
-
-    @property
-    def last_offset_delta(self) -> int:
-        return self.batches[-1].offset_delta if self.batches else 0
-
-    def set_epoch(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
-
-    def is_next(self, header: BatchHeader) -> bool:
-        """Whether a batch of this epoch plainly follows the last one, outside of transactions."""
-        batches = self.batches
-        return (
-            bool(batches)
-            and header.base_sequence == batches[-1][0] + 1
-            and self.current_txn_first_offset < 0
-        )
-
-    def find_duplicate(self, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        for batch in self.batches:
-            if batch[0] == last_sequence and batch.first_sequence == first_sequence:
-                return batch
-        return None
+    def __init__(self, of_log: int = MAX_IDS_OF_LOG, of_broker: int = MAX_IDS_OF_BROKER) -> None:
+        self.of_log = of_log
+        self.of_broker = of_broker
+        # Whoever counts them all sets it; until then a log may have its own many.
+        self.is_broker_full = False
 
 
 class Transaction:
-    """Its first offset in this log, and its marker's once it has ended."""
+    """Its first offset in this log, and its marker's once it has ended; whether that is stable."""
 
-    __slots__ = ("first_offset", "last_offset", "producer_id")
+    __slots__ = ("first_offset", "is_replicated", "last_offset", "producer_id")
 
     def __init__(self, producer_id: int, first_offset: int) -> None:
         self.producer_id = producer_id
         self.first_offset = first_offset
         self.last_offset = NO_OFFSET
+        self.is_replicated = False
 
 
 class ProducerMemory(NamedTuple):
@@ -151,20 +122,34 @@ _CODEC_BITS: Final = 0x07
 
 class ProducerState:
     __slots__ = (
+        "_begun",
+        "_frozen",
+        "_generation",
+        "_listed",
         "_ongoing",
         "_unreplicated",
         "entries",
         "first_unstable_offset",
+        "limits",
         "map_end_offset",
         "verifications",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ProducerLimits | None = None) -> None:
+        self.limits = limits or ProducerLimits()
+        # By producer id; those that were looked at for room lately are at the end.
         self.entries: dict[int, ProducerEntry] = {}
         self.verifications = Verifications()
-        # Both by first offset; open transactions in the order of their offsets.
+        # In the order in which they came; of those that were dropped some are still there.
+        self._listed: list[ProducerEntry] = []
+        # Of how many times they were frozen, and those times that may not be over.
+        self._generation = 0
+        self._frozen: list[FrozenProducers] = []
+        # Open ones by first offset, in its order; completed ones in the order of their markers.
         self._ongoing: dict[int, Transaction] = {}
-        self._unreplicated: dict[int, Transaction] = {}
+        self._unreplicated: deque[Transaction] = deque()
+        # Both in the order of first offsets, from the first one on that is not stable.
+        self._begun: deque[Transaction] = deque()
         self.first_unstable_offset: int | None = None
         self.map_end_offset = 0
 
@@ -177,6 +162,7 @@ class ProducerState:
         origin: int,
         where: str,
         guard: VerificationGuard | None = None,
+        now_ms: int = 0,
     ) -> BatchMetadata | None:
         """The earlier batch that `header` repeats, None if it is new; KafkaError if it may not
         be appended. With a `guard`, a batch that begins a transaction must be verified by it."""
@@ -204,6 +190,8 @@ class ProducerState:
             self._check_lowest_sequence(header, where)
             if entry is not None:
                 self._check_sequence(entry, header, where)
+            elif self._is_full() and not self._make_room(now_ms):
+                raise self._no_room(where)
         if entry is not None and entry.current_txn_first_offset >= 0 and not is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
@@ -289,17 +277,19 @@ class ProducerState:
         """Note an appended batch; the entry for the transaction index if it aborts one.
 
         `now_ms` is NOT_SEEN for one that was appended earlier, and is only read."""
-        producer_id = header.producer_id
-        if header.attributes & _TRANSACTIONAL_BIT:
+        producer_id, attributes = header.producer_id, header.attributes
+        if attributes & _TRANSACTIONAL_BIT:
             self.verifications.end(producer_id)
         entry = self.entries.get(producer_id)
         if entry is None:
             if header.is_control and header.record_count == 0:
                 return None
-            entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+            entry = self._add(producer_id, header.producer_epoch)
+        elif entry.generation != self._generation:
+            self._keep_frozen(entry)
         if now_ms != NOT_SEEN:
             entry.seen_ms = now_ms
-        if header.attributes & _CONTROL_BIT:
+        if attributes & _CONTROL_BIT:
             return self._apply_marker(entry, header, base_offset, buffer)
         if header.producer_epoch != entry.epoch:
             entry.set_epoch(header.producer_epoch)
@@ -313,14 +303,25 @@ class ProducerState:
             last_sequence = first_sequence + delta & MAX_SEQUENCE
         batches.append(BatchMetadata(last_sequence, base_offset + delta, delta, timestamp))
         entry.last_timestamp = timestamp
-        if header.attributes & _TRANSACTIONAL_BIT and entry.current_txn_first_offset < 0:
+        if attributes & _TRANSACTIONAL_BIT and entry.current_txn_first_offset < 0:
             self._begin_transaction(entry, base_offset)
         return None
 
+    def _add(self, producer_id: int, epoch: int) -> ProducerEntry:
+        if self._is_full():
+            self._drop_longest_idle()
+        entry = self.entries[producer_id] = ProducerEntry(producer_id, epoch)
+        entry.generation = self._generation
+        self._listed.append(entry)
+        return entry
+
     def _begin_transaction(self, entry: ProducerEntry, first_offset: int) -> None:
         entry.current_txn_first_offset = first_offset
-        self._ongoing[first_offset] = Transaction(entry.producer_id, first_offset)
-        self._update_first_unstable_offset()
+        transaction = Transaction(entry.producer_id, first_offset)
+        self._ongoing[first_offset] = transaction
+        self._begun.append(transaction)
+        if self.first_unstable_offset is None:
+            self.first_unstable_offset = first_offset
 
     def _apply_marker(
         self, entry: ProducerEntry, header: BatchHeader, offset: int, buffer: Buffer
@@ -339,8 +340,7 @@ class ProducerState:
         stable = self._last_stable_offset_after(entry.producer_id, offset)
         del self._ongoing[first_offset]
         transaction.last_offset = offset
-        self._unreplicated[first_offset] = transaction
-        self._update_first_unstable_offset()
+        self._unreplicated.append(transaction)
         if marker.kind is ControlRecordType.ABORT:
             return AbortedTransaction(entry.producer_id, first_offset, offset, stable)
         return None
@@ -365,7 +365,7 @@ class ProducerState:
     def memory(self) -> ProducerMemory:
         """What a state built anew from a snapshot and the log would not know."""
         return ProducerMemory(
-            list(self._unreplicated.values()),
+            list(self._unreplicated),
             {
                 entry.producer_id: (entry.epoch, tuple(entry.batches))
                 for entry in self.entries.values()
@@ -376,9 +376,12 @@ class ProducerState:
     def recall(self, memory: ProducerMemory) -> None:
         """The state was built anew; what was known of the log below its end is true still."""
         end = self.map_end_offset
+        completed = {transaction.first_offset: transaction for transaction in self._unreplicated}
         for transaction in memory.completed:
             if transaction.last_offset < end:
-                self._unreplicated[transaction.first_offset] = transaction
+                completed[transaction.first_offset] = transaction
+        self._unreplicated = deque(sorted(completed.values(), key=_marker_offset))
+        self._find_first_unstable_offset()
         for producer_id, (epoch, batches) in memory.batches.items():
             entry = self.entries.get(producer_id)
             if entry is not None and entry.epoch == epoch and entry.batches:
@@ -389,54 +392,135 @@ class ProducerState:
             entry = self.entries.get(producer_id)
             if entry is not None:
                 entry.seen_ms = seen_ms
-        self._update_first_unstable_offset()
 
     def _forget_completed_below(self, offset: int) -> None:
-        done = [t.first_offset for t in self._unreplicated.values() if t.last_offset < offset]
-        for first_offset in done:
-            del self._unreplicated[first_offset]
-        if done:
-            self._update_first_unstable_offset()
+        unreplicated, begun = self._unreplicated, self._begun
+        while unreplicated and unreplicated[0].last_offset < offset:
+            unreplicated.popleft().is_replicated = True
+        while begun and begun[0].is_replicated:
+            begun.popleft()
+        self.first_unstable_offset = begun[0].first_offset if begun else None
 
-    def _update_first_unstable_offset(self) -> None:
-        candidates = list(self._unreplicated)
-        if self._ongoing:
-            candidates.append(next(iter(self._ongoing)))
-        self.first_unstable_offset = min(candidates) if candidates else None
+    def _find_first_unstable_offset(self) -> None:
+        begun = sorted([*self._ongoing.values(), *self._unreplicated], key=_first_offset)
+        self._begun = deque(begun)
+        self.first_unstable_offset = begun[0].first_offset if begun else None
 
     def clear(self, map_end_offset: int) -> None:
         self.entries.clear()
+        self._listed = []
         self._ongoing.clear()
         self._unreplicated.clear()
-        self.first_unstable_offset = None
+        self._find_first_unstable_offset()
         self.map_end_offset = map_end_offset
 
     def load(self, entries: list[ProducerEntry], map_end_offset: int) -> None:
         """Take over a snapshot; those in it that have expired go with the next `remove_expired`."""
         self.clear(map_end_offset)
         for entry in entries:
+            entry.generation = self._generation
             self.entries[entry.producer_id] = entry
+        self._listed = list(self.entries.values())
         open_ones = [e for e in self.entries.values() if e.current_txn_first_offset >= 0]
         for entry in sorted(open_ones, key=lambda e: e.current_txn_first_offset):
             first = entry.current_txn_first_offset
             self._ongoing[first] = Transaction(entry.producer_id, first)
-        self._update_first_unstable_offset()
+        self._find_first_unstable_offset()
+
+    # Snapshots
+
+    def freeze(self) -> FrozenProducers:
+        """The producers as they are now, up to `map_end_offset`."""
+        self._generation += 1
+        frozen = FrozenProducers(self.map_end_offset, self._generation, self._listed)
+        self._frozen = [earlier for earlier in self._frozen if not earlier.is_over]
+        self._frozen.append(frozen)
+        return frozen
+
+    def _keep_frozen(self, entry: ProducerEntry) -> None:
+        """It is about to change, the first time since the producers were frozen."""
+        for frozen in self._frozen:
+            if entry.generation < frozen.generation:
+                frozen.keep(entry)
+        entry.generation = self._generation
+
+    # Producers that go
+
+    def _is_full(self) -> bool:
+        limits, count = self.limits, len(self.entries)
+        return count >= limits.of_log or (limits.is_broker_full and count >= IDS_OF_ANY_LOG)
+
+    def _drop(self, entry: ProducerEntry) -> None:
+        del self.entries[entry.producer_id]
+        self._keep_frozen(entry)
+        entry.generation = DROPPED
+        if len(self._listed) > 2 * len(self.entries) + _LISTED_BEYOND:
+            self._listed = list(self.entries.values())
+
+    def _make_room(self, now_ms: int) -> bool:
+        """Drop producers that are idle, among some that were not looked at for the longest time;
+        whether there is room now for another one."""
+        entries = self.entries
+        for entry in list(islice(entries.values(), _LOOKED_AT_FOR_ROOM)):
+            is_idle = entry.seen_ms != NOT_SEEN and now_ms - entry.seen_ms >= IDLE_MS
+            if is_idle and entry.current_txn_first_offset < 0:
+                self._drop(entry)
+            else:
+                entries[entry.producer_id] = entries.pop(entry.producer_id)  # to the end
+        return not self._is_full()
+
+    def _no_room(self, where: str) -> KafkaError:
+        """The refusal that every client tries again, and for which it looks for no other leader;
+        librdkafka gives records up for THROTTLING_QUOTA_EXCEEDED."""
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{where} has {len(self.entries)} producer ids that were used in the last "
+            f"{IDLE_MS // 60_000} minutes, and takes no other one now",
+        )
+
+    def _drop_longest_idle(self) -> None:
+        """One of those that were not looked at for the longest time, unless each of them has a
+        transaction open. For what was let in elsewhere: by the leader, or earlier."""
+        found: ProducerEntry | None = None
+        for entry in islice(self.entries.values(), _LOOKED_AT_FOR_ROOM):
+            if entry.current_txn_first_offset < 0 and (
+                found is None or entry.seen_ms < found.seen_ms
+            ):
+                found = entry
+        if found is not None:
+            self._drop(found)
 
     def remove_expired(self, now_ms: int, wall_ms: int | None, expiration_ms: int) -> int:
-        """Drop producers that were idle for too long; returns how many.
+        """`expire`, all at once."""
+        return sum(self.expire(now_ms, wall_ms, expiration_ms))
 
-        Those of whom this process has seen a batch by the clock that only goes on. Those that it
-        has only read of by their timestamps, `wall_ms` being the time; None: not now.
+    def expire(self, now_ms: int, wall_ms: int | None, expiration_ms: int) -> Iterator[int]:
+        """Drop producers that were idle for too long, in steps; yields how many.
+
+        One that was only read from disk has written last when its timestamp says, `wall_ms` being
+        the time (None: nobody knows, not now), but not later than that, and not so long ago that
+        it could not come back after this start.
         """
-        gone = [
-            entry.producer_id
-            for entry in self.entries.values()
-            if _expired(entry, now_ms, wall_ms, expiration_ms)
-        ]
-        for producer_id in gone:
-            del self.entries[producer_id]
         self.verifications.remove_expired(now_ms, expiration_ms)
-        return len(gone)
+        oldest_ms = max(expiration_ms - KEPT_AFTER_START_MS, 0)
+        listed = self._listed
+        for start in range(0, len(listed), _EXPIRED_PER_STEP):
+            count = 0
+            for entry in listed[start : start + _EXPIRED_PER_STEP]:
+                if (
+                    entry.current_txn_first_offset >= 0
+                    or self.entries.get(entry.producer_id) is not entry
+                ):
+                    continue
+                if entry.seen_ms == NOT_SEEN:
+                    if wall_ms is None:
+                        continue
+                    age_ms = min(max(wall_ms - entry.last_timestamp, 0), oldest_ms)
+                    entry.seen_ms = now_ms - age_ms
+                if now_ms - entry.seen_ms >= expiration_ms:
+                    self._drop(entry)
+                    count += 1
+            yield count
 
     def has_late_transaction(
         self, now_ms: int, wall_ms: int, max_transaction_timeout_ms: int
@@ -459,12 +543,12 @@ def _idle_ms(entry: ProducerEntry, now_ms: int, wall_ms: int) -> int | None:
     return None if entry.last_timestamp <= 0 else wall_ms - entry.last_timestamp
 
 
-def _expired(entry: ProducerEntry, now_ms: int, wall_ms: int | None, expiration_ms: int) -> bool:
-    if entry.current_txn_first_offset >= 0:
-        return False
-    if entry.seen_ms != NOT_SEEN:
-        return now_ms - entry.seen_ms >= expiration_ms
-    return wall_ms is not None and wall_ms - entry.last_timestamp >= expiration_ms
+def _first_offset(transaction: Transaction) -> int:
+    return transaction.first_offset
+
+
+def _marker_offset(transaction: Transaction) -> int:
+    return transaction.last_offset
 
 
 def end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:

@@ -30,7 +30,7 @@ from .interrupted_swap import Report, finish_interrupted_swap, segment_files
 from .leader_epochs import LeaderEpochCache
 from .log_config import LogConfig
 from .producer_snapshot import SnapshotStore
-from .producer_state import ProducerState
+from .producer_state import ProducerLimits, ProducerState
 from .recovery_notes import gaps_below, note_cut, write_gaps
 from .segment import (
     INDEX_SUFFIX,
@@ -72,6 +72,7 @@ class LogLoader:
         "files",
         "log_start",
         "now_ms",
+        "producer_limits",
         "recovered_state",
         "recovery_point",
         "report",
@@ -92,6 +93,7 @@ class LogLoader:
         log_start_offset: int,
         now_ms: int,
         report: Report,
+        producer_limits: ProducerLimits | None = None,
         compacted_below: int = 0,
     ) -> None:
         self.files = files
@@ -103,6 +105,7 @@ class LogLoader:
         self.log_start = log_start_offset
         self.compacted_below = compacted_below
         self.now_ms = now_ms
+        self.producer_limits = producer_limits
         self.report = report
         self.segments = Segments()
         self.batch_epoch = -1  # of the batch recovered last; no later one has a lower one
@@ -163,7 +166,7 @@ class LogLoader:
             and log_start <= self.segments.active.base_offset
         ):
             return state
-        state = ProducerState()
+        state = ProducerState(self.producer_limits)
         rebuild_producer_state(
             state,
             self.snapshots,
@@ -281,15 +284,7 @@ class LogLoader:
         forced that to disk. One whose epoch is lower than that of the batch before it was cut off
         with its segment.
         """
-        state = ProducerState()
-        rebuild_producer_state(
-            state,
-            self.snapshots,
-            self.segments,
-            self.log_start,
-            segment.base_offset,
-            report=self.report,
-        )
+        state = self._state_before(segment)
         segment.reset_indexes(self.config)
         valid = 0
         expected = segment.base_offset
@@ -341,9 +336,26 @@ class LogLoader:
             self.report(f"{segment.path}: cut {cut} bytes behind position {valid}")
             segment.sync_data()  # after a clean stop nobody would cut it again
         state.map_end_offset = expected
-        self.snapshots.take(state)
+        self.snapshots.take_soon(state)
         self.recovered_state = state
         return cut > 0 and not goes_on
+
+    def _state_before(self, segment: Segment) -> ProducerState:
+        """The producers where it begins: as the recovery of the segment before has left them, or
+        read anew."""
+        state = self.recovered_state
+        if state is not None and state.map_end_offset == segment.base_offset:
+            return state
+        state = ProducerState(self.producer_limits)
+        rebuild_producer_state(
+            state,
+            self.snapshots,
+            self.segments,
+            self.log_start,
+            segment.base_offset,
+            report=self.report,
+        )
+        return state
 
     def _recover_unflushed(self) -> None:
         first = self.segments.floor(self.recovery_point)
@@ -465,7 +477,7 @@ def rebuild_producer_state(
     if not snapshots.offsets and reload_from_clean_shutdown:
         for offset in sorted(wanted):
             state.map_end_offset = offset
-            snapshots.take(state)
+            snapshots.take_soon(state)
         return
     snapshots.delete_outside(log_start_offset, last_offset)
     problem = snapshots.load_newest(state, log_start_offset)
@@ -475,10 +487,10 @@ def rebuild_producer_state(
         start = max(segment.base_offset, state.map_end_offset, log_start_offset)
         state.map_end_offset = start
         if segment.base_offset in wanted:
-            snapshots.take(state)
+            snapshots.take_soon(state)
         _replay(state, segment, start, last_offset)
     state.map_end_offset = last_offset
-    snapshots.take(state)
+    snapshots.take_soon(state)
 
 
 def _replay(state: ProducerState, segment: Segment, start: int, last_offset: int) -> None:

@@ -7,11 +7,18 @@ asker gets a guard, which only the append after the answer can show, and which d
 transactional append, data or marker: an answer that is out of date verifies nothing.
 
 The lowest sequence that has asked is kept: while it has to be sent again, no later one may pass it.
+There are at most MAX_VERIFICATIONS: the one that began first makes room. Kafka has no limit.
 
 Mirrors: VerificationGuard, VerificationStateEntry, and their part of ProducerStateManager.
 """
 
 from __future__ import annotations
+
+from typing import Final
+
+# Of one log. A verification takes milliseconds; if so many others have begun since one did, its
+# asker, who may have invented the producer, is not waited for any more.
+MAX_VERIFICATIONS: Final = 10_000
 
 
 class VerificationGuard:
@@ -59,6 +66,8 @@ class Verifications:
         """The guard of a producer's verification, new or under way."""
         verification = self._by_producer.get(producer_id)
         if verification is None:
+            if len(self._by_producer) >= MAX_VERIFICATIONS:
+                del self._by_producer[next(iter(self._by_producer))]
             verification = Verification(sequence, epoch, now_ms)
             self._by_producer[producer_id] = verification
         verification.note(sequence, epoch)

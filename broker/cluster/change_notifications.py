@@ -38,13 +38,14 @@ OnChanges: TypeAlias = Callable[[Sequence[bytes | None]], Awaitable[None]]
 class ChangeNotifications:
     """Those below one path."""
 
-    __slots__ = ("_changed", "_client", "_last_change", "_path", "_seen_ms")
+    __slots__ = ("_changed", "_client", "_last_change", "_path", "_seen_ms", "_told")
 
     def __init__(self, client: ZooKeeperClient, path: str) -> None:
         self._client = client
         self._path = path
         self._changed = trio.Event()
         self._last_change = -1
+        self._told = trio.Event()  # when the last change is another one
         self._seen_ms: dict[str, int] = {}  # since when each of the nodes that are there is known
 
     async def follow(
@@ -81,6 +82,11 @@ class ChangeNotifications:
                 task_status.started()
             await self._changed.wait()
 
+    async def until_told(self, number: int) -> None:
+        """Wait until the change in the node of this sequence number is applied here."""
+        while self._last_change < number:
+            await self._told.wait()
+
     def _fired(self, _kind: WatchKind, _path: str) -> None:
         self._changed.set()
 
@@ -96,6 +102,8 @@ class ChangeNotifications:
         if not quiet:
             await on_changes([result.data for result in results if result.ok])
         self._last_change = fresh[-1][0]
+        self._told.set()
+        self._told = trio.Event()
         await self._delete_old(children, now_ms)
 
     async def _delete_old(self, children: Collection[str], now_ms: int) -> None:

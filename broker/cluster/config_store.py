@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pybroker.broker.configs")
 
 MAX_WRITE_ATTEMPTS = 10
+MAX_APPLIED_SECONDS = 1.0
 DEFAULT_BROKER = "<default>"
 
 T = TypeVar("T")
@@ -71,8 +72,8 @@ def read_configs(entities: Iterable[str]) -> Flow[dict[str, dict[str, str]]]:
     return configs
 
 
-def write_config(entity: str, config: Mapping[str, str]) -> Flow[None]:
-    """Replace the config of an entity and notify all brokers."""
+def write_config(entity: str, config: Mapping[str, str]) -> Flow[int]:
+    """Replace the config of an entity and notify all brokers; returns the notification's number."""
     path, data = znodes.config_path(entity), znodes.encode_config(config)
     for _ in range(MAX_WRITE_ATTEMPTS):
         controller = yield from run_one(GetData(znodes.CONTROLLER))
@@ -89,24 +90,26 @@ def write_config(entity: str, config: Mapping[str, str]) -> Flow[None]:
         expect(written, path, ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS)
     else:
         raise NoController
-    yield from notify(entity)
+    return (yield from notify(entity))
 
 
-def notify(entity: str) -> Flow[None]:
-    """Tell all brokers that an entity's config has changed."""
+def notify(entity: str) -> Flow[int]:
+    """Tell all brokers that an entity's config has changed; returns the notification's number."""
     change = Create(
         znodes.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity), sequential=True
     )
-    expect((yield from run_one(change)), znodes.CONFIG_CHANGES)
+    created = expect((yield from run_one(change)), znodes.CONFIG_CHANGES)
+    return znodes.sequence_number(created.path or "")
 
 
 class ConfigStore:
     """The configs of all entities, as ZooKeeper has them now."""
 
-    __slots__ = ("_client",)
+    __slots__ = ("_changes", "_client")
 
     def __init__(self, client: ZooKeeperClient) -> None:
         self._client = client
+        self._changes: ChangeNotifications | None = None  # that are followed
 
     async def read(self, entity: str) -> dict[str, str]:
         return (await self.read_many([entity]))[entity]
@@ -120,6 +123,13 @@ class ConfigStore:
     async def run(self, flow: Flow[T]) -> T:
         """Whatever else is read or written of configs."""
         return await self._client.run(flow)
+
+    async def until_applied(self, number: int) -> None:
+        """Wait until this broker goes by the change of this number, but not for long: others go
+        by it whenever they hear of it."""
+        if self._changes is not None:
+            with trio.move_on_after(MAX_APPLIED_SECONDS):
+                await self._changes.until_told(number)
 
     async def follow(
         self,
@@ -138,7 +148,7 @@ class ConfigStore:
                 if entity is not None:
                     await self._tell(entity, on_change)
 
-        changes = ChangeNotifications(self._client, znodes.CONFIG_CHANGES)
+        changes = self._changes = ChangeNotifications(self._client, znodes.CONFIG_CHANGES)
         await changes.follow(tell, clock, task_status=task_status)
 
     async def _tell(self, entity: str, on_change: OnChange) -> None:

@@ -51,12 +51,11 @@ def read_all_quotas() -> Flow[Configs]:
     return found
 
 
-def write_quotas(entity: str, config: Mapping[str, str]) -> Flow[None]:
-    """Replace the config of an entity and notify all brokers."""
+def write_quotas(entity: str, config: Mapping[str, str]) -> Flow[int]:
+    """Replace the config of an entity and notify all brokers; returns the notification's number."""
     if not config and (yield from _remove(entity)):
-        yield from notify(entity)
-    else:
-        yield from write_config(entity, config)
+        return (yield from notify(entity))
+    return (yield from write_config(entity, config))
 
 
 def _remove(entity: str) -> Flow[bool]:

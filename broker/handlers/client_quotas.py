@@ -2,7 +2,8 @@
 
 An entity is of a user, a client id, both, or an address; each name may be a null, the default of
 its type. What is described is read from ZooKeeper, so that it is what was altered before; what is
-altered takes effect when each broker has heard of it. Any broker serves both.
+altered takes effect when each broker has heard of it: the one that was asked before it answers, as
+it seems at Apache Kafka, where a change of topics looks at ZooKeeper first. Any broker serves both.
 
 As in Kafka: byte rates must be whole numbers, give or take a millionth; whatever key is to be
 removed is removed, known or not; what an entity would be as a whole is checked when it is written,
@@ -156,12 +157,14 @@ class ClientQuotaHandlers:
         body: AlterClientQuotasRequest = request.body
         pace = request.pace()
         outcomes: dict[frozenset[tuple[str, str | None]], AlterClientQuotasResponseEntryData] = {}
+        last_change = -1
         for entry in body.entries:
             await pace()
             names = {named.entity_type: named.entity_name for named in entry.entity[:MAX_PARTS]}
             code, text = ErrorCode.NONE, None
             try:
-                await self._alter(names, entry, validate_only=body.validate_only)
+                change = await self._alter(names, entry, validate_only=body.validate_only)
+                last_change = max(last_change, change)
             except KafkaError as error:
                 code, text = error.code, error.message
             except NoController:
@@ -177,13 +180,15 @@ class ClientQuotaHandlers:
                     for kind, name in names.items()
                 ],
             )
+        await self._store.until_applied(last_change)
         answers = list(outcomes.values())
         await request.in_turns(discard_all(outcomes))
         request.respond(AlterClientQuotasResponse(entries=answers))
 
     async def _alter(
         self, names: Names, entry: AlterClientQuotasRequestEntryData, *, validate_only: bool
-    ) -> None:
+    ) -> int:
+        """Returns the number of the change; -1 if there is none."""
         if max(len(entry.entity), len(entry.ops)) > MAX_PARTS:
             raise _invalid(f"More than {MAX_PARTS} names or operations of one entity")
         path, types = _place_of(names)
@@ -195,9 +200,10 @@ class ClientQuotaHandlers:
                 config.pop(operation.key, None)
             else:
                 config[operation.key] = _text_of(operation, types)
-        if not validate_only:
-            _check_whole(path, config)
-            await self._store.run(write_quotas(path, config))
+        if validate_only:
+            return -1
+        _check_whole(path, config)
+        return await self._store.run(write_quotas(path, config))
 
     async def _check_address(self, name: str | None) -> None:
         if name is None:

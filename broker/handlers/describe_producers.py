@@ -5,8 +5,8 @@ Mirrors KafkaApis.handleDescribeProducersRequest and UnifiedLog.activeProducers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
@@ -20,11 +20,14 @@ from ...protocol.messages.transaction_admin import (
 from ...replication.controller.topic_admin import check_topic_name
 from ...replication.producers import active_producers
 from ...replication.replica_manager import ReplicaManager
-from ...storage.producer_state import ProducerEntry
+from ...storage.producer_entry import ProducerEntry
 from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
+
+
+PRODUCERS_PER_STEP: Final = 500
 
 
 class DescribeProducersHandler:
@@ -36,24 +39,21 @@ class DescribeProducersHandler:
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.DESCRIBE_PRODUCERS: self.describe}
 
-    def describe(self, request: Request) -> None:
+    def describe(self, request: Request) -> Generator[None, None, None]:
         body: DescribeProducersRequest = request.body
-        request.respond(
-            DescribeProducersResponse(
-                topics=[
-                    TopicResponse(
-                        name=topic.name,
-                        partitions=[
-                            self._describe(request, topic.name, index)
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in body.topics
-                ]
-            )
-        )
+        topics = []
+        for topic in body.topics:
+            partitions = []
+            for index in topic.partition_indexes:
+                partitions.append((yield from self._describe(request, topic.name, index)))
+                yield
+            topics.append(TopicResponse(name=topic.name, partitions=partitions))
+        request.respond(DescribeProducersResponse(topics=topics))
 
-    def _describe(self, request: Request, topic: str, partition: int) -> PartitionResponse:
+    def _describe(
+        self, request: Request, topic: str, partition: int
+    ) -> Generator[None, None, PartitionResponse]:
+        """There may be very many producers: each is told as it is when it has its turn."""
         try:
             check_topic_name(topic)
             if not request.permits(AclOperation.READ, ResourceType.TOPIC, topic):
@@ -68,10 +68,13 @@ class DescribeProducersHandler:
                 partition_index=partition, error_code=error, error_message=_NOT_HOSTED
             )
         error, entries = active_producers(self._manager.hosted, (topic, partition))
+        states = []
+        for number, entry in enumerate(entries, 1):
+            states.append(_state(entry))
+            if number % PRODUCERS_PER_STEP == 0:
+                yield
         return PartitionResponse(
-            partition_index=partition,
-            error_code=error,
-            active_producers=[_state(entry) for entry in entries],
+            partition_index=partition, error_code=error, active_producers=states
         )
 
 

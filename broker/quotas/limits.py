@@ -5,7 +5,10 @@ specific quota counts: user and client id, user and any client, the user, any us
 id, any user and any client, any user, the client id, any client. What is measured together follows
 from it: a quota of a user alone is shared by all its client ids, a default is for each by itself.
 
-Invariants: whoever has no limit has no meter, so that they cost a look-up. There are at most
+A limit may change, go, and come back: what was had under it stays, and counts by the limit that is
+there when somebody asks again. A bucket that somebody asks for while there is none is full then.
+
+Invariants: whoever has no limit is given no meter, so that they cost a look-up. There are at most
 MAX_METERS of those that a default makes; if more come within the windows (somebody who invents
 names), those that are new share one meter for each default. A quota of one's own always has its
 own meter. Meters that were not used for FORGET_AFTER_MS are forgotten, or earlier, as soon as one
@@ -26,6 +29,7 @@ from .entities import Entity
 
 MAX_METERS: Final = 5_000
 MAX_KNOWN: Final = 10_000
+UNLIMITED: Final = float(2**63 - 1)
 MAX_NAME_LENGTH: Final = 256  # of client ids that are worth remembering
 WAIT_SAMPLES: Final = 2
 WAIT_WINDOW_MS: Final = 30_000
@@ -43,6 +47,9 @@ class Meter(Protocol):
 
     def is_forgettable(self, now_ms: float) -> bool:
         """Whether a new one would say the same."""
+
+    def refresh(self, now_ms: float) -> None:
+        """Somebody asks, and there is no limit."""
 
 
 M = TypeVar("M", bound=Meter)
@@ -78,12 +85,22 @@ class Metered(Generic[M]):
 class Limits(Generic[M]):
     """The quotas of one kind, and the meters of those that have one."""
 
-    __slots__ = ("_known", "_limits", "_meters", "_new_meter", "_shared", "_swept_ms")
+    __slots__ = (
+        "_kinds",
+        "_known",
+        "_limits",
+        "_meters",
+        "_new_meter",
+        "_shared",
+        "_swept_ms",
+    )
 
     def __init__(self, new_meter: Callable[[float, float], M]) -> None:
         """`new_meter` takes the limit and the time."""
         self._new_meter = new_meter
         self._limits: dict[Entity, float] = {}
+        # Of the entities that were ever told of: whether of a user, and of a client id.
+        self._kinds: set[tuple[bool, bool]] = set()
         self._meters: dict[tuple[str, str], Metered[M]] = {}
         self._shared: dict[Entity, Metered[M]] = {}
         self._known: dict[tuple[str, str], Metered[M] | None] = {}
@@ -94,11 +111,15 @@ class Limits(Generic[M]):
         return bool(self._limits)
 
     def __iter__(self) -> Iterator[Metered[M]]:
-        yield from self._meters.values()
+        """Those that have a limit now."""
+        for metered in self._meters.values():
+            if metered.meter.limit != UNLIMITED:
+                yield metered
         yield from self._shared.values()
 
     def set(self, entity: Entity, limit: float | None) -> None:
         """The quota of `entity` from now on; None takes it away."""
+        self._kinds.add((entity[0] != "", entity[1] != ""))
         if limit is None or math.isnan(limit):
             if self._limits.pop(entity, None) is None:
                 return
@@ -106,12 +127,10 @@ class Limits(Generic[M]):
             self._limits[entity] = limit
         self._known.clear()
         self._shared.clear()
-        for key, metered in list(self._meters.items()):
+        for key, metered in self._meters.items():
             of = self._entity_of(*key)
-            if of is None or bucket_of(of, *key) != key:
-                del self._meters[key]
-            else:
-                metered.meter.limit = self._limits[of]
+            limits = of is not None and bucket_of(of, *key) == key
+            metered.meter.limit = self._limits[of] if limits and of is not None else UNLIMITED
 
     def limit_of(self, user: str, client: str) -> float | None:
         entity = self._entity_of(user, client)
@@ -135,6 +154,10 @@ class Limits(Generic[M]):
             found = self._meters.get(key)
             if found is None:
                 found = self._add(entity, key, now_ms)
+        else:
+            former = self._meters.get(self._bucket_without_limit(user, client))
+            if former is not None:
+                former.meter.refresh(now_ms)
         if len(client) <= MAX_NAME_LENGTH:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
@@ -168,6 +191,13 @@ class Limits(Generic[M]):
             meters.update(kept)  # behind the others, whose turn is next
             self._known.clear()
         return len(meters) < MAX_METERS
+
+    def _bucket_without_limit(self, user: str, client: str) -> tuple[str, str]:
+        """What Kafka measures of a client without a limit, which depends on what there ever was."""
+        if len(self._kinds) == 1:
+            of_user, of_client = next(iter(self._kinds))
+            return (user if of_user else "", client if of_client else "")
+        return ("", client)
 
     def _entity_of(self, user: str, client: str) -> Entity | None:
         """Whose quota counts for a client; a client without an id has none of a client's."""

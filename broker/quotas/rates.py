@@ -68,6 +68,9 @@ class LimitedRate:
         """Whether one without a past would say the same."""
         return self._sum.total(now_ms) == 0
 
+    def refresh(self, now_ms: float) -> None:
+        """What is had without a limit is not recorded."""
+
     def _elapsed_ms(self, now_ms: float) -> float:
         summed = self._sum
         elapsed_ms = now_ms - summed.oldest_ms(now_ms)
@@ -120,3 +123,7 @@ class TokenBucket:
 
     def is_forgettable(self, now_ms: float) -> bool:
         return self.tokens(now_ms) >= self._burst
+
+    def refresh(self, now_ms: float) -> None:
+        """Without a limit it is full at once, and stays so."""
+        self.tokens(now_ms)

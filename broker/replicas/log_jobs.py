@@ -35,6 +35,11 @@ async def run_storage_jobs(
     """
     while True:
         await trio.sleep(TICK_SECONDS)
+        for step in manager.look_after_producers(clock()):
+            if step is None:
+                await trio.lowlevel.checkpoint()
+            else:
+                await _run_job(step, limiter)
         for _ in manager.retain(clock()):
             await trio.lowlevel.checkpoint()
         for job in manager.tick(clock()):

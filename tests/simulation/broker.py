@@ -552,6 +552,9 @@ class Broker:
 
     def _run_storage_jobs(self) -> None:
         self.look_at_clock()
+        for step in self.log_manager.look_after_producers(self.kernel.now_ms):
+            if step is not None:
+                step.run()
         for _ in self.log_manager.retain(self.kernel.now_ms):
             pass
         for job in self.log_manager.tick(self.kernel.now_ms):

@@ -341,6 +341,34 @@ def test_changes_of_topics(kafka: WireClient, key: ApiKey, strict_since: int) ->
             assert throttle_ms > 15_000
 
 
+def test_what_was_altered_counts_for_what_is_asked_next(kafka: WireClient) -> None:
+    """A user's debt is gone with its quota: the next topics are made at once, as by Kafka."""
+    user: Entity = {"user": "ANONYMOUS"}
+
+    def created(partitions: int) -> int:
+        topic = CreatableTopic(name=unique("next"), num_partitions=partitions, replication_factor=1)
+        with kafka.another() as admin:
+            answer = admin.call(CreateTopicsRequest(topics=[topic], timeout_ms=15_000), 7)
+        return int(answer.topics[0].error_code)
+
+    def is_held() -> bool:
+        with kafka.another() as other:
+            return bool(other.call(HEARTBEAT, 4).throttle_time_ms)
+
+    alter(kafka, user, {"controller_mutation_rate": 2.0})
+    codes = [created(17), created(17), created(1)]
+    alter(kafka, user, {"controller_mutation_rate": None})
+    assert codes == [0, 0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert [created(8), created(8)] == [0, 0]
+    for _ in range(20):
+        with kafka.another("another") as admin:  # which is held, too, after its answer
+            alter(admin, user, {"request_percentage": 1e-9})
+        assert is_held()
+        with kafka.another("another") as admin:
+            alter(admin, user, {"request_percentage": None})
+        assert not is_held()
+
+
 def test_who_connects_too_often_is_turned_away(kafka: WireClient) -> None:
     alter(kafka, {"ip": "localhost"}, {"connection_creation_rate": 1.0})
     try:

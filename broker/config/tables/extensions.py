@@ -3,7 +3,7 @@ which warns of unknown keys."""
 
 from __future__ import annotations
 
-from ..keys import BOOLEAN, LOW, STRING, OneOf, key
+from ..keys import AT_LEAST_1, BOOLEAN, INT, LOW, STRING, OneOf, key
 
 DEFINITIONS = (
     key(
@@ -25,6 +25,25 @@ DEFINITIONS = (
         "and AddPartitionsToTxn that are repeated, fenced producers, stable offsets. false: it "
         "answers at once, as Apache Kafka 3.9 does, even if it has lost the role without "
         "noticing: then a commit may be acknowledged that was never made.",
+    ),
+    key(
+        "pybroker.producer.ids.per.partition",
+        INT,
+        "100000",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="How many ids of idempotent producers a partition knows. For one more an idle one, "
+        "silent for five minutes, is forgotten; if there is none, a new producer is refused with "
+        "NOT_ENOUGH_REPLICAS, which all clients try again. A hundred thousand take some 40 MB.",
+    ),
+    key(
+        "pybroker.producer.ids",
+        INT,
+        "1000000",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="How many all partitions of this broker know together. While they know more, the same "
+        "is true of a partition that knows a thousand.",
     ),
     key(
         "pybroker.allow.ineffective.security",

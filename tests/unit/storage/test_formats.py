@@ -13,13 +13,14 @@ from pybroker.storage.checkpoints import CheckpointError, MetaProperties
 from pybroker.storage.files import Files
 from pybroker.storage.leader_epochs import LeaderEpochCache
 from pybroker.storage.offset_index import OffsetIndex
+from pybroker.storage.producer_entry import BatchMetadata, ProducerEntry
 from pybroker.storage.producer_snapshot import (
     CorruptSnapshot,
     SnapshotStore,
     decode_snapshot,
     encode_snapshot,
 )
-from pybroker.storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from pybroker.storage.producer_state import ProducerState
 from pybroker.storage.time_index import TimeIndex
 from pybroker.storage.transaction_index import AbortedTransaction, TransactionIndex
 

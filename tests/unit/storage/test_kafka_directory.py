@@ -17,8 +17,8 @@ from pybroker.protocol.uuids import uuid_to_text
 from pybroker.storage.files import Files
 from pybroker.storage.log import Log
 from pybroker.storage.log_manager import LogManager
+from pybroker.storage.producer_entry import ProducerEntry
 from pybroker.storage.producer_snapshot import decode_snapshot
-from pybroker.storage.producer_state import ProducerEntry
 from tests.unit.storage.helpers import config_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_log_dir"

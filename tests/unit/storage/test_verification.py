@@ -11,7 +11,7 @@ from pybroker.protocol.records.batch import ControlRecordType, EndTxnMarker
 from pybroker.protocol.records.builder import build_end_txn_marker
 from pybroker.storage.append_info import AppendInfo, AppendOrigin
 from pybroker.storage.log import Log
-from pybroker.storage.verification import NOT_VERIFIED, VerificationGuard
+from pybroker.storage.verification import MAX_VERIFICATIONS, NOT_VERIFIED, VerificationGuard
 from tests.unit.storage.helpers import batch_of, log_of
 
 PRODUCER = 7
@@ -143,3 +143,12 @@ def test_a_follower_appends_what_the_leader_has_let_in(log: Log, tmp_path: Path)
     found = log.read(0, 1 << 20, upper_bound_offset=1).records.read()
     follower.append_as_follower(bytearray(found), now_ms=0)
     assert follower.producer_state.has_open_transaction(PRODUCER)
+
+
+def test_whoever_invents_producers_does_not_fill_the_memory(log: Log) -> None:
+    verifications = log.producer_state.verifications
+    for producer_id in range(MAX_VERIFICATIONS + 10):
+        verifications.begin(producer_id, 0, 0, 0)
+    assert len(verifications) == MAX_VERIFICATIONS
+    assert verifications.get(9) is None
+    assert verifications.get(10) is not None

@@ -70,6 +70,8 @@ def test_there_are_all_keys_of_kafka_and_our_own() -> None:
     assert ours == {
         "record.validation",
         "pybroker.coordinator.proof",
+        "pybroker.producer.ids.per.partition",
+        "pybroker.producer.ids",
         "pybroker.allow.ineffective.security",
         "pybroker.jaas.file",
         "pybroker.kerberos.config.file",

@@ -97,6 +97,87 @@ def test_one_change_may_go_into_debt() -> None:
     MutationQuota(metered, lambda: now[0], is_strict=True).take(1)
 
 
+def take(quotas: ClientQuotas, count: int, now_ms: float, user: str = "u") -> int:
+    """How long a strict client is held for so many partitions; 0 if it may make them."""
+    metered = quotas.mutation.find(user, "app", now_ms)
+    if metered is None:
+        return 0
+    quota = MutationQuota(metered, lambda: now_ms, is_strict=True)
+    try:
+        quota.take(count)
+    except KafkaError:
+        return quota.throttle_ms(now_ms)
+    return 0
+
+
+def mutation_rate(quotas: ClientQuotas, user: str | None, rate: float | None) -> None:
+    values = {} if rate is None else {"controller_mutation_rate": str(rate)}
+    quotas.apply((user, ""), values)
+
+
+def test_a_debt_is_gone_with_the_limit_if_somebody_asks_meanwhile() -> None:
+    """As in Kafka, whose bucket is filled when it is looked at, by the rate of that time."""
+    quotas = ClientQuotas()
+    mutation_rate(quotas, "u", 2)
+    assert take(quotas, 34, 0) == 0
+    assert take(quotas, 1, 0) == 6_000
+    mutation_rate(quotas, "u", None)
+    assert take(quotas, 8, 1) == take(quotas, 8, 1) == 0
+    mutation_rate(quotas, "u", 2)
+    assert take(quotas, 8, 2) == 0
+
+
+def test_a_debt_stays_while_a_limit_goes_and_comes_unnoticed() -> None:
+    quotas = ClientQuotas()
+    mutation_rate(quotas, "u", 2)
+    take(quotas, 34, 0)
+    mutation_rate(quotas, "u", None)
+    assert list(quotas.mutation) == []
+    mutation_rate(quotas, "u", 1)
+    assert take(quotas, 1, 2_000) == 10_000
+
+
+def test_a_debt_stays_where_a_default_takes_over() -> None:
+    quotas = ClientQuotas()
+    mutation_rate(quotas, None, 4)
+    mutation_rate(quotas, "u", 2)
+    take(quotas, 34, 0)
+    mutation_rate(quotas, "u", None)
+    assert take(quotas, 1, 0) == 3_000
+    assert take(quotas, 1, 0, "another") == 0
+    mutation_rate(quotas, None, None)
+    assert take(quotas, 1, 1) == 0
+
+
+def test_a_request_that_is_under_way_goes_by_the_limit_of_now() -> None:
+    quotas = ClientQuotas()
+    mutation_rate(quotas, "u", 2)
+    metered = quotas.mutation.find("u", "app", 0)
+    assert metered is not None
+    now = [0.0]
+    quota = MutationQuota(metered, lambda: now[0], is_strict=True)
+    quota.take(34)
+    mutation_rate(quotas, "u", None)
+    now[0] = 1.0
+    quota.take(8)
+    quota.take(8)
+    assert quota.throttle_ms(1.0) == 0
+
+
+def test_what_was_had_counts_when_a_limit_comes_back(limits: Limits[LimitedRate]) -> None:
+    limits.set(("", "app"), 100)
+    metered = limits.find("u", "app", 0)
+    assert metered is not None
+    metered.meter.charge(2_000, 0)
+    limits.set(("", "app"), None)
+    assert limits.find("u", "app", 1_000) is None
+    limits.set(("", "app"), 100)
+    again = limits.find("u", "app", 2_000)
+    assert again is metered
+    assert again.meter.throttle_ms(2_000) > 0
+    assert again.meter.throttle_ms(13_000) == 0
+
+
 def test_quotas_are_active_while_there_are_any() -> None:
     heard: list[bool] = []
     quotas = ClientQuotas()

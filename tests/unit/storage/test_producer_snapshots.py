@@ -1,0 +1,358 @@
+"""Snapshots of many producers: what a roll costs, when they are written, what becomes of one that
+is overtaken; and how many producers a log knows."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import read_batch_header
+from pybroker.storage.append_info import AppendOrigin
+from pybroker.storage.log import Log
+from pybroker.storage.log_manager import LogManager, LogManagerConfig
+from pybroker.storage.producer_entry import BatchMetadata, ProducerEntry
+from pybroker.storage.producer_snapshot import (
+    MIN_INTERVAL_MS,
+    ROWS_AT_ONCE,
+    decode_snapshot,
+    encode_snapshot,
+)
+from pybroker.storage.producer_state import (
+    IDLE_MS,
+    IDS_OF_ANY_LOG,
+    KEPT_AFTER_START_MS,
+    ProducerLimits,
+    ProducerState,
+)
+from tests.support.faulty_files import FaultyFiles
+from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
+
+MANY = 99_999
+SOME = ROWS_AT_ONCE + 1
+# Of CPU time; a broker gives nobody more of its loop at once.
+MAX_HELD_MS = 10.0
+DAY_MS = 86_400_000
+
+
+def log_with(
+    directory: Path, count: int, files: FaultyFiles | None = None
+) -> tuple[LogManager, Log]:
+    """A log with so many producers, one batch each; those of the last are in the log."""
+    manager = manager_of(directory, files=files, config=config_of(segment_bytes=10_000_000))
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    entries = []
+    for producer_id in range(count):
+        entry = ProducerEntry(producer_id, 0)
+        entries.append(entry)
+        entry.batches.append(BatchMetadata(0, producer_id, 0, 5))
+        entry.last_timestamp = 5
+        entry.seen_ms = 0
+    log.producer_state.load(entries, 0)
+    produce(log, count, 0)
+    return manager, log
+
+
+def produce(log: Log, producer_id: int, sequence: int, now_ms: int = 0) -> None:
+    batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=sequence)
+    log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms)
+
+
+def look_after(manager: LogManager, now_ms: int) -> None:
+    """A tick, with all its jobs; a snapshot may take several."""
+    for step in manager.look_after_producers(now_ms):
+        if step is not None:
+            step.run()
+
+
+def held_ms(what: Callable[[], object]) -> float:
+    began = time.thread_time()
+    what()
+    return (time.thread_time() - began) * 1000
+
+
+def snapshots(directory: Path) -> list[int]:
+    return sorted(int(path.stem) for path in (directory / "t-0").glob("*.snapshot"))
+
+
+# What a roll costs
+
+
+def test_a_roll_with_very_many_producers_holds_the_loop_for_a_moment(tmp_path: Path) -> None:
+    _, log = log_with(tmp_path, MANY)
+    took = []
+    for sequence in range(1, 4):
+        produce(log, MANY, sequence)
+        took.append(held_ms(lambda: log.roll(0)))
+    assert min(took) < MAX_HELD_MS, took
+
+
+def test_no_step_of_a_snapshot_or_of_expiry_holds_the_loop_for_long(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, MANY)
+    log.roll(0)
+    took = []
+    for tick in range(10):
+        steps = manager.look_after_producers(DAY_MS + tick)  # all expire at the first tick
+        while True:
+            began = time.thread_time()
+            step = next(steps, "over")
+            took.append((time.thread_time() - began) * 1000)
+            if step == "over":
+                break
+            if step is not None and not isinstance(step, str):
+                step.run()
+    assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]  # the machine has other work
+    assert snapshots(tmp_path) == [log.log_end_offset]
+    assert not log.producer_state.entries
+
+
+# What is in it, and when
+
+
+def test_a_snapshot_has_the_producers_as_they_were_when_the_segment_began(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, SOME)
+    log.roll(0)
+    as_it_was = sorted(decode_rows(encode_snapshot(log.producer_state.entries.values())))
+    base = log.log_end_offset
+    assert snapshots(tmp_path) == []
+    steps = manager.look_after_producers(0)
+    changed = 0
+    for step in steps:
+        if step is not None:
+            step.run()
+        for producer_id in range(changed, min(changed + 100, SOME)):
+            produce(log, producer_id, 1)
+        produce(log, SOME + 1 + changed, 0)
+        changed += 100
+    assert snapshots(tmp_path) == [base]
+    written = (tmp_path / "t-0" / f"{base:020d}.snapshot").read_bytes()
+    assert sorted(decode_rows(written)) == as_it_was
+    assert len(as_it_was) == SOME + 1
+
+
+def decode_rows(data: bytes) -> list[tuple[object, ...]]:
+    return [
+        (e.producer_id, e.epoch, e.last_timestamp, e.current_txn_first_offset, *e.batches[-1])
+        for e in decode_snapshot(data)
+    ]
+
+
+def test_of_those_that_wait_the_last_one_is_written_and_one_in_an_interval(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, SOME)
+    written = []
+    for second in range(41):
+        for _ in range(3):
+            produce(log, SOME, log.log_end_offset)
+            log.roll(0)
+        before = len(snapshots(tmp_path))
+        look_after(manager, second * 1000)
+        if len(snapshots(tmp_path)) > before:
+            written.append(second)
+            assert snapshots(tmp_path)[-1] == log.log_end_offset
+    assert written == [0, 10, 20, 30, 40]
+    assert MIN_INTERVAL_MS == 10_000
+
+
+def test_one_that_is_dropped_meanwhile_was_there(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, SOME)
+    log.roll(0)
+    state = log.producer_state
+    assert state.remove_expired(DAY_MS, DAY_MS, DAY_MS) == SOME + 1
+    produce(log, 3, 7, DAY_MS)
+    assert len(state.entries) == 1
+    look_after(manager, 0)
+    (offset,) = snapshots(tmp_path)
+    written = (tmp_path / "t-0" / f"{offset:020d}.snapshot").read_bytes()
+    assert sorted(e.producer_id for e in decode_snapshot(written)) == list(range(SOME + 1))
+
+
+def test_few_producers_are_written_at_once(tmp_path: Path) -> None:
+    _, log = log_with(tmp_path, ROWS_AT_ONCE - 1)
+    log.roll(0)
+    assert snapshots(tmp_path) == [log.log_end_offset]
+
+
+def test_a_stop_writes_the_last_one_whole(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, SOME)
+    log.roll(0)
+    produce(log, 3, 1)
+    end = log.log_end_offset
+    manager.clean_shutdown()
+    assert snapshots(tmp_path) == [end]
+    again = manager_of(tmp_path).get_log("t", 0)
+    assert again is not None
+    assert len(again.producer_state.entries) == SOME + 1
+    assert again.producer_state.entries[3].last_sequence == 1
+
+
+def test_one_that_was_overtaken_by_a_truncation_does_not_count(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, SOME)
+    produce(log, SOME, 1)
+    log.roll(0)
+    cut = log.log_end_offset
+    for step in manager.look_after_producers(0):
+        if step is not None:
+            step.run()
+            log.truncate_to(cut - 1)  # a follower, between the file and its name
+    assert cut not in snapshots(tmp_path)
+    assert not list((tmp_path / "t-0").glob("*.snapshot.deleted"))
+    produce(log, SOME, 1)
+    produce(log, SOME, 2)
+
+
+def test_a_file_that_was_not_finished_is_deleted_by_the_next_start(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, SOME)
+    log.roll(0)
+    for step in manager.look_after_producers(0):
+        if step is not None:
+            step.run()
+            break
+    (left,) = (tmp_path / "t-0").glob("*.snapshot.deleted")
+    manager.release()
+    manager_of(tmp_path)
+    assert not left.exists()
+
+
+def test_a_disk_that_fails_takes_its_directory_offline(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    manager, log = log_with(tmp_path, SOME, files)
+    log.roll(0)
+    files.fail("write", path_part=".snapshot")
+    look_after(manager, 0)
+    assert log.health.error is not None
+
+
+def test_without_descriptors_it_is_tried_again(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    manager, log = log_with(tmp_path, SOME, files)
+    log.roll(0)
+    files.fail("open", errno.EMFILE, path_part=".snapshot")
+    for step in manager.look_after_producers(0):
+        if step is not None:
+            with pytest.raises(OSError, match="Too many open files"):
+                step.run()
+            step.run()
+    assert snapshots(tmp_path) == [log.log_end_offset]
+    assert log.health.error is None
+
+
+# How many producers
+
+
+def limited(of_log: int) -> ProducerState:
+    return ProducerState(ProducerLimits(of_log))
+
+
+def ask(state: ProducerState, producer_id: int, now_ms: int) -> None:
+    """As a leader does: judge, append, note."""
+    batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=0)
+    header = read_batch_header(batch)
+    state.check(header, batch, AppendOrigin.CLIENT, "t-0", None, now_ms)
+    state.apply(header, state.map_end_offset, batch, 5, now_ms)
+    state.map_end_offset += 1
+
+
+def test_an_idle_producer_makes_room_and_one_that_has_just_written_does_not() -> None:
+    state = limited(3)
+    for producer_id in range(3):
+        ask(state, producer_id, producer_id)
+    with pytest.raises(KafkaError) as refused:
+        ask(state, 3, IDLE_MS - 1)
+    assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert sorted(state.entries) == [0, 1, 2]
+    ask(state, 3, IDLE_MS + 1)
+    assert sorted(state.entries) == [2, 3]
+    ask(state, 4, IDLE_MS + 1)
+    with pytest.raises(KafkaError):
+        ask(state, 5, IDLE_MS + 1)
+    ask(state, 2 + 100, IDLE_MS + 2)  # the third has been silent for long enough now
+    assert sorted(state.entries) == [3, 4, 102]
+
+
+def test_an_open_transaction_is_never_dropped() -> None:
+    state = limited(2)
+    for producer_id in range(2):
+        batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=0, transactional=True)
+        state.apply(read_batch_header(batch), producer_id, batch, 5, 0)
+    with pytest.raises(KafkaError):
+        ask(state, 2, 10 * DAY_MS)
+    batch = batch_of(b"v", producer_id=3, epoch=0, sequence=0)
+    state.apply(read_batch_header(batch), 2, batch, 5, 0)  # its leader took it
+    assert sorted(state.entries) == [0, 1, 3]
+
+
+def test_a_follower_takes_what_its_leader_took_and_drops_the_longest_idle_one() -> None:
+    state = limited(3)
+    for number in range(10):
+        batch = batch_of(b"v", producer_id=number, epoch=0, sequence=0)
+        state.apply(read_batch_header(batch), number, batch, 5, number)
+    assert sorted(state.entries) == [7, 8, 9]
+
+
+def test_where_the_broker_is_full_a_log_may_know_a_thousand() -> None:
+    limits = ProducerLimits()
+    state = ProducerState(limits)
+    limits.is_broker_full = True
+    for producer_id in range(IDS_OF_ANY_LOG):
+        ask(state, producer_id, 0)
+    with pytest.raises(KafkaError):
+        ask(state, IDS_OF_ANY_LOG, 0)
+    limits.is_broker_full = False
+    ask(state, IDS_OF_ANY_LOG, 0)
+
+
+def test_the_producers_of_all_logs_are_counted(tmp_path: Path) -> None:
+    manager = manager_of(tmp_path, settings=LogManagerConfig(producer_ids=3, producer_ids_of_log=9))
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    other = manager.get_or_create_log("u", 0, TOPIC_ID, None, 0)
+    limits = log.producer_state.limits
+    assert other.producer_state.limits is limits
+    assert limits.of_log == 9
+    produce(log, 1, 0)
+    produce(other, 1, 0)
+    look_after(manager, 0)
+    assert not limits.is_broker_full
+    produce(other, 2, 0)
+    look_after(manager, 0)
+    assert limits.is_broker_full
+
+
+# When a producer expires
+
+
+def test_timestamps_of_a_client_neither_end_nor_keep_its_producer() -> None:
+    state = ProducerState()
+    for producer_id, timestamp in ((1, 1), (2, 2**62)):
+        batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=0)
+        state.apply(read_batch_header(batch), producer_id, batch, timestamp, 1_000)
+    wall_ms = 1_700_000_000_000
+    assert state.remove_expired(1_000 + DAY_MS - 1, wall_ms, DAY_MS) == 0
+    assert state.remove_expired(1_000 + DAY_MS, wall_ms, DAY_MS) == 2
+
+
+def test_a_truncation_does_not_forget_when_producers_wrote(tmp_path: Path) -> None:
+    _, log = log_with(tmp_path, 1)
+    produce(log, 0, 1, now_ms=DAY_MS)
+    produce(log, 1, 1, now_ms=DAY_MS)
+    log.truncate_to(log.log_end_offset - 1)
+    assert log.producer_state.entries[1].seen_ms == DAY_MS
+
+
+def test_what_was_read_from_disk_goes_by_its_timestamp_within_limits() -> None:
+    state = ProducerState()
+    wall_ms = 1_700_000_000_000
+    half = DAY_MS // 2
+    for producer_id, timestamp in ((1, 1), (2, 2**62), (3, wall_ms - half)):
+        batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=0)
+        state.apply(read_batch_header(batch), producer_id, batch, timestamp)
+    assert state.remove_expired(0, None, DAY_MS) == 0, "nobody knows the time"
+    assert state.remove_expired(0, wall_ms, DAY_MS) == 0
+    assert state.remove_expired(KEPT_AFTER_START_MS - 1, wall_ms, DAY_MS) == 0
+    assert state.remove_expired(KEPT_AFTER_START_MS, wall_ms, DAY_MS) == 1
+    assert sorted(state.entries) == [2, 3]
+    assert state.remove_expired(half, wall_ms, DAY_MS) == 1
+    assert state.remove_expired(DAY_MS, wall_ms, DAY_MS) == 1
