@@ -75,6 +75,7 @@ REQUEST_PATH: Final = (
     "replication.appends",
     "replication.collected_fetches",
     "replication.delayed_operations",
+    "replication.fetch_purgatory",
     "replication.fetch_reader",
     "replication.fetch_session",
     "replication.fetches",

@@ -59,6 +59,7 @@ from pybroker.replication.types import (
     Effect,
     FlushNeeded,
     FollowersWait,
+    MoreToAnswer,
     ReplicaConfig,
 )
 from pybroker.storage.files import FileSlice
@@ -127,6 +128,8 @@ class SimulatedReplicas(SettledReplicas):
             self._broker.request_flush(effect)
         elif isinstance(effect, FollowersWait):
             self._tell_followers(effect)
+        elif isinstance(effect, MoreToAnswer):
+            self._broker.kernel.after(0, self._broker.process, self._answer_more)
         elif isinstance(effect, AlterIsr):
             self._broker.propose(effect)
 
@@ -137,6 +140,12 @@ class SimulatedReplicas(SettledReplicas):
         kernel = self._broker.kernel
         pause_ms = 0 if effect.is_urgent else kernel.random.randint(0, LONGEST_PAUSE_MS)
         kernel.after(pause_ms, self._broker.process, self._answer_followers)
+
+    def _answer_more(self) -> None:
+        kernel = self._broker.kernel
+        with self.settling as manager:
+            if manager.waiting.answer_more(kernel.now_ms):
+                kernel.after(0, self._broker.process, self._answer_more)
 
     def _answer_followers(self) -> None:
         with self.settling as manager:
