@@ -34,6 +34,7 @@ REQUEST_PATH: Final = (
     "broker.handlers.produce",
     "broker.handlers.quick_answers",
     "broker.handlers.quick_fetch_answers",
+    "broker.handlers.request_waits",
     "broker.network.connection",
     "broker.network.dispatcher",
     "broker.network.metered_request",

@@ -24,7 +24,7 @@ from .fetch_purgatory import FetchPurgatory
 from .fetch_reader import FetchReader
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
-from .purgatory import KeyedPurgatory
+from .purgatory import KeyedPurgatory, Operation
 from .throttle import ReplicationQuota
 from .types import Completion, MoreToAnswer
 
@@ -194,6 +194,22 @@ class WaitingOperations:
         for operation in self.collected.take():
             if operation.is_waiting:
                 self._answer_fetch(operation)
+
+    # On behalf of who waits
+
+    def answer_now(self, operation: Operation) -> None:
+        """A fetch is answered with what there is, as if its time were over. Others wait on."""
+        if isinstance(operation, DelayedFetch) and operation.is_waiting:
+            self._answer_fetch(operation)
+
+    def cancel(self, operation: Operation) -> None:
+        """Nobody waits for it any more, and it gets no answer; what it waits for goes on."""
+        if isinstance(operation, DelayedFetch):
+            self.fetches.remove(operation)
+        elif isinstance(operation, DelayedProduce):
+            self.produces.remove(operation)
+        elif isinstance(operation, DelayedDeleteRecords):
+            self.deletes.remove(operation)
 
     # Timers
 

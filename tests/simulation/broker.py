@@ -17,7 +17,7 @@ from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.network.request import ConnectionInfo, Request, Route
+from pybroker.broker.network.request import ConnectionInfo, Request, Route, Wait
 from pybroker.broker.network.turns import Turns
 from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.broker.replicas.settled_replicas import SettledReplicas, Waiter
@@ -168,6 +168,12 @@ class Sink:
 
     def __init__(self, number: int) -> None:
         self.peer = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=number)
+
+    def add_wait(self, wait: Wait) -> None:
+        """Whoever goes is not missed before its time is over, as in Kafka."""
+
+    def remove_wait(self, wait: Wait) -> None:
+        """As `add_wait`."""
 
 
 @cache
