@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Iterator
 from time import perf_counter
 from typing import Final
 
@@ -35,7 +36,10 @@ from .selector import BROKEN, HANGUP, READ, WRITE, Selector
 logger: Final = logging.getLogger("pybroker.broker.network")
 
 BUFFER_IDLE_SECONDS: Final = 5.0
-# A round that receives large requests ends after this time, and goes on where it was in the next.
+SWEPT_AT_ONCE: Final = 500
+MANY_READY: Final = 128
+# A round with what takes long (large requests, clients that hang up while theirs wait, very many
+# sockets) ends after this time, and goes on where it was in the next.
 ROUND_SECONDS: Final = 0.002
 
 
@@ -141,8 +145,9 @@ class Processor:
         connections = self.connections
         channel, memory = self.channel, self.memory
         bounds_requests = memory.request_memory is not None
-        had_large = False
-        pending = iter(self._pending())
+        ready = self._pending()
+        takes_long = len(ready) > MANY_READY
+        pending = iter(ready)
         self.left = []
         for fileno, events in pending:
             connection = connections.get(fileno)
@@ -154,9 +159,10 @@ class Processor:
                     continue
             if not events & (READ | BROKEN | HANGUP):
                 continue
-            if channel.full or (had_large and perf_counter() - now > ROUND_SECONDS):
+            if channel.full or (takes_long and perf_counter() - now > ROUND_SECONDS):
                 self.left = [(fileno, events), *pending]
                 break
+            takes_long |= events & HANGUP != 0
             try:
                 if (
                     connection.state is not READING
@@ -165,7 +171,7 @@ class Processor:
                 ) and not self._reads_ahead(connection, events, now):
                     continue
                 alive = connection.receive()
-                had_large |= connection.needed > COMMON_BUFFER_BYTES
+                takes_long |= connection.needed > COMMON_BUFFER_BYTES
                 if connection.needed and connection.end - connection.start >= connection.needed:
                     if connection.state is PIPELINING and not connection.may_follow():
                         connection.watch(connection.events & ~READ)
@@ -230,13 +236,19 @@ class Processor:
 
     # Housekeeping, about once a second
 
-    def sweep(self, now: float, max_idle_seconds: float) -> None:
-        """Close idle connections and take back the buffers of quiet ones."""
-        for connection in list(self.connections.values()):
-            try:
-                self._sweep_one(connection, now, max_idle_seconds)
-            except Exception as error:
-                connection.fail(error)
+    def sweep(self, now: float, max_idle_seconds: float) -> Iterator[None]:
+        """Close idle connections and take back the buffers of quiet ones, in steps: each of some
+        hundreds takes less than a millisecond."""
+        connections = list(self.connections.values())
+        for start in range(0, len(connections), SWEPT_AT_ONCE):
+            for connection in connections[start : start + SWEPT_AT_ONCE]:
+                if connection.closed:
+                    continue
+                try:
+                    self._sweep_one(connection, now, max_idle_seconds)
+                except Exception as error:
+                    connection.fail(error)
+            yield
 
     def _sweep_one(self, connection: Connection, now: float, max_idle_seconds: float) -> None:
         idle = now - connection.last_active

@@ -14,7 +14,15 @@ from collections.abc import Iterator
 import pytest
 
 from pybroker.protocol.messages.metadata import MetadataRequest
-from tests.abuse.beside import Bystander, Row, assert_unharmed, bystander, for_seconds, is_good
+from tests.abuse.beside import (
+    P99_MS,
+    Bystander,
+    Row,
+    assert_unharmed,
+    bystander,
+    for_seconds,
+    is_good,
+)
 from tests.abuse.storms import connections
 from tests.support.wire import Topic, WireClient, fetch_request
 
@@ -29,16 +37,27 @@ SETTLE_SECONDS = 20.0
 # What those who wait may cost a good client, and for how long one step of the loop may last.
 SLACK_MS = 2.0
 MOST_HELD_MS = 10.0
+# Who is not accepted at once tries again after a second.
+BACKLOG = {"socket.listen.backlog.size": "4096"}
 PLACES = 600
 LEFT_AT_ONCE = 100
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bystander]:
-    with bystander(tmp_path_factory.mktemp("waiting")) as beside:
+    with bystander(tmp_path_factory.mktemp("waiting"), BACKLOG) as beside:
         with WireClient(beside.bootstrap) as client:
             beside.target = client.create_topic(GOOD_PARTITIONS, name="others")
         yield beside
+
+
+def is_unharmed(row: Row) -> bool:
+    return is_good(row) and is_never_held(row)
+
+
+def is_never_held(row: Row) -> bool:
+    """Where others have the machine, its caches are theirs as well."""
+    return row.longest_hold_ms < (P99_MS if row.is_starved else MOST_HELD_MS)
 
 
 def fetches(bootstrap: str, topics: list[str], min_bytes: int) -> list[bytes]:
@@ -82,9 +101,7 @@ def test_those_who_lack_much_cost_the_others_nothing(good: Bystander) -> None:
             after.acknowledged_p99_ms < before.acknowledged_p99_ms + SLACK_MS
             and after.consumed_p99_ms < before.consumed_p99_ms + SLACK_MS
         )
-        return is_good(row) and row.longest_hold_ms < MOST_HELD_MS and (
-            is_as_quick or row.is_starved or without.is_starved
-        )  # fmt: skip
+        return is_unharmed(row) and (is_as_quick or row.is_starved or without.is_starved)
 
     with connections(good.broker.port, WAITING) as opened:
         begin(opened, frames)
@@ -98,9 +115,6 @@ def test_those_who_lack_much_cost_the_others_nothing(good: Bystander) -> None:
 def test_all_of_them_are_due_at_once(good: Bystander) -> None:
     """Again and again: who is answered asks again."""
 
-    def is_never_held(row: Row) -> bool:
-        return is_good(row) and row.longest_hold_ms < MOST_HELD_MS
-
     with connections(good.broker.port, WAITING) as opened:
 
         def abuse() -> None:
@@ -111,12 +125,12 @@ def test_all_of_them_are_due_at_once(good: Bystander) -> None:
                     client.append("others", b"what all wait for", partition=partition)
             time.sleep(SECONDS)
 
-        row = good.measure(f"{WAITING} fetches are due at once", abuse, is_never_held)
-    assert is_never_held(row), row
+        row = good.measure(f"{WAITING} fetches are due at once", abuse, is_unharmed)
+    assert is_unharmed(row), row
 
 
 def test_those_who_leave_hold_no_place(tmp_path_factory: pytest.TempPathFactory) -> None:
-    config = {"max.connections": str(PLACES)}
+    config = {**BACKLOG, "max.connections": str(PLACES)}
     with bystander(tmp_path_factory.mktemp("places"), config) as good:
         frames = fetches(good.bootstrap, ["good"], MOST_BYTES)
 

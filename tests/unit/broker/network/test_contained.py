@@ -166,7 +166,7 @@ async def test_in_the_sweep(caplog: pytest.LogCaptureFixture) -> None:
         connection.owner = Wrapper(connection.owner, "memory_released")
         connection.last_active = 0.0
         for processor in network.server.processors:
-            processor.sweep(perf_counter(), 1e9)
+            list(processor.sweep(perf_counter(), 1e9))
         await check_that_others_live(network, client, caplog)
 
 

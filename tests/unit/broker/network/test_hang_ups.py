@@ -94,7 +94,7 @@ async def test_what_cannot_be_answered_early_is_answered_in_time() -> None:
         await client.stream.send_eof()
         await until_told(told, "hurry")
         for processor in network.server.processors:
-            processor.sweep(perf_counter() + HALF_CLOSED_SECONDS - 5, -1)
+            list(processor.sweep(perf_counter() + HALF_CLOSED_SECONDS - 5, -1))
         network.heartbeats.parked[0].respond(HeartbeatResponse())
         assert await answers(client, 1) == [1]
         assert await client.is_closed()
@@ -106,7 +106,7 @@ async def test_what_is_not_answered_in_time_is_given_up() -> None:
         await client.stream.aclose()
         await until_told(told, "hurry")
         for processor in network.server.processors:
-            processor.sweep(perf_counter() + HALF_CLOSED_SECONDS + 5, -1)
+            list(processor.sweep(perf_counter() + HALF_CLOSED_SECONDS + 5, -1))
         assert told.words == ["hurry", "cancel"]
         assert network.connections == 0
 

@@ -207,7 +207,7 @@ async def test_a_sweep_between_an_answer_and_its_sending_closes_nothing() -> Non
         network.heartbeats.parked[0].respond(HeartbeatResponse())
         for processor in network.server.processors:
             assert not idlest(processor.connections.values(), perf_counter() + 3600)
-            processor.sweep(perf_counter() + 3600, 0.2)
+            list(processor.sweep(perf_counter() + 3600, 0.2))
         assert await answers(client, 1) == [1]
 
 
