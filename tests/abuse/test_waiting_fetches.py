@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import socket
 import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.abuse.beside import (
     P99_MS,
+    WATCHED,
     Bystander,
     Row,
     assert_unharmed,
@@ -24,12 +26,14 @@ from tests.abuse.beside import (
     is_good,
 )
 from tests.abuse.storms import connections
+from tests.support.processes import free_port
 from tests.support.wire import Topic, WireClient, fetch_request
 
 # Each is a file of this process, and one of the broker.
 WAITING = min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - 500)
 GOOD_PARTITIONS = 4
 VERSION = 12
+PURGATORY = "kafka_server_delayedoperationpurgatory_purgatorysize"
 FOR_EVER_MS = 2**31 - 1
 MOST_BYTES = 2**31 - 1
 SECONDS = 3.0
@@ -45,7 +49,10 @@ LEFT_AT_ONCE = 100
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bystander]:
-    with bystander(tmp_path_factory.mktemp("waiting"), BACKLOG) as beside:
+    port = free_port()
+    program = ["sh", "-c", f'exec "$@" --metrics-port {port}', "sh", *WATCHED]
+    with bystander(tmp_path_factory.mktemp("waiting"), BACKLOG, program=program) as beside:
+        beside.metrics_port = port
         with WireClient(beside.bootstrap) as client:
             beside.target = client.create_topic(GOOD_PARTITIONS, name="others")
         yield beside
@@ -85,6 +92,21 @@ def end_of(client: WireClient, name: str, partition: int) -> int:
     return end
 
 
+def until_all_wait(good: Bystander) -> None:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while waiting(good) < WAITING:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def waiting(good: Bystander) -> float:
+    url = f"http://127.0.0.1:{good.metrics_port}/metrics"
+    with urllib.request.urlopen(url, timeout=SETTLE_SECONDS) as answer:
+        lines = answer.read().decode().splitlines()
+    (line,) = [line for line in lines if line.startswith(PURGATORY) and '"Fetch"' in line]
+    return float(line.split()[-1])
+
+
 def begin(opened: list[socket.socket], frames: list[bytes]) -> None:
     for number, connection in enumerate(opened):
         connection.sendall(frames[number % len(frames)])
@@ -105,7 +127,7 @@ def test_those_who_lack_much_cost_the_others_nothing(good: Bystander) -> None:
 
     with connections(good.broker.port, WAITING) as opened:
         begin(opened, frames)
-        time.sleep(1.0)  # until all of them wait
+        until_all_wait(good)
         row = good.measure(
             f"{WAITING} fetches wait for much", lambda: time.sleep(SECONDS), is_as_good
         )
@@ -119,7 +141,7 @@ def test_all_of_them_are_due_at_once(good: Bystander) -> None:
 
         def abuse() -> None:
             begin(opened, fetches(good.bootstrap, ["others"], 1))
-            time.sleep(0.5)
+            until_all_wait(good)
             with WireClient(good.bootstrap) as client:
                 for partition in range(GOOD_PARTITIONS):
                     client.append("others", b"what all wait for", partition=partition)
