@@ -78,6 +78,19 @@ def batch_frame(topic: str, partition: int, batch: Buffer, *, acks: int = 1) -> 
     return _frame(ApiKey.PRODUCE, PRODUCE_VERSION, request)
 
 
+def lone_records_frame(topic: str, partitions: int) -> bytes:
+    """A Produce request with a batch of one record of 1 KiB for each partition."""
+    now_ms = int(time.time() * 1000)
+    batch = build_batch([SimpleRecord(now_ms, None, b"x" * RECORD_BYTES)])
+    data = [PartitionProduceData(index=n, records=batch) for n in range(partitions)]
+    topics = [TopicProduceData(name=topic, partition_data=data)]
+    return _frame(
+        ApiKey.PRODUCE,
+        PRODUCE_VERSION,
+        ProduceRequest(acks=1, timeout_ms=30_000, topic_data=topics),
+    )
+
+
 def produce_error_at(topic: str) -> int:
     """Behind correlation id, tags, topics, name, partitions and index, all of one-byte lengths."""
     assert len(topic) < 0x7F

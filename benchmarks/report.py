@@ -23,6 +23,7 @@ CHAPTERS = {
     "small-fetch": "Small fetches",
     "bulk": "Bulk produce and consume",
     "packed": "Bulk produce, packed beforehand",
+    "lone-records": "Consuming batches of one record",
     "tls": "Over TLS 1.3",
     "latency": "From producer to consumer",
     "connections": "Many connections",

@@ -14,11 +14,11 @@ Delayed fetch. It is complete, whatever the other partitions hold, when for one 
   A. this broker is no longer its leader (or no replica at all);
   B. the partition is unknown here by now, or C. its log directory is offline;
   D. the client's leader epoch is fenced, or not known yet;
-  E. the fetch offset is past the readable end (the log was truncated), or there is data and the
-     offset is on an older segment than the active one;
+  E. the fetch offset is past the readable end (the log was truncated) or before the log start, or
+     there is data and the offset is on an older segment than the readable end;
   G. the fetcher's log diverges from ours by its last fetched epoch;
-or when F. the partitions together hold `min_bytes`, or H. its time is over. What has changed in
-one of these ways, or in its HW, is then read anew.
+or when F. the partitions together hold `min_bytes`, each up to its own limit, or H. its time is
+over. What has changed in one of these ways, or in its HW, is then read anew.
 
 Delayed delete-records: a partition is settled when A. it is no longer led here (error), B. the
 low watermark has reached the wanted offset; C. time over: REQUEST_TIMED_OUT with the low watermark.
@@ -27,13 +27,15 @@ Mirrors DelayedProduce, DelayedFetch and DelayedDeleteRecords. The classes here 
 decide; the replica manager finds them, reads for them and hands out their results.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
+from ..storage.local_log import Place
 from .partition import Partition
 from .purgatory import Operation
-from .reader import check_readable, find_divergence, read_partition
+from .reader import check_readable, find_divergence
 from .throttle import UNLIMITED, ReplicationQuota
 from .types import (
     ACKS_ALL,
@@ -42,8 +44,11 @@ from .types import (
     FetchEntry,
     FetchParams,
     FetchResults,
+    Isolation,
     ProduceResults,
 )
+
+NOWHERE: Final = (-1, 0)  # before every place
 
 
 class DelayedProduce(Operation):
@@ -89,11 +94,14 @@ class DelayedProduce(Operation):
 
 
 class DelayedFetch(Operation):
-    """What was read when it came is kept: in the end only what has changed is read anew."""
+    """What was read when it came is kept: in the end only what has changed is read anew.
+
+    How much there is to fetch is told by subtracting places in the log, without a read.
+    """
 
     __slots__ = (
-        "changed", "entries", "index_of", "is_collected", "params", "results", "sizes",
-        "total_bytes",
+        "changed", "due", "ends", "entries", "index_of", "is_collected", "is_in_lines", "is_queued",
+        "number", "params", "results", "sizes", "starts", "total_bytes", "unseen", "wanted_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -109,6 +117,8 @@ class DelayedFetch(Operation):
         self.entries = entries
         self.results = results
         self.index_of = index_of
+        # More than the response may hold can not be waited for.
+        self.wanted_bytes = min(params.min_bytes, params.max_bytes)
         self.is_collected = False  # complete, and in `collected_fetches`
         # Those that cannot be waited for (unknown here) are looked up once more.
         self.changed = (
@@ -120,42 +130,103 @@ class DelayedFetch(Operation):
             if len(index_of) < len(entries)
             else set()
         )
-        # Bytes each partition would return; only the partition that changed is looked at again.
+        # Since the last look, partitions that have changed; it is to be looked at if `is_queued`.
+        self.unseen: set[int] = set()
+        self.is_queued = False
+        # Bytes each partition would return.
         self.sizes = [len(data.records) if data.records else 0 for data in results]
         self.total_bytes = sum(self.sizes)
+        # By index: where it begins to read, and the readable end that was last looked at.
+        self.starts: dict[int, Place] = {}
+        self.ends: dict[int, Place] = {}
+        # Of `fetch_purgatory`.
+        self.number = 0
+        self.is_in_lines = False
+        self.due: dict[int, tuple[int, int, int, DelayedFetch]] = {}
 
     def is_complete(
-        self, key: TopicPartition, partition: Partition | None, quota: ReplicationQuota
+        self, partitions: Mapping[TopicPartition, Partition], quota: ReplicationQuota
     ) -> bool:
-        """Look at the partition that changed."""
-        index = self.index_of[key]
-        self.changed.add(index)
+        """Look at the partitions that have changed, or may have if it stands in lines."""
+        unseen, self.unseen = self.unseen, set()
+        self.changed |= unseen
+        indexes = self.index_of.values() if self.is_in_lines else unseen
+        for index in indexes:
+            entry = self.entries[index]
+            assert entry.topic is not None
+            partition = partitions.get((entry.topic, entry.partition))
+            if self._is_settled(index, partition, quota):
+                self.changed.add(index)
+                return True
+        return self.total_bytes >= self.wanted_bytes  # Case F
+
+    def has_enough(
+        self, partitions: Mapping[TopicPartition, Partition], quota: ReplicationQuota
+    ) -> bool:
+        """Whether it need not wait at all. What it read when it came is told by places, too."""
+        if self.params.is_from_follower or self.wanted_bytes <= 1:
+            return False
+        for key, index in self.index_of.items():
+            if self._is_settled(index, partitions[key], quota):
+                return False  # whatever that is, the next look at it tells
+        return self.total_bytes >= self.wanted_bytes
+
+    def _is_settled(self, index: int, partition: Partition | None, quota: ReplicationQuota) -> bool:
+        """Whether one partition completes it; otherwise its bytes are counted."""
+        self.ends[index] = NOWHERE
         if partition is None:  # Cases B and C
             return True
-        entry = self.entries[index]
-        params = self.params
+        entry, params = self.entries[index], self.params
         try:
             check_readable(partition, entry, params)  # Cases A and D raise
             end_offset = partition.readable_end_offset(params.isolation)
-            if entry.fetch_offset > end_offset:  # Case E
+            fetch_offset = entry.fetch_offset
+            log = partition.log
+            if fetch_offset > end_offset or fetch_offset < log.log_start_offset:  # Case E
                 return True
             if entry.last_fetched_epoch >= 0 and find_divergence(partition, entry):  # Case G
                 return True
-            if entry.fetch_offset == end_offset:
-                return False
-            if entry.fetch_offset < partition.log.segments.active.base_offset:  # Case E
-                return True
-            if params.is_from_follower and _must_wait(partition, params, quota):
+            is_at_end = fetch_offset == end_offset
+            if params.is_from_follower and (is_at_end or _must_wait(partition, params, quota)):
                 return False  # its records do not count for case F
-            if params.min_bytes <= 1:  # Case F, without a read
-                return True
-            data = read_partition(partition, entry, params, entry.max_bytes, True)
+            if self.wanted_bytes <= 1:  # Case F, without looking where that is
+                return not is_at_end
+            end = self.ends[index] = log.place_behind(end_offset)
+            start = self.starts.get(index)
+            if start is None:
+                start = self.starts[index] = log.place_of(fetch_offset)
+            if start[0] < end[0] <= fetch_offset:
+                start = self.starts[index] = end[0], 0  # it has waited where a segment ended
         except KafkaError:
             return True
-        size = len(data.records) if data.records else 0
-        self.total_bytes += size - self.sizes[index]
-        self.sizes[index] = size
-        return self.total_bytes >= min(params.min_bytes, params.max_bytes)  # Case F
+        if is_at_end:
+            return False
+        if start[0] != end[0]:  # Case E
+            return True
+        size = min(end[1] - start[1], max(entry.max_bytes, 1))
+        if size != self.sizes[index]:
+            self.changed.add(index)
+            self.total_bytes += size - self.sizes[index]
+            self.sizes[index] = size
+        return False
+
+    def note_changes(self, partitions: Mapping[TopicPartition, Partition]) -> None:
+        """Before it is answered: what a consumer is to be told, and has not been looked at for."""
+        changed, results = self.changed, self.results
+        # Where the log ended when it came is not told in an answer.
+        reads_to_log_end = self.params.isolation is Isolation.LOG_END
+        for key, index in self.index_of.items():
+            if index in changed:
+                continue
+            partition, data = partitions.get(key), results[index]
+            if (
+                reads_to_log_end
+                or partition is None
+                or data.high_watermark != partition.log.high_watermark
+                or data.last_stable_offset != partition.log.last_stable_offset
+                or data.log_start_offset != partition.log.log_start_offset
+            ):
+                changed.add(index)
 
 
 def _must_wait(partition: Partition, params: FetchParams, quota: ReplicationQuota) -> bool:

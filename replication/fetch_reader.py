@@ -99,6 +99,9 @@ class FetchReader:
         """The answer of a fetch that has waited; its progress was recorded when it came."""
         results, entries, params = operation.results, operation.entries, operation.params
         changed = operation.changed
+        changed |= operation.unseen
+        if not params.is_from_follower:
+            operation.note_changes(self._partitions)
         remaining = params.max_bytes
         min_one_batch = not params.strict_limit
         if operation.total_bytes:

@@ -65,6 +65,8 @@ class Fetches:
         if not index_of:
             return Done(results)
         operation = DelayedFetch(token, params, entries, results, index_of)
+        if operation.has_enough(self._partitions, self._waiting.leader_quota):
+            return Done(results)
         self._waiting.fetches.watch(operation, index_of, now_ms + params.max_wait_ms)
         if is_enough:
             collected.add(operation, self._effects)

@@ -2,17 +2,22 @@
 
 Job: remember which operations wait on which keys and until when. It is pure bookkeeping: the owner
 asks for the operations of a key, decides which of them are complete, and takes those out with
-`remove`; `expire` hands out the ones whose time has come. Nothing is called back.
+`remove`; `expire` hands out the ones whose time has come, some at a time. Nothing is called back.
+`Purgatory` does the timing; `KeyedPurgatory` lets all who wait on a key be looked at when it
+changes. Fetches have a purgatory of their own, which knows whom a change concerns
+(`fetch_purgatory`).
 
 Invariants: an operation is either waiting (on all its keys, and in the wheel if it has a deadline)
 or gone entirely; it leaves exactly once, by `remove` or by `expire`. A key without operations is
-not in `watched`, so that the hot path needs one dict look-up to see that nobody waits.
+not in `watched`, so that the hot path needs one dict look-up to see that nobody waits. `expire`
+takes out no more than its caller can answer in a turn.
 
 Mirrors Kafka's DelayedOperationPurgatory. Leaves out its try-watch-try dance (no threads here) and
 its purge of finished entries: watchers are ordered sets, a finished operation leaves them at once.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import chain
 from typing import Generic, TypeVar
 
 from .timer_wheel import TimerEntry, TimerWheel
@@ -37,14 +42,14 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 class Purgatory(Generic[OperationT]):
-    __slots__ = ("_size", "_wheel", "expired_count", "name", "watched")
+    """What waits, and until when; a subclass knows on what."""
+
+    __slots__ = ("_size", "_wheel", "expired_count", "name")
 
     def __init__(self, name: str, now_ms: int = 0) -> None:
         self.name = name
         self.expired_count = 0
         self._size = 0
-        # Who waits on each key, oldest first; for others to look up only.
-        self.watched: dict[Hashable, dict[OperationT, None]] = {}
         self._wheel = TimerWheel(now_ms)
 
     def __len__(self) -> int:
@@ -57,20 +62,10 @@ class Purgatory(Generic[OperationT]):
         assert not operation.keys, "operation is waiting already"
         operation.keys = tuple(keys)
         assert operation.keys, "an operation must wait for something"
-        watchers = self.watched
-        for key in operation.keys:
-            if key in watchers:
-                watchers[key][operation] = None
-            else:
-                watchers[key] = {operation: None}
+        self._enter(operation)
         if deadline_ms is not None:
             self._wheel.schedule(operation, deadline_ms)
         self._size += 1
-
-    def watchers(self, key: Hashable) -> list[OperationT]:
-        """The operations waiting on `key`, oldest first (a copy: removing is safe meanwhile)."""
-        waiting = self.watched.get(key)
-        return [] if waiting is None else list(waiting)
 
     def remove(self, operation: OperationT) -> bool:
         """Take an operation out; False if it has left already."""
@@ -80,10 +75,11 @@ class Purgatory(Generic[OperationT]):
         self._forget(operation)
         return True
 
-    def expire(self, now_ms: int) -> list[OperationT]:
-        """Take out the operations whose deadline is at or before `now_ms`."""
+    def expire(self, now_ms: int, limit: int) -> list[OperationT]:
+        """Take out operations whose deadline is at or before `now_ms`, at most `limit` of them;
+        `next_deadline_ms` tells if there are more."""
         due: list[OperationT] = []
-        for entry in self._wheel.advance(now_ms):
+        for entry in self._wheel.advance(now_ms, limit):
             operation: OperationT = entry  # type: ignore[assignment]
             self._forget(operation)
             due.append(operation)
@@ -93,7 +89,51 @@ class Purgatory(Generic[OperationT]):
     def next_deadline_ms(self) -> int | None:
         return self._wheel.next_deadline_ms()
 
+    def waiting(self) -> Iterator[OperationT]:
+        """Those that wait, once for each of their keys."""
+        raise NotImplementedError
+
     def _forget(self, operation: OperationT) -> None:
+        self._leave(operation)
+        operation.keys = ()
+        self._size -= 1
+
+    def _enter(self, operation: OperationT) -> None:
+        """It waits on its keys from now on."""
+        raise NotImplementedError
+
+    def _leave(self, operation: OperationT) -> None:
+        """It waits on none of its keys any more."""
+        raise NotImplementedError
+
+
+class KeyedPurgatory(Purgatory[OperationT]):
+    """Whoever waits on a key is looked at when it changes."""
+
+    __slots__ = ("watched",)
+
+    def __init__(self, name: str, now_ms: int = 0) -> None:
+        super().__init__(name, now_ms)
+        # Who waits on each key, oldest first; for others to look up only.
+        self.watched: dict[Hashable, dict[OperationT, None]] = {}
+
+    def watchers(self, key: Hashable) -> list[OperationT]:
+        """The operations waiting on `key`, oldest first (a copy: removing is safe meanwhile)."""
+        waiting = self.watched.get(key)
+        return [] if waiting is None else list(waiting)
+
+    def waiting(self) -> Iterator[OperationT]:
+        return chain.from_iterable(self.watched.values())
+
+    def _enter(self, operation: OperationT) -> None:
+        watchers = self.watched
+        for key in operation.keys:
+            if key in watchers:
+                watchers[key][operation] = None
+            else:
+                watchers[key] = {operation: None}
+
+    def _leave(self, operation: OperationT) -> None:
         watchers = self.watched
         for key in operation.keys:
             waiting = watchers[key]
@@ -101,5 +141,3 @@ class Purgatory(Generic[OperationT]):
                 del watchers[key]
             else:
                 del waiting[operation]
-        operation.keys = ()
-        self._size -= 1

@@ -3,16 +3,19 @@
 Job: hold entries until their deadline (milliseconds) and hand out those that are due. Six levels
 of 64 slots with a 1 ms tick; a level's slot is found from the highest bit in which deadline and
 current time differ, and one integer a level marks the slots in use, so that empty time is skipped
-in one step however far the clock jumps.
+in one step however far the clock jumps. One slot more holds those that are overdue: due, and not
+handed out yet, because nobody takes more than a limit at a time.
 
 Invariants: an entry is in exactly one slot while it is scheduled and knows that slot; `advance`
-never hands out an entry before its deadline and never keeps one past it; `next_deadline_ms` is
-never later than the earliest deadline (it may be earlier: then the entry only moves down a level).
+never hands out an entry before its deadline, and keeps one past it only beyond the limit;
+`next_deadline_ms` is never later than the earliest deadline (it may be earlier: then the entry only
+moves down a level).
 
 Mirrors Kafka's TimingWheel (1 ms tick, 20 slots a level). Leaves out its delay queue and threads:
 time comes in as `now_ms`.
 """
 
+from itertools import islice
 from typing import Final
 
 _BITS: Final = 6
@@ -20,6 +23,7 @@ _SLOTS: Final = 1 << _BITS
 _MASK: Final = _SLOTS - 1
 _LEVELS: Final = 6
 _SPAN: Final = 1 << (_BITS * _LEVELS)  # about two years in milliseconds
+_OVERDUE: Final = _LEVELS * _SLOTS
 
 
 class TimerEntry:
@@ -33,14 +37,15 @@ class TimerEntry:
 
 
 class TimerWheel:
-    __slots__ = ("_count", "_occupied", "_slots", "now_ms")
+    __slots__ = ("_count", "_occupied", "_overdue", "_slots", "now_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
         self._count = 0
         self._occupied = [0] * _LEVELS
         # Dicts as ordered sets: entries of one slot leave in the order in which they came.
-        self._slots: list[dict[TimerEntry, None] | None] = [None] * (_LEVELS * _SLOTS)
+        self._slots: list[dict[TimerEntry, None] | None] = [None] * _OVERDUE
+        self._overdue: dict[TimerEntry, None] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -56,31 +61,42 @@ class TimerWheel:
         index = entry.wheel_slot
         if index < 0:
             return False
-        slot = self._slots[index]
-        assert slot is not None
-        del slot[entry]
-        if not slot:
-            self._occupied[index >> _BITS] &= ~(1 << (index & _MASK))
+        if index == _OVERDUE:
+            del self._overdue[entry]
+        else:
+            slot = self._slots[index]
+            assert slot is not None
+            del slot[entry]
+            if not slot:
+                self._occupied[index >> _BITS] &= ~(1 << (index & _MASK))
         entry.wheel_slot = -1
         self._count -= 1
         return True
 
     def next_deadline_ms(self) -> int | None:
         """The time at which `advance` has something to do next, or None."""
+        if self._overdue:
+            return self.now_ms
         found = self._next_slot()
         return None if found is None else found[2]
 
-    def advance(self, now_ms: int) -> list[TimerEntry]:
-        """Move the clock to `now_ms`, which is never less than before, and return what is due."""
-        due: list[TimerEntry] = []
+    def advance(self, now_ms: int, limit: int) -> list[TimerEntry]:
+        """Move the clock to `now_ms`, which is never less than before, and return what is due,
+        at most `limit` of it."""
         while True:
             found = self._next_slot()
             if found is None or found[2] > now_ms:
                 break
             level, position, start_ms = found
             self.now_ms = max(self.now_ms, start_ms)
-            self._empty_slot(level, position, due)
+            self._empty_slot(level, position)
         self.now_ms = max(self.now_ms, now_ms)
+        overdue = self._overdue
+        due = list(islice(overdue, max(limit, 0)))
+        for entry in due:
+            del overdue[entry]
+            entry.wheel_slot = -1
+        self._count -= len(due)
         return due
 
     def _place(self, entry: TimerEntry) -> None:
@@ -120,16 +136,15 @@ class TimerWheel:
                 best = (level, position, start_ms)
         return best
 
-    def _empty_slot(self, level: int, position: int, due: list[TimerEntry]) -> None:
+    def _empty_slot(self, level: int, position: int) -> None:
         index = (level << _BITS) | position
         slot = self._slots[index]
         assert slot
         self._slots[index] = None
         self._occupied[level] &= ~(1 << position)
         for entry in slot:
-            entry.wheel_slot = -1
             if entry.deadline_ms <= self.now_ms:
-                self._count -= 1
-                due.append(entry)
+                entry.wheel_slot = _OVERDUE
+                self._overdue[entry] = None
             else:
                 self._place(entry)

@@ -227,7 +227,12 @@ class FollowersWait(NamedTuple):
     is_urgent: bool
 
 
-Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait
+class MoreToAnswer(NamedTuple):
+    """More that waits is due than can be answered at once: call `WaitingOperations.answer_more`
+    between others, until it says that nothing is left."""
+
+
+Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait | MoreToAnswer
 
 
 class TopicStats:

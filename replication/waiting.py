@@ -5,40 +5,51 @@ changed a partition says so here, and the operations that this completes get the
 
 Invariants: an operation is answered once: either by the `Done` of its call, or by one Completion in
 `completed`; whoever waits for a partition that was lost with its disk is looked at before the call
-that found the failure is over. Nothing is called back.
+that found the failure is over, or in `answer_more`. Nothing is called back. Of the fetches that
+are due, MAX_ANSWERS_AT_ONCE are answered before the driver takes what is completed; the others wait
+in a row for `answer_more`, each once.
 
 Mirrors what Kafka's ReplicaManager and Partition do with DelayedOperationPurgatory
 (tryCompleteDelayedRequests).
 """
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections import deque
+from typing import Final, TypeVar
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from .collected_fetches import CollectedFetches
 from .delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
+from .fetch_purgatory import FetchPurgatory
 from .fetch_reader import FetchReader
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
-from .purgatory import Purgatory
+from .purgatory import KeyedPurgatory, Operation
 from .throttle import ReplicationQuota
-from .types import Completion
+from .types import Completion, MoreToAnswer
+
+# A fetch takes about 25 us to be read and answered.
+MAX_ANSWERS_AT_ONCE: Final = 32
+# A look at one that is not complete, about 1 us.
+MAX_LOOKS_AT_ONCE: Final = 1000
+_MORE: Final = MoreToAnswer()
 
 SettledT = TypeVar("SettledT", DelayedProduce, DelayedDeleteRecords)
 
 
 class WaitingOperations:
     __slots__ = (
+        "_due",
         "_effects",
         "_hosted",
-        "_leader_quota",
+        "_is_more_told",
         "_partitions",
         "_reader",
         "collected",
         "completed",
         "deletes",
         "fetches",
+        "leader_quota",
         "produces",
     )
 
@@ -54,12 +65,15 @@ class WaitingOperations:
         self._partitions = hosted.partitions
         self._effects = hosted.effects
         self._reader = reader
-        self._leader_quota = leader_quota
+        self.leader_quota = leader_quota
         # Answers for the driver to hand out; emptied but never replaced.
         self.completed = completed
-        self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", now_ms)
-        self.fetches: Purgatory[DelayedFetch] = Purgatory("Fetch", now_ms)
-        self.deletes: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", now_ms)
+        self.produces: KeyedPurgatory[DelayedProduce] = KeyedPurgatory("Produce", now_ms)
+        self.fetches = FetchPurgatory(hosted.partitions, now_ms)
+        self.deletes: KeyedPurgatory[DelayedDeleteRecords] = KeyedPurgatory("DeleteRecords", now_ms)
+        # Fetches that are to be looked at, oldest first, and whether the driver was told of them.
+        self._due: deque[DelayedFetch] = deque()
+        self._is_more_told = False
         # Those of `fetches` that are complete, and wait for more to tell.
         self.collected = CollectedFetches()
 
@@ -79,25 +93,65 @@ class WaitingOperations:
         if key in self.produces.watched:
             self._settle(self.produces, key, partition)
         if key in self.fetches.watched:
-            self.check_fetches(key, partition)
+            self._look(key, self.fetches.watchers(key))
         if key in self.deletes.watched:
             self._settle(self.deletes, key, partition)
 
-    def check_fetches(self, key: TopicPartition, partition: Partition | None) -> None:
-        for operation in self.fetches.watchers(key):
+    def check_fetches(self, key: TopicPartition, partition: Partition) -> None:
+        """The partition has more records, or more of them may be read."""
+        self._look(key, self.fetches.due(key, partition))
+
+    def _look(self, key: TopicPartition, operations: list[DelayedFetch]) -> None:
+        """At once, as long as not too many are completed."""
+        for operation in operations:
+            if not operation.is_waiting:
+                continue
             if operation.is_collected:
                 operation.changed.add(operation.index_of[key])
-            elif operation.is_waiting and operation.is_complete(key, partition, self._leader_quota):
-                if self.collected.urgent_bytes and operation.params.is_from_follower:
-                    self.collected.add(operation, self._effects)
-                else:
-                    self._answer_fetch(operation)
+                continue
+            operation.unseen.add(operation.index_of[key])
+            if operation.is_queued:
+                continue
+            if len(self.completed) < MAX_ANSWERS_AT_ONCE:
+                self._look_at(operation)
+            else:
+                operation.is_queued = True
+                self._due.append(operation)
+        if self._due:
+            self._tell_of_more()
+
+    def _look_at(self, operation: DelayedFetch) -> None:
+        if not operation.is_complete(self._partitions, self.leader_quota):
+            self.fetches.rearm(operation)
+        elif self.collected.urgent_bytes and operation.params.is_from_follower:
+            self.collected.add(operation, self._effects)
+        else:
+            self._answer_fetch(operation)
+
+    def _tell_of_more(self) -> None:
+        if not self._is_more_told:
+            self._is_more_told = True
+            self._effects.append(_MORE)
+
+    def answer_more(self, now_ms: int) -> bool:
+        """Go on with what is due; whether more is left."""
+        due = self._due
+        for _ in range(min(len(due), MAX_LOOKS_AT_ONCE)):
+            if len(self.completed) >= MAX_ANSWERS_AT_ONCE:
+                break
+            operation = due.popleft()
+            operation.is_queued = False
+            if operation.is_waiting:
+                self._look_at(operation)
+        self._expire(now_ms)
+        self._is_more_told = bool(due) or self._is_overdue(now_ms)
+        return self._is_more_told
 
     def check_deletes(self, key: TopicPartition, partition: Partition | None) -> None:
         self._settle(self.deletes, key, partition)
 
     def _settle(
-        self, purgatory: Purgatory[SettledT], key: TopicPartition, partition: Partition | None
+        self, purgatory: KeyedPurgatory[SettledT], key: TopicPartition, partition: Partition | None
     ) -> None:
         missing = ErrorCode.NONE if partition is not None else self._hosted.missing_error(key)
         for operation in purgatory.watchers(key):
@@ -141,27 +195,43 @@ class WaitingOperations:
             if operation.is_waiting:
                 self._answer_fetch(operation)
 
+    # On behalf of who waits
+
+    def answer_now(self, operation: Operation) -> None:
+        """A fetch is answered with what there is, as if its time were over. Others wait on."""
+        if isinstance(operation, DelayedFetch) and operation.is_waiting:
+            self._answer_fetch(operation)
+
+    def cancel(self, operation: Operation) -> None:
+        """Nobody waits for it any more, and it gets no answer; what it waits for goes on."""
+        if isinstance(operation, DelayedFetch):
+            self.fetches.remove(operation)
+        elif isinstance(operation, DelayedProduce):
+            self.produces.remove(operation)
+        elif isinstance(operation, DelayedDeleteRecords):
+            self.deletes.remove(operation)
+
     # Timers
 
     def tick(self, now_ms: int) -> None:
         """Answer the operations whose time is over."""
-        self._time_out(
-            self.produces.expire(now_ms), self.fetches.expire(now_ms), self.deletes.expire(now_ms)
-        )
+        self._expire(now_ms)
+        if self._is_overdue(now_ms):
+            self._tell_of_more()
 
-    def _time_out(
-        self,
-        produces: Iterable[DelayedProduce],
-        fetches: Iterable[DelayedFetch],
-        deletes: Iterable[DelayedDeleteRecords],
-    ) -> None:
-        for produce in produces:
+    def _expire(self, now_ms: int) -> None:
+        completed = self.completed
+        for produce in self.produces.expire(now_ms, MAX_ANSWERS_AT_ONCE - len(completed)):
             produce.time_out()
-            self.completed.append(Completion(produce.token, produce.results))
-        for fetch in fetches:
+            completed.append(Completion(produce.token, produce.results))
+        for fetch in self.fetches.expire(now_ms, MAX_ANSWERS_AT_ONCE - len(completed)):
             self._fetch_is_over(fetch)
-        for delete in deletes:
-            self.completed.append(Completion(delete.token, delete.results))
+        for delete in self.deletes.expire(now_ms, MAX_ANSWERS_AT_ONCE - len(completed)):
+            completed.append(Completion(delete.token, delete.results))
+
+    def _is_overdue(self, now_ms: int) -> bool:
+        next_ms = self.next_deadline_ms()
+        return next_ms is not None and next_ms <= now_ms
 
     def next_deadline_ms(self) -> int | None:
         deadlines = [

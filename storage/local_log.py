@@ -39,6 +39,9 @@ logger: Final = logging.getLogger(__name__)
 NOT_CUT: Final = 2**63 - 1
 READING: Final = "reading"
 
+# (base offset of a segment, position in it): in the order of the log.
+Place = tuple[int, int]
+
 
 class LogRead(NamedTuple):
     """What a read found; the bytes are still in the file."""
@@ -61,6 +64,7 @@ class LocalLog:
         "_jitter",
         "_key",
         "_lowest_cuts",
+        "_place",
         "_recovery_floor",
         "_truncated",
         "config",
@@ -116,6 +120,8 @@ class LocalLog:
         # An earlier process may have left them so.
         self._is_unsynced = True
         self._is_home_unsynced = True
+        # The last place in the active segment: offset, truncations before it, segment, position.
+        self._place = (-1, 0, 0, 0)
 
         # Since somebody asked: whether there was a truncation; where the deepest cut, by watcher.
         self._truncated = False
@@ -160,6 +166,37 @@ class LocalLog:
         except OSError as error:
             self.fail(READING, error)
         return LogRead(offset, EMPTY_SLICE, False, aborted)
+
+    def place_of(self, offset: int) -> Place:
+        """As `Log.place_of`, of an offset before the log end."""
+        segment = self.segments.floor(offset)
+        assert segment is not None
+        return self._place_in(segment, offset)
+
+    def place_behind(self, offset: int) -> Place:
+        """As `Log.place_behind`."""
+        segments = self.segments
+        segment = segments.floor(offset - 1)
+        if segment is None:
+            return segments.first.base_offset, 0
+        following = segments.after(segment)
+        if following is not None and offset >= following.base_offset:
+            return segment.base_offset, segment.size
+        return self._place_in(segment, offset)
+
+    def _place_in(self, segment: Segment, offset: int) -> Place:
+        kept = self._place  # many ask for the same one
+        if kept[0] == offset and kept[1] == self.truncations and kept[2] == segment.base_offset:
+            return kept[2], kept[3]
+        try:
+            position = segment.position_of(offset)
+        except OSError as error:
+            self.fail(READING, error)
+        if position is None:
+            position = segment.size
+        if segment.is_active:  # others may be cleaned
+            self._place = offset, self.truncations, segment.base_offset, position
+        return segment.base_offset, position
 
     def _readable_end(self, segment: Segment, upper_bound_offset: int) -> int:
         """The position in `segment` at which the upper bound lies."""

@@ -35,7 +35,7 @@ from .follower_batches import (
     latest_header,
     read_follower_batches,
 )
-from .local_log import LocalLog, LogRead
+from .local_log import LocalLog, LogRead, Place
 from .log_config import LogConfig
 from .log_lookup import TimestampOffset
 from .message_format import NEWEST_RECORD_VERSION
@@ -468,6 +468,25 @@ class Log:
         return local.read(
             offset, max_bytes, upper_bound_offset, end_offset, min_one_batch, include_aborted
         )
+
+    def place_of(self, offset: int) -> Place:
+        """Where the batch that holds `offset` begins, or the next one after it. Kafka carries such
+        places along with offsets (LogOffsetMetadata)."""
+        if self.health.error is not None or self.is_closed:
+            raise self.local.offline_error()
+        active = self.segments.active
+        if offset >= self.log_end_offset:
+            return active.base_offset, active.size
+        return self.local.place_of(offset)
+
+    def place_behind(self, offset: int) -> Place:
+        """Where the messages below `offset` end, which a roll does not change."""
+        if self.health.error is not None or self.is_closed:
+            raise self.local.offline_error()
+        active = self.segments.active
+        if offset >= self.log_end_offset and active.size:
+            return active.base_offset, active.size
+        return self.local.place_behind(offset)
 
     def batches_at_or_after(self, timestamp: int) -> Iterator[BatchToSearch]:
         """Where the first message at or after a time may be, in order."""

@@ -19,6 +19,7 @@ from benchmarks.loads import (
     group_requests,
     groups,
     latency,
+    lone_records,
     memory,
     offset_commits,
     packed,
@@ -36,9 +37,9 @@ from benchmarks.loads.base import Load
 LOADS: Mapping[str, Load] = {
     load.name: load
     for module in (
-        small_produce, small_fetch, bulk, packed, tls, latency, connections, groups, offset_commits,
-        group_requests, transactions, cold_reads, partitions, client_produce, client_consume,
-        three_brokers, start_up, memory, restart, failover,
+        small_produce, small_fetch, bulk, packed, lone_records, tls, latency, connections, groups,
+        offset_commits, group_requests, transactions, cold_reads, partitions, client_produce,
+        client_consume, three_brokers, start_up, memory, restart, failover,
     )
     for load in module.LOADS
 }  # fmt: skip

@@ -17,6 +17,7 @@ from ...protocol.topics import TopicPartition
 from ...replication.types import DeleteRecordsResult, DeleteRecordsResults
 from ..network.request import Handler, Request
 from ..replicas.settled_replicas import SettledReplicas
+from .request_waits import RequestWait
 
 
 class DeleteRecordsHandler:
@@ -44,22 +45,28 @@ class DeleteRecordsHandler:
                     wanted[key] = partition.offset
         now_ms = self._replicas.clock()
         results = self._replicas.delete_records(
-            wanted, body.timeout_ms, now_ms, _DeleteRecordsWait, (request, unknown)
+            wanted,
+            body.timeout_ms,
+            now_ms,
+            _DeleteRecordsWait,
+            (self._replicas, request, unknown),
         )
         if results is not None:
-            _DeleteRecordsWait(request, unknown).complete(results)
+            _DeleteRecordsWait(self._replicas, request, unknown).complete(results)
 
 
-class _DeleteRecordsWait:
+class _DeleteRecordsWait(RequestWait):
     """The token of a DeleteRecords, with what was refused before."""
 
-    __slots__ = ("_unknown", "request")
+    __slots__ = ("_unknown",)
 
-    def __init__(self, request: Request, unknown: DeleteRecordsResults) -> None:
-        self.request = request
+    def __init__(
+        self, replicas: SettledReplicas, request: Request, unknown: DeleteRecordsResults
+    ) -> None:
+        super().__init__(request, replicas)
         self._unknown = unknown
 
-    def complete(self, results: DeleteRecordsResults) -> None:
+    def answer(self, results: DeleteRecordsResults) -> None:
         all_results = results | self._unknown
         body: DeleteRecordsRequest = self.request.body
         topics = []

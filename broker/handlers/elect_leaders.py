@@ -24,6 +24,7 @@ from ...replication.controller.requests import ElectionResult
 from ..cluster.controller_runtime import ControllerRuntime
 from ..cluster.metadata_waits import MetadataWaits
 from ..network.request import Handler, Request
+from .client_waits import waiting_for
 
 PREFERRED, UNCLEAN = 0, 1
 TYPE_SINCE_VERSION = 1
@@ -60,7 +61,8 @@ class ElectLeadersHandler:
         if everywhere:
             unneeded = ErrorCode.ELECTION_NOT_NEEDED
             results = {p: r for p, r in results.items() if r.error is not unneeded}
-        request.respond(await self._election_response(body, results))
+        with waiting_for(request):
+            request.respond(await self._election_response(body, results))
 
     async def _election_response(
         self, body: ElectLeadersRequest, results: Mapping[TopicPartition, ElectionResult]

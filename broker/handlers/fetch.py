@@ -52,6 +52,7 @@ from ..security.access import Access
 from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from .leaders import current_leader
 from .quick_fetch_answers import QuickFetchAnswers
+from .request_waits import RequestWait
 
 _ANY_CLIENT = ClientMetadata("", "", "")
 _NO_ENDPOINTS: list[FetchResponseNodeEndpoint] = []
@@ -78,9 +79,9 @@ class FetchHandler:
         "_manager",
         "_metadata",
         "_quick",
-        "_replicas",
         "_sessions",
         "_spawn",
+        "replicas",
     )
 
     def __init__(
@@ -93,7 +94,7 @@ class FetchHandler:
         (as Dispatcher does); without it that is done in one go."""
         self._spawn = spawn
         self._converters = trio.CapacityLimiter(MAX_CONVERTERS)
-        self._replicas = replicas
+        self.replicas = replicas
         self._manager = replicas.manager
         self._metadata = replicas.manager.metadata
         self._sessions = sessions
@@ -168,9 +169,7 @@ class FetchHandler:
                         return
                 elif session is not None:
                     session.approved = approval
-        results = self._replicas.fetch(
-            params, entries, now_ms, _FetchWait, (self, request, context)
-        )
+        results = self.replicas.fetch(params, entries, now_ms, _FetchWait, (self, request, context))
         if results is not None:
             self.answer(request, context, results)
 
@@ -384,18 +383,23 @@ class _PartOfContext(FetchContext):
         return self._context.withheld()
 
 
-class _FetchWait:
+class _FetchWait(RequestWait):
     """The token of a fetch."""
 
-    __slots__ = ("_context", "_handler", "request")
+    __slots__ = ("_context", "_handler")
 
     def __init__(self, handler: FetchHandler, request: Request, context: FetchContext) -> None:
+        super().__init__(request, handler.replicas)
         self._handler = handler
-        self.request = request
         self._context = context
 
-    def complete(self, results: FetchResults) -> None:
+    def answer(self, results: FetchResults) -> None:
         self._handler.answer(self.request, self._context, results)
+
+    def hurry(self) -> None:
+        """A fetch may be answered before its time, with less than it wants."""
+        if self.operation is not None:
+            self.replicas.answer_now(self.operation)
 
 
 def _replica_id(request: Request) -> int:

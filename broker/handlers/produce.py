@@ -48,6 +48,7 @@ from ..network.request import Handler, Request
 from ..replicas.settled_replicas import SettledReplicas
 from .leaders import current_leader
 from .quick_answers import QuickAnswers
+from .request_waits import RequestWait
 from .transactional_produce import Guards, TransactionalProduce
 
 logger: Final = logging.getLogger("pybroker.broker.handlers.produce")
@@ -79,9 +80,9 @@ class ProduceHandler:
         "_examiners",
         "_internal_topics",
         "_quick",
-        "_replicas",
         "_spawn",
         "_transactions",
+        "replicas",
     )
 
     def __init__(
@@ -92,7 +93,7 @@ class ProduceHandler:
     ) -> None:
         """Without `transactions` nothing is verified. `spawn(coroutine_function, request)` does
         long work beside others (as Dispatcher does); without it that is done in one go."""
-        self._replicas = replicas
+        self.replicas = replicas
         self._appends = replicas.manager.appends
         self._internal_topics = replicas.hosted.config.internal_topics
         self._spawn = spawn
@@ -118,7 +119,7 @@ class ProduceHandler:
             return False
         partition = topic.partition_data[0]
         records: Any = partition.records
-        replicas = self._replicas
+        replicas = self.replicas
         if (
             records is None
             or len(records) <= _ATTRIBUTES_POSITION
@@ -214,7 +215,7 @@ class ProduceHandler:
     def _needs_record_scan(self, key: TopicPartition, records: Any) -> bool:
         if self._spawn is None:
             return False
-        partition = self._replicas.hosted.partitions.get(key)
+        partition = self.replicas.hosted.partitions.get(key)
         if partition is None or not partition.is_leader:
             return False
         log = partition.log
@@ -224,7 +225,7 @@ class ProduceHandler:
         self, key: TopicPartition, records: Any, request: Request
     ) -> PreValidatedBatch | None:
         """Look at all records of a small compressed batch here and now; None if it takes longer."""
-        log = self._replicas.hosted.partitions[key].log
+        log = self.replicas.hosted.partitions[key].log
         return pre_validate_quickly(
             records,
             log.config,
@@ -240,7 +241,7 @@ class ProduceHandler:
     ) -> None:  # fmt: skip
         seconds = 0.0
         for key in keys:
-            partition = self._replicas.hosted.partitions.get(key)
+            partition = self.replicas.hosted.partitions.get(key)
             if partition is None:
                 continue
             log = partition.log
@@ -265,9 +266,9 @@ class ProduceHandler:
         body: ProduceRequest = request.body
         acks = body.acks
         now_ms = self._clock()
-        appends = self._replicas.manager.appends
+        appends = self.replicas.manager.appends
         converted_before = appends.converted_bytes
-        results = self._replicas.append(
+        results = self.replicas.append(
             acks,
             body.timeout_ms,
             entries,
@@ -358,7 +359,7 @@ class ProduceHandler:
                 if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     continue
                 leader = current_leader(
-                    self._replicas.manager, (topic.name, partition.index), listener
+                    self.replicas.manager, (topic.name, partition.index), listener
                 )
                 if leader is None:
                     continue
@@ -386,19 +387,19 @@ def _asks_for_one(body: ProduceRequest) -> bool:
     return len(topics) == 1 and len(topics[0].partition_data) == 1
 
 
-class _ProduceWait:
+class _ProduceWait(RequestWait):
     """The token of a produce: knows what to do when the append is complete."""
 
-    __slots__ = ("_handler", "_refused", "request")
+    __slots__ = ("_handler", "_refused")
 
     def __init__(
         self, handler: ProduceHandler, request: Request, refused: ProduceResults | None = None
     ) -> None:
+        super().__init__(request, handler.replicas)
         self._handler = handler
-        self.request = request
         self._refused = refused
 
-    def complete(self, results: ProduceResults) -> None:
+    def answer(self, results: ProduceResults) -> None:
         if self._refused:
             results = {**results, **self._refused}
         self._handler.answer(self.request, results)

@@ -49,6 +49,7 @@ from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..network.request import Handler, Request
 from ..quotas.client_quotas import MutationQuota
 from ..security.authorizer import AclOperation, ResourceType
+from .client_waits import waiting_for
 from .metadata import may_create
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -133,7 +134,7 @@ class TopicHandlers:
                 count = created[name].partition_count
                 return await self._waits.until_led(name, count, deadline)
 
-            for name in await _late(created, is_led, body.timeout_ms):
+            for name in await _late(request, created, is_led, body.timeout_ms):
                 late = results[name] = CreatableTopicResult(name=name)
                 late.topic_id = created[name].topic_id
                 late.error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -276,7 +277,7 @@ class TopicHandlers:
             async def is_led(name: str) -> bool:
                 return await self._waits.until_led(name, grown[name], deadline)
 
-            for name in await _late(grown, is_led, body.timeout_ms):
+            for name in await _late(request, grown, is_led, body.timeout_ms):
                 outcomes[name] = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         results = []
         for name, outcome in outcomes.items():
@@ -395,7 +396,7 @@ class TopicHandlers:
         async def is_gone(name: str) -> bool:
             return await self._waits.until_gone(name, deadline)
 
-        for name in await _late(marked, is_gone, body.timeout_ms):
+        for name in await _late(request, marked, is_gone, body.timeout_ms):
             for result in marked[name]:
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
         await self._finish_deletions(marked, deadline)
@@ -511,9 +512,17 @@ async def _guarded(work: Awaitable[T]) -> T:
 
 
 async def _late(
-    names: Iterable[str], is_done: Callable[[str], Awaitable[bool]], timeout_ms: int
+    request: Request,
+    names: Iterable[str],
+    is_done: Callable[[str], Awaitable[bool]],
+    timeout_ms: int,
 ) -> list[str]:
-    """Those that are not done in time; without a timeout none is waited for."""
+    """Those that are not done in time; without a timeout none is waited for, nor for nobody."""
     if timeout_ms <= 0:
         return list(names)
-    return [name for name in names if not await is_done(name)]
+    late = list(names)
+    with waiting_for(request):
+        for name in names:
+            if await is_done(name):
+                late.remove(name)
+    return late

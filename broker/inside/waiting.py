@@ -7,7 +7,7 @@ GroupCoordinator (Rebalance, Heartbeat), which are timers of the group machine h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...replication.delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
@@ -61,7 +61,7 @@ def what_waits(
 
 def _some(purgatory: Purgatory[Any]) -> list[Operation]:
     """Operations whose request is known, each once."""
-    found = dict.fromkeys(islice(chain.from_iterable(purgatory.watched.values()), MOST_LOOKED_AT))
+    found = dict.fromkeys(islice(purgatory.waiting(), MOST_LOOKED_AT))
     return [one for one in found if hasattr(one.token, "request")]
 
 

@@ -12,7 +12,11 @@ Invariants:
 - Responses leave in the order of their requests: `out` is only appended to and one request is in
   progress at a time, but for those in `produce_pipeline`, which keeps the order.
 - What fails in the work for a connection closes it (`fail`), and is nobody else's matter.
-- Closed is for good: the memory is given back, and no answer is queued any more.
+- Closed is for good: the memory is given back, no answer is queued any more, and what its requests
+  wait for is given up.
+- A client that sends nothing more (`hang_up`) may have closed, or have shut down its side alone and
+  await its answers: TCP does not tell. So what can be answered early is, and what is sent to one
+  that has closed comes back as a reset; for what cannot, it has HALF_CLOSED_SECONDS.
 
 Mirrors `KafkaChannel`, `NetworkReceive` and `NetworkSend`; `fail` is `Processor.processException`.
 TLS is a subclass, `tls_connection`; who comes by SASL has a `gatekeeper`.
@@ -21,6 +25,7 @@ TLS is a subclass, `tls_connection`; who comes by SASL has a `gatekeeper`.
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable
 from struct import Struct
 from time import perf_counter
@@ -28,7 +33,15 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from .bad_input import BadInput, describe_frame_start
 from .connection_quotas import MemoryPool
-from .mute_state import PIPELINING, READING, RESPONSE_PENDING, MuteEvent, MuteState, next_state
+from .mute_state import (
+    PIPELINING,
+    READING,
+    RESPONSE_PENDING,
+    THROTTLED,
+    MuteEvent,
+    MuteState,
+    next_state,
+)
 from .produce_pipeline import Pipeline
 from .receive_buffer import (
     COMMON_BUFFER_BYTES,
@@ -39,13 +52,15 @@ from .receive_buffer import (
     grown_size,
     new_buffer,
 )
-from .request import ConnectionInfo, Request
-from .selector import READ, Selector
+from .request import ConnectionInfo, Request, Wait
+from .selector import HANGUP, READ, Selector
 from .send_queue import Part, SendQueue
 
 logger: Final = logging.getLogger("pybroker.broker.network")
 
 MAX_RECEIVES_PER_ROUND: Final = 4
+# More than clients wait for an answer by default (request.timeout.ms, 30 s).
+HALF_CLOSED_SECONDS: Final = 60.0
 
 _SIZE: Final = Struct(">i").unpack_from
 SIZE_PREFIX_BYTES: Final = 4
@@ -72,6 +87,8 @@ class Transport(Protocol):
     def fileno(self) -> int: ...
 
     def recv_into(self, target: memoryview, /) -> int: ...
+
+    def recv(self, size: int, flags: int, /) -> bytes: ...
 
     def close(self) -> None: ...
 
@@ -100,11 +117,11 @@ class Connection:
 
     __slots__ = (
         "buffer", "client_id", "client_id_raw", "closed", "end", "events", "fileno",
-        "first_bytes", "flush_queued", "gatekeeper", "is_served", "lacks_memory",
+        "first_bytes", "flush_queued", "gatekeeper", "hung_up_at", "is_served", "lacks_memory",
         "large_frame_bytes", "last_active", "lent_bytes", "max_frame_bytes", "memo", "needed",
         "out", "owner", "partial_since", "peer", "pipeline", "receive_memory", "received_at",
         "request_memory", "reserved_bytes", "selector", "start", "state", "throttled_until",
-        "transport", "unsent", "view", "waits_for_memory",
+        "transport", "unsent", "view", "waits", "waits_for_memory",
     )  # fmt: skip
 
     def __init__(
@@ -129,7 +146,8 @@ class Connection:
         # the connection ends, or the memory of both would wait for the next full collection.
         self.gatekeeper: Gatekeeper | None = None
         self.closed = False
-        self.events = READ  # what the selector watches
+        self.hung_up_at = 0.0  # when it was seen that the client sends nothing more
+        self.events = READ | HANGUP  # what the selector watches
 
         # The buffer: 0 <= start <= end <= its size; received and not handled is what is between.
         # A request in progress may have views of what is before `start`.
@@ -153,6 +171,7 @@ class Connection:
         # the state PIPELINING. `unsent` are answered, and their bytes are still in `out`.
         self.pipeline: Pipeline | None = None
         self.unsent: list[Request] = []
+        self.waits: dict[Wait, None] = {}  # of requests in progress, while they wait
         self.out = self.new_send_queue(transport)
         self.is_served = False  # its frames are being handled; then it is flushed anyway
         self.flush_queued = False
@@ -204,6 +223,43 @@ class Connection:
             self.release_memory()
         self.drop_buffer()
         self.pipeline = None
+        waits, self.waits = self.waits, {}
+        for wait in waits:
+            wait.cancel()
+
+    def hang_up(self, now: float) -> None:
+        """The client sends nothing more, and requests of it are in progress or it is held."""
+        self.watch(self.events & ~(READ | HANGUP))
+        if self.hung_up_at:
+            return
+        self.hung_up_at = now
+        for wait in list(self.waits):
+            wait.hurry()
+        if self.state is THROTTLED and self.is_drained():
+            self.close()
+
+    def is_drained(self) -> bool:
+        """Of a client that sends nothing more: whether all that it has sent was read and handled,
+        and all answers have left."""
+        if self.unsent or self.out.parts or self.start != self.end:
+            return False
+        try:
+            return not self.transport.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
+
+    def add_wait(self, wait: Wait) -> None:
+        """As `ResponseSink`."""
+        if self.closed:
+            wait.cancel()
+            return
+        self.waits[wait] = None
+        if self.hung_up_at:
+            wait.hurry()
+
+    def remove_wait(self, wait: Wait) -> None:
+        """As `ResponseSink`."""
+        self.waits.pop(wait, None)
 
     def fail(self, error: Exception) -> None:
         """An error that nobody expected ends this connection, and no other: its buffers and what is

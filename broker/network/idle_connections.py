@@ -1,8 +1,9 @@
 """Whose connection is given up when there are no file descriptors for new ones.
 
-First those that have never said who they are, then those that have been idle the longest, and these
-only after a minute: among them are other brokers, for whom it is not easy to come in again either.
-Never one with a request in progress. Clients connect again when they need to.
+First those that have hung up while a request of theirs waits, then those that have never said who
+they are, then those that have been idle the longest, and these only after a minute: among them are
+other brokers, for whom it is not easy to come in again either. Never another one with a request in
+progress. Clients connect again when they need to.
 
 Goes beyond Kafka, which stops accepting until somebody leaves.
 """
@@ -24,13 +25,17 @@ def idlest(connections: Iterable[Connection], now: float) -> list[Connection]:
     idle = [
         connection
         for connection in everyone
-        if connection.is_quiet
-        and now - connection.last_active
-        >= (SILENT_SECONDS if connection.client_id is None else IDLE_SECONDS)
+        if connection.hung_up_at
+        or (
+            connection.is_quiet
+            and now - connection.last_active
+            >= (SILENT_SECONDS if connection.client_id is None else IDLE_SECONDS)
+        )
     ]
     idle.sort(key=_worth)
     return idle[: len(everyone) // CLOSED_SHARE + 1]
 
 
-def _worth(connection: Connection) -> tuple[bool, float]:
-    return connection.client_id is not None, connection.last_active
+def _worth(connection: Connection) -> tuple[bool, bool, float]:
+    has_hung_up = connection.hung_up_at != 0.0
+    return not has_hung_up, connection.client_id is not None, connection.last_active

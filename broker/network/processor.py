@@ -4,7 +4,9 @@ All processors of a broker take turns in one task (`SocketServer`): receive from
 is ready, queue the connections that now hold a whole request. A connection with a request in
 progress is not read, unless that waits for replicas only (see `produce_pipeline`); its READ
 interest is dropped only if an event for it shows up (dropping it for every request would cost two
-system calls each) and set again at its next turn.
+system calls each) and set again at its next turn. Its HANGUP interest stays, so that a client which
+leaves while its request waits is noticed (`Connection.hang_up`); Kafka's selector notices when it
+unmutes the channel. Idle rules count for every connection, muted or not, as in Kafka.
 
 An exception in the work for a connection closes that one (`Connection.fail`).
 
@@ -15,11 +17,12 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Iterator
 from time import perf_counter
 from typing import Final
 
 from .bad_input import BadInput
-from .connection import Connection
+from .connection import HALF_CLOSED_SECONDS, Connection
 from .connection_quotas import ConnectionQuotas
 from .listener_security import OPEN, ListenerSecurity
 from .memory_shortage import MemoryShortage
@@ -28,12 +31,15 @@ from .receive_buffer import COMMON_BUFFER_BYTES
 from .request import ConnectionInfo
 from .request_channel import RequestChannel
 from .request_handler_pool import RequestHandlerPool
-from .selector import BROKEN, READ, WRITE, Selector
+from .selector import BROKEN, HANGUP, READ, WRITE, Selector
 
 logger: Final = logging.getLogger("pybroker.broker.network")
 
 BUFFER_IDLE_SECONDS: Final = 5.0
-# A round that receives large requests ends after this time, and goes on where it was in the next.
+SWEPT_AT_ONCE: Final = 500
+MANY_READY: Final = 128
+# A round with what takes long (large requests, clients that hang up while theirs wait, very many
+# sockets) ends after this time, and goes on where it was in the next.
 ROUND_SECONDS: Final = 0.002
 
 
@@ -91,7 +97,7 @@ class Processor:
             sock.close()
             return
         self.connections[connection.fileno] = connection
-        self.selector.register(connection.fileno, READ)
+        self.selector.register(connection.fileno, READ | HANGUP)
         if self.quotas.must_shed(self.listener):
             self._shed_one(connection)
 
@@ -139,8 +145,9 @@ class Processor:
         connections = self.connections
         channel, memory = self.channel, self.memory
         bounds_requests = memory.request_memory is not None
-        had_large = False
-        pending = iter(self._pending())
+        ready = self._pending()
+        takes_long = len(ready) > MANY_READY
+        pending = iter(ready)
         self.left = []
         for fileno, events in pending:
             connection = connections.get(fileno)
@@ -150,20 +157,21 @@ class Processor:
                 self.handlers.writable(connection)
                 if connection.closed:
                     continue
-            if not events & (READ | BROKEN):
+            if not events & (READ | BROKEN | HANGUP):
                 continue
-            if channel.full or (had_large and perf_counter() - now > ROUND_SECONDS):
+            if channel.full or (takes_long and perf_counter() - now > ROUND_SECONDS):
                 self.left = [(fileno, events), *pending]
                 break
+            takes_long |= events & HANGUP != 0
             try:
                 if (
                     connection.state is not READING
                     or connection.out.blocked
                     or connection.waits_for_memory
-                ) and not self._reads_ahead(connection, events):
+                ) and not self._reads_ahead(connection, events, now):
                     continue
                 alive = connection.receive()
-                had_large |= connection.needed > COMMON_BUFFER_BYTES
+                takes_long |= connection.needed > COMMON_BUFFER_BYTES
                 if connection.needed and connection.end - connection.start >= connection.needed:
                     if connection.state is PIPELINING and not connection.may_follow():
                         connection.watch(connection.events & ~READ)
@@ -180,7 +188,7 @@ class Processor:
             if alive:
                 connection.last_active = now
             else:
-                self._ended(connection)
+                self._ended(connection, now)
         self.busy_seconds += perf_counter() - now
 
     def _pending(self) -> list[tuple[int, int]]:
@@ -199,7 +207,7 @@ class Processor:
                 (large if is_large else small).append(entry)
         return [*small, *left, *large]
 
-    def _reads_ahead(self, connection: Connection, events: int) -> bool:
+    def _reads_ahead(self, connection: Connection, events: int, now: float) -> bool:
         """Whether to read although requests are in progress; if not, look at it no more."""
         pipeline = connection.pipeline
         if (
@@ -213,26 +221,34 @@ class Processor:
             return True
         if events & BROKEN:
             connection.close()
+        elif events & HANGUP:
+            connection.hang_up(now)
         else:
             connection.watch(connection.events & ~READ)
         return False
 
-    def _ended(self, connection: Connection) -> None:
+    def _ended(self, connection: Connection, now: float) -> None:
         """The client sends nothing more. Requests that wait are answered; then it shows again."""
         if connection.state is PIPELINING:
-            connection.watch(connection.events & ~READ)
+            connection.hang_up(now)
         else:
             connection.close()
 
     # Housekeeping, about once a second
 
-    def sweep(self, now: float, max_idle_seconds: float) -> None:
-        """Close idle connections and take back the buffers of quiet ones."""
-        for connection in list(self.connections.values()):
-            try:
-                self._sweep_one(connection, now, max_idle_seconds)
-            except Exception as error:
-                connection.fail(error)
+    def sweep(self, now: float, max_idle_seconds: float) -> Iterator[None]:
+        """Close idle connections and take back the buffers of quiet ones, in steps: each of some
+        hundreds takes less than a millisecond."""
+        connections = list(self.connections.values())
+        for start in range(0, len(connections), SWEPT_AT_ONCE):
+            for connection in connections[start : start + SWEPT_AT_ONCE]:
+                if connection.closed:
+                    continue
+                try:
+                    self._sweep_one(connection, now, max_idle_seconds)
+                except Exception as error:
+                    connection.fail(error)
+            yield
 
     def _sweep_one(self, connection: Connection, now: float, max_idle_seconds: float) -> None:
         idle = now - connection.last_active
@@ -240,22 +256,35 @@ class Processor:
             connection.partial_since = 0.0
         elif connection.received_at >= connection.partial_since:
             connection.partial_since = now
-        if connection.is_quiet:
-            if idle > BUFFER_IDLE_SECONDS or connection.buffer_is_too_large():
-                connection.give_back_buffer()
-            if 0 <= max_idle_seconds < idle:
-                self.expired_connections += 1
-                logger.info("Closing the connection of %s: idle for %.0f s",
-                         connection.peer, idle)  # fmt: skip
-                connection.close()
-        elif connection.out.blocked and 0 <= max_idle_seconds < idle:
+        if connection.is_quiet and (idle > BUFFER_IDLE_SECONDS or connection.buffer_is_too_large()):
+            connection.give_back_buffer()
+        # An answer that is about to leave counts as activity.
+        is_answered = connection.unsent and not connection.out.blocked
+        if 0 <= max_idle_seconds < idle and not is_answered:
+            self._expire(connection, idle)
+        elif (
+            connection.hung_up_at
+            and now - connection.hung_up_at > HALF_CLOSED_SECONDS
+            and connection.state in (RESPONSE_PENDING, PIPELINING)
+            and not connection.unsent
+        ):
             self.expired_connections += 1
-            connection.close(f"it did not read a response for {idle:.0f} s")
-        elif connection.state is THROTTLED and 0 <= max_idle_seconds < idle:
-            self.expired_connections += 1
-            connection.close(f"it is over a quota, and held for longer than {idle:.0f} s")
+            connection.close("it has hung up, and its request waits")
         if not connection.closed and (problem := connection.overdue(now)) is not None:
             connection.close(problem)
+
+    def _expire(self, connection: Connection, idle: float) -> None:
+        self.expired_connections += 1
+        if connection.is_quiet:
+            logger.info("Closing the connection of %s: idle for %.0f s",
+                        connection.peer, idle)  # fmt: skip
+            connection.close()
+        elif connection.out.blocked:
+            connection.close(f"it did not read a response for {idle:.0f} s")
+        elif connection.state is THROTTLED:
+            connection.close(f"it is over a quota, and held for longer than {idle:.0f} s")
+        else:
+            connection.close(f"its request waits, and nothing has come or gone for {idle:.0f} s")
 
     def idle_share(self, now: float) -> float:
         """The share of its life that this processor spent waiting, 0 to 1."""

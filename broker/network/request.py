@@ -96,6 +96,16 @@ class ConnectionInfo:
         return f"{self.host}:{self.port}"
 
 
+class Wait(Protocol):
+    """What a request of a connection waits for."""
+
+    def hurry(self) -> None:
+        """The client sends nothing more, and may be gone: what can be answered early is."""
+
+    def cancel(self) -> None:
+        """The connection is closed: nobody waits any more."""
+
+
 class ResponseSink(Protocol):
     """The connection of a request, as far as the request knows it."""
 
@@ -114,6 +124,12 @@ class ResponseSink(Protocol):
 
     def fail(self, error: Exception) -> None:
         """Close, since an error that nobody expected came up in the work for it."""
+
+    def add_wait(self, wait: Wait) -> None:
+        """One of its requests waits, and `wait` is to be told how the client does."""
+
+    def remove_wait(self, wait: Wait) -> None:
+        """That is over."""
 
 
 class Route:

@@ -29,6 +29,8 @@ from ..resources import machine
 READ = 0x01
 WRITE = 0x04
 BROKEN = 0x08 | 0x10
+# The other side sends nothing more: also told, once watched, where nothing is read. (Linux: RDHUP.)
+HANGUP = 0x2000
 
 # One round never handles more sockets than this; the rest is reported by the next poll.
 MAX_EVENTS_PER_POLL = 512
@@ -126,7 +128,8 @@ if sys.platform != "linux":
 
     class KqueueSelector:
         """A kqueue, level-triggered. Unlike epoll it says nothing of a socket that is watched for
-        nothing, so a broken connection that is muted is noticed when it is read again."""
+        nothing; where HANGUP alone is, what is watched is a read of more bytes than ever come: the
+        end of a stream and a broken connection fulfil that, and are told once."""
 
         __slots__ = ("_events", "_queue", "fileno")
 
@@ -140,15 +143,28 @@ if sys.platform != "linux":
             self.modify(fileno, events)
 
         def modify(self, fileno: int, events: int) -> None:
-            changed = self._events[fileno] ^ events
-            self._events[fileno] = events
-            changes = [
-                select.kevent(
-                    fileno, kind, select.KQ_EV_ADD if events & flag else select.KQ_EV_DELETE
-                )
-                for flag, kind in ((READ, select.KQ_FILTER_READ), (WRITE, select.KQ_FILTER_WRITE))
-                if changed & flag
-            ]
+            before, self._events[fileno] = self._events[fileno], events
+            changes = []
+            if (before ^ events) & WRITE:
+                action = select.KQ_EV_ADD if events & WRITE else select.KQ_EV_DELETE
+                changes.append(select.kevent(fileno, select.KQ_FILTER_WRITE, action))
+            if _reads(before) != _reads(events):
+                if _reads(before):
+                    changes.append(
+                        select.kevent(fileno, select.KQ_FILTER_READ, select.KQ_EV_DELETE)
+                    )
+                if events & READ:
+                    changes.append(select.kevent(fileno, select.KQ_FILTER_READ, select.KQ_EV_ADD))
+                elif events & HANGUP:
+                    changes.append(
+                        select.kevent(
+                            fileno,
+                            select.KQ_FILTER_READ,
+                            select.KQ_EV_ADD | select.KQ_EV_CLEAR,
+                            select.KQ_NOTE_LOWAT,
+                            2**31 - 1,
+                        )
+                    )
             if changes:
                 self._queue.control(changes, 0)
 
@@ -159,12 +175,21 @@ if sys.platform != "linux":
         def poll(self, seconds: float = 0.0) -> list[tuple[int, int]]:
             found: dict[int, int] = {}
             for event in self._queue.control(None, MAX_EVENTS_PER_POLL, seconds):
-                flag = READ if event.filter == select.KQ_FILTER_READ else WRITE
-                found[event.ident] = found.get(event.ident, 0) | flag
+                flags = WRITE
+                if event.filter == select.KQ_FILTER_READ:
+                    flags = self._events[event.ident] & READ
+                    if event.flags & select.KQ_EV_EOF:
+                        flags |= HANGUP
+                if flags:
+                    found[event.ident] = found.get(event.ident, 0) | flags
             return list(found.items())
 
         def close(self) -> None:
             self._queue.close()
+
+    def _reads(events: int) -> int:
+        """Which read is watched for: any, one of too many bytes, or none."""
+        return READ if events & READ else events & HANGUP
 
 
 class SelectorGroup:

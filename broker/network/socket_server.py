@@ -24,7 +24,7 @@ from .connection_quotas import ConnectionQuotas, MemoryPool
 from .idle_connections import idlest
 from .listener_security import OPEN, ListenerSecurity
 from .memory_shortage import MemoryShortage
-from .processor import Processor
+from .processor import ROUND_SECONDS, Processor
 from .receive_buffer import DEFAULT_MEMORY_BYTES, ReceiveMemory
 from .request_channel import RequestChannel
 from .request_handler_pool import RequestHandlerPool
@@ -172,8 +172,12 @@ class SocketServer:
             elif perf_counter() > turn_ends:
                 await trio.lowlevel.checkpoint()
                 turn_ends = perf_counter() + TURN_SECONDS
+            step_ends = perf_counter() + ROUND_SECONDS
             for index in ready:
                 processors[index].round()
+                if perf_counter() > step_ends:
+                    await trio.lowlevel.checkpoint()
+                    step_ends = perf_counter() + ROUND_SECONDS
             if channel.queue or channel.continuing:
                 self.handlers.serve_batch()
 
@@ -206,7 +210,8 @@ class SocketServer:
             await trio.sleep(period)
             now = perf_counter()
             for processor in self.processors:
-                processor.sweep(now, max_idle)
+                for _ in processor.sweep(now, max_idle):
+                    await trio.lowlevel.checkpoint()
             if self.quotas.refused_descriptors:
                 self._shed_idle(now)
             if self.receive_memory.is_short:

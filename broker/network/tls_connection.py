@@ -120,6 +120,9 @@ class _Wire:
             raise BlockingIOError
         return filled
 
+    def recv(self, size: int, flags: int) -> bytes:
+        return self.socket.recv(size, flags)
+
     def close(self) -> None:
         self.socket.close()
 
@@ -356,6 +359,9 @@ class TlsConnection(Connection):
         return None
 
     # The end
+
+    def is_drained(self) -> bool:
+        return False  # what is in the socket says so when it is decrypted
 
     def close(self, reason: str | None = None) -> None:
         if not self.closed and not self._handshakes and not self.out.parts:

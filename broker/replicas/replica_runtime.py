@@ -4,6 +4,7 @@ How others call the manager is in `settled_replicas`.
 
 Followers' fetches that have records to fetch are collected and answered together, from a task of
 their own, when the round that brought the records is over or a little later: see follower_pace.
+Of very many that are due at once, each turn of another task answers some.
 
 Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
 (`on_isr_change`, `on_failed_log_dir`). Ends of flushes, good (with the offset) and bad, are told to
@@ -18,7 +19,14 @@ from time import perf_counter, thread_time
 import trio
 
 from ...replication.replica_manager import ReplicaManager
-from ...replication.types import AlterIsr, Effect, FailedLogDir, FlushNeeded, FollowersWait
+from ...replication.types import (
+    AlterIsr,
+    Effect,
+    FailedLogDir,
+    FlushNeeded,
+    FollowersWait,
+    MoreToAnswer,
+)
 from .follower_pace import URGENT_BYTES, FollowerPace
 from .log_flusher import LogFlusher
 from .settled_replicas import SettledReplicas
@@ -32,6 +40,7 @@ class ReplicaRuntime(SettledReplicas):
     __slots__ = (
         "_followers_wait",
         "_is_urgent",
+        "_more",
         "_pace",
         "_sleep_until_ms",
         "_wake",
@@ -60,6 +69,7 @@ class ReplicaRuntime(SettledReplicas):
         self._pace = FollowerPace()
         self._followers_wait = trio.Event()
         self._is_urgent = trio.Event()
+        self._more = trio.Event()
 
     def perform(self, effect: Effect) -> None:
         if isinstance(effect, FlushNeeded):
@@ -68,6 +78,8 @@ class ReplicaRuntime(SettledReplicas):
             self._followers_wait.set()
             if effect.is_urgent:
                 self._is_urgent.set()
+        elif isinstance(effect, MoreToAnswer):
+            self._more.set()
         elif isinstance(effect, AlterIsr):
             if self.on_isr_change is not None:
                 self.on_isr_change(effect)
@@ -90,6 +102,7 @@ class ReplicaRuntime(SettledReplicas):
             nursery.start_soon(self._run_timers)
             nursery.start_soon(self._run_isr_check)
             nursery.start_soon(self._answer_followers)
+            nursery.start_soon(self._answer_more)
             task_status.started()
 
     async def _run_timers(self) -> None:
@@ -123,6 +136,16 @@ class ReplicaRuntime(SettledReplicas):
                 self._is_urgent = trio.Event()
             manager.waiting.answer_followers()
             pace.answered(perf_counter())
+            self.settle()
+
+    async def _answer_more(self) -> None:
+        """More was due than is answered at once: some at a time, between others."""
+        while True:
+            await self._more.wait()
+            self._more = trio.Event()
+            while self.manager.waiting.answer_more(self.clock()):
+                self.settle()
+                await trio.lowlevel.checkpoint()
             self.settle()
 
     async def _run_isr_check(self) -> None:

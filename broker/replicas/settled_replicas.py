@@ -26,6 +26,7 @@ from mypy_extensions import mypyc_attr
 
 from ...protocol.topics import TopicPartition
 from ...replication.hosted_partitions import HostedPartitions
+from ...replication.purgatory import Operation
 from ...replication.replica_manager import ReplicaManager
 from ...replication.types import (
     ACKS_ALL,
@@ -111,7 +112,7 @@ class SettledReplicas(ABC):
         if isinstance(outcome, Done):
             results = outcome.result
         else:
-            outcome.operation.token = waiter(*args)
+            _park(outcome.operation, waiter(*args))
             if required_acks == ACKS_ALL:
                 self.parked(timeout_ms, now_ms)
         if self._effects or self._completed:
@@ -140,7 +141,7 @@ class SettledReplicas(ABC):
             parked = self._appends.wait(
                 None, required_acks, timeout_ms, {key: result}, {key}, now_ms
             )
-            parked.operation.token = waiter(*args)
+            _park(parked.operation, waiter(*args))
             if required_acks == ACKS_ALL:
                 self.parked(timeout_ms, now_ms)
         if self._effects or self._completed:
@@ -161,7 +162,7 @@ class SettledReplicas(ABC):
         if isinstance(outcome, Done):
             results = outcome.result
         else:
-            outcome.operation.token = waiter(*args)
+            _park(outcome.operation, waiter(*args))
             self.parked(params.max_wait_ms, now_ms)
         if self._effects or self._completed:
             self.settle()
@@ -181,10 +182,21 @@ class SettledReplicas(ABC):
         if isinstance(outcome, Done):
             results = outcome.result
         else:
-            outcome.operation.token = waiter(*args)
+            _park(outcome.operation, waiter(*args))
             self.parked(timeout_ms, now_ms)
         self.settle()
         return results
+
+    # Of those who wait
+
+    def answer_now(self, operation: Operation) -> None:
+        """As `WaitingOperations.answer_now`."""
+        self.manager.waiting.answer_now(operation)
+        self.settle()
+
+    def cancel(self, operation: Operation) -> None:
+        """As `WaitingOperations.cancel`."""
+        self.manager.waiting.cancel(operation)
 
     # Settling
 
@@ -217,6 +229,14 @@ class SettledReplicas(ABC):
     @abstractmethod
     def parked(self, wait_ms: int, now_ms: int) -> None:
         """Something waits for at most `wait_ms`: see that timers go off in time."""
+
+
+def _park(operation: Operation, waiter: Waiter) -> None:
+    """It waits for this operation, and may want to know it."""
+    operation.token = waiter
+    told = getattr(waiter, "parked", None)
+    if told is not None:
+        told(operation)
 
 
 class _Settling:

@@ -17,7 +17,7 @@ from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.network.request import ConnectionInfo, Request, Route
+from pybroker.broker.network.request import ConnectionInfo, Request, Route, Wait
 from pybroker.broker.network.turns import Turns
 from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.broker.replicas.settled_replicas import SettledReplicas, Waiter
@@ -60,6 +60,7 @@ from pybroker.replication.types import (
     Effect,
     FlushNeeded,
     FollowersWait,
+    MoreToAnswer,
     ReplicaConfig,
 )
 from pybroker.storage.files import FileSlice
@@ -129,6 +130,8 @@ class SimulatedReplicas(SettledReplicas):
             self._broker.request_flush(effect)
         elif isinstance(effect, FollowersWait):
             self._tell_followers(effect)
+        elif isinstance(effect, MoreToAnswer):
+            self._broker.kernel.after(0, self._broker.process, self._answer_more)
         elif isinstance(effect, AlterIsr):
             self._broker.propose(effect)
 
@@ -139,6 +142,12 @@ class SimulatedReplicas(SettledReplicas):
         kernel = self._broker.kernel
         pause_ms = 0 if effect.is_urgent else kernel.random.randint(0, LONGEST_PAUSE_MS)
         kernel.after(pause_ms, self._broker.process, self._answer_followers)
+
+    def _answer_more(self) -> None:
+        kernel = self._broker.kernel
+        with self.settling as manager:
+            if manager.waiting.answer_more(kernel.now_ms):
+                kernel.after(0, self._broker.process, self._answer_more)
 
     def _answer_followers(self) -> None:
         with self.settling as manager:
@@ -161,6 +170,12 @@ class Sink:
 
     def __init__(self, number: int) -> None:
         self.peer = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=number)
+
+    def add_wait(self, wait: Wait) -> None:
+        """Whoever goes is not missed before its time is over, as in Kafka."""
+
+    def remove_wait(self, wait: Wait) -> None:
+        """As `add_wait`."""
 
 
 @cache

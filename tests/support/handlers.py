@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from pybroker.broker.network.request import ConnectionInfo, Request, Route
+from pybroker.broker.network.request import ConnectionInfo, Request, Route, Wait
 from pybroker.broker.network.turns import Failed, Steps, Turns
 from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.protocol import codec
@@ -28,6 +28,7 @@ class RecordingSink:
         self.received_at = perf_counter()
         self.answer: Any = None
         self.answered = trio.Event()
+        self.known_waits: list[Wait] = []
         self._key = key
         self._version = version
 
@@ -49,6 +50,12 @@ class RecordingSink:
 
     def fail(self, error: Exception) -> None:
         raise error
+
+    def add_wait(self, wait: Wait) -> None:
+        self.known_waits.append(wait)
+
+    def remove_wait(self, wait: Wait) -> None:
+        self.known_waits.remove(wait)
 
     def _take(self, answer: Any) -> None:
         assert self.answer is None, "answered twice"
@@ -96,6 +103,11 @@ class Call:
         steps = handler(self.request)
         if isinstance(steps, Generator):
             turns.begin(steps, self._connection.fail)
+
+    @property
+    def known_waits(self) -> list[Wait]:
+        """Those that its connection knows."""
+        return self._connection.known_waits
 
     @property
     def waits(self) -> bool:

@@ -5,8 +5,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.replication.purgatory import Operation, Purgatory
+from pybroker.replication.purgatory import KeyedPurgatory, Operation
 
+EVERYONE = 1000
 _STEPS = st.lists(
     st.one_of(
         st.tuples(
@@ -54,7 +55,7 @@ class TwinPurgatory:
 @settings(max_examples=400, deadline=None)
 @given(start_ms=st.sampled_from([0, 1_700_000_000_123, (1 << 42) - 1]), steps=_STEPS)
 def test_agrees_with_a_list(start_ms: int, steps: list[tuple[Any, ...]]) -> None:
-    purgatory: Purgatory[Operation] = Purgatory("test", start_ms)
+    purgatory: KeyedPurgatory[Operation] = KeyedPurgatory("test", start_ms)
     twin = TwinPurgatory()
     now_ms = start_ms
     seen: list[Operation] = []
@@ -76,7 +77,7 @@ def test_agrees_with_a_list(start_ms: int, steps: list[tuple[Any, ...]]) -> None
             if target is None:
                 continue
             now_ms = max(now_ms, target)
-            expired = purgatory.expire(target)
+            expired = purgatory.expire(target, EVERYONE)
             assert len(expired) == len(set(expired))
             assert set(expired) == twin.due(now_ms)
         assert len(purgatory) == len(twin.waiting)
@@ -90,14 +91,14 @@ def test_agrees_with_a_list(start_ms: int, steps: list[tuple[Any, ...]]) -> None
 
 
 def test_every_operation_is_reached_by_following_next_deadline() -> None:
-    purgatory: Purgatory[Operation] = Purgatory("test", 1_000)
+    purgatory: KeyedPurgatory[Operation] = KeyedPurgatory("test", 1_000)
     deadlines = [1_001, 1_063, 1_064, 5_000, 70_000, 1_000_000, 90_000_000, 10_000_000_000]
     for deadline_ms in deadlines:
         purgatory.watch(Operation(deadline_ms), ["key"], deadline_ms)
     fired: list[tuple[int, object]] = []
     rounds = 0
     while (next_ms := purgatory.next_deadline_ms()) is not None:
-        fired += [(next_ms, operation.token) for operation in purgatory.expire(next_ms)]
+        fired += [(next_ms, operation.token) for operation in purgatory.expire(next_ms, EVERYONE)]
         rounds += 1
     assert fired == [(deadline_ms, deadline_ms) for deadline_ms in deadlines]
     assert rounds <= len(deadlines) * 6

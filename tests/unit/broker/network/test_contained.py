@@ -17,7 +17,7 @@ import trio
 from pybroker.broker.network.connection import Connection
 from pybroker.broker.network.listener_security import ListenerSecurity
 from pybroker.broker.network.login_tasks import LoginTasks
-from pybroker.broker.network.selector import READ
+from pybroker.broker.network.selector import HANGUP, READ
 from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.protocol import codec, large_messages
 from tests.support.network import (
@@ -161,12 +161,12 @@ async def test_in_the_sweep(caplog: pytest.LogCaptureFixture) -> None:
         await client.send(heartbeat("g", 1))
         assert await answers(client, 1) == [1]
         connection = only_connection(network)
-        assert connection.events == READ
+        assert connection.events == READ | HANGUP
         connection.receive_memory.is_short = True
         connection.owner = Wrapper(connection.owner, "memory_released")
         connection.last_active = 0.0
         for processor in network.server.processors:
-            processor.sweep(perf_counter(), 1e9)
+            list(processor.sweep(perf_counter(), 1e9))
         await check_that_others_live(network, client, caplog)
 
 

@@ -24,6 +24,7 @@ CHANGES = {
     "offsets": {"delete_records", "list_offset"},
     "waiting": {
         "answer_followers",
+        "answer_more",
         "check",
         "check_log_dirs",
         "high_watermark_moved",

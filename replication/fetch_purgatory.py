@@ -1,0 +1,233 @@
+"""The fetches that wait, ordered so that a change looks only at those which it may complete.
+
+Job: for each partition, who waits for its records, by what they may read: `whenever` anything
+changes (followers, whose answers tell of the high watermark, too), `each` time that the readable
+end of their isolation level moves (one byte is enough for them), or in a `Line`, in the order of
+the places in the log to which the readable end has to come. An append looks at the front of a line,
+not at the thousands behind it.
+
+A fetch of one partition that lacks so many bytes is due that many behind the readable end. One of
+several is due when one of them has grown by its share, what is lacking divided by their number: as
+long as none has, something is lacking. A look at it takes in all its partitions and makes the
+shares anew. Where a share is too small to be worth that (LOOK_BYTES for each of them), it is looked
+at each time, at the partition alone that has grown.
+
+Invariants: who is due by their bytes is among those that `due` gives; nobody else has to be; a
+place is (base offset of the segment, position in it), and the line of a partition is in order
+across a roll. A readable end that goes back (a truncation) makes all due.
+
+Mirrors the purgatory of Kafka's DelayedFetch, which looks at all who wait for a partition.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ..protocol.errors import KafkaError
+from ..protocol.topics import TopicPartition
+from ..storage.local_log import Place
+from .delayed_operations import NOWHERE, DelayedFetch
+from .partition import Partition
+from .purgatory import Operation, Purgatory
+from .types import Isolation
+
+# To look at one more partition of a fetch is worth it once so many bytes have come.
+LOOK_BYTES: Final = 1024
+# Behind every number of an operation, and every offset.
+_LAST: Final = 2**62
+_ISOLATIONS: Final = tuple(Isolation)
+_NOT_LOOKED_AT: Final = -2
+
+Due = tuple[int, int, int, DelayedFetch]  # segment, position, number of the operation
+
+
+class Line:
+    """Fetches of one isolation level in the order in which they are due."""
+
+    __slots__ = ("_end", "_entries")
+
+    def __init__(self) -> None:
+        # No two are alike as far as the number, so that operations are not compared.
+        self._entries: list[Due] = []
+        self._end: Place = NOWHERE  # the readable end at the last `take`
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, due: Due) -> None:
+        insort(self._entries, due)
+
+    def operations(self) -> list[DelayedFetch]:
+        return [due[3] for due in self._entries]
+
+    def discard(self, due: Due) -> None:
+        """It may have been taken."""
+        entries = self._entries
+        index = bisect_left(entries, due[:3])
+        # By number: what is compiled has no identity of tuples.
+        if index < len(entries) and entries[index][:3] == due[:3]:
+            del entries[index]
+
+    def take(self, end: Place) -> list[DelayedFetch]:
+        """Take out those that are due at this readable end."""
+        entries = self._entries
+        went_back = end < self._end
+        count = len(entries) if went_back else bisect_right(entries, (*end, _LAST))
+        self._end = end
+        taken = [due[3] for due in entries[:count]]
+        del entries[:count]
+        return taken
+
+
+class Watchers:
+    """Who waits for one partition."""
+
+    __slots__ = ("each", "ends", "lines", "size", "whenever")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.whenever: dict[DelayedFetch, None] = {}
+        # By isolation level; `ends` are the readable ends that were last looked at.
+        self.each: list[dict[DelayedFetch, None] | None] = [None, None, None]
+        self.lines: list[Line | None] = [None, None, None]
+        self.ends: list[int] = [_NOT_LOOKED_AT] * len(_ISOLATIONS)
+
+
+class FetchPurgatory(Purgatory[DelayedFetch]):
+    __slots__ = ("_next_number", "_partitions", "watched")
+
+    def __init__(self, partitions: Mapping[TopicPartition, Partition], now_ms: int = 0) -> None:
+        super().__init__("Fetch", now_ms)
+        self._partitions = partitions
+        self._next_number = 0
+        # For others to look up only.
+        self.watched: dict[TopicPartition, Watchers] = {}
+
+    def waiting(self) -> Iterator[DelayedFetch]:
+        for watchers in self.watched.values():
+            yield from _all_of(watchers)
+
+    def watchers(self, key: TopicPartition) -> list[DelayedFetch]:
+        """All that wait for this partition."""
+        watchers = self.watched.get(key)
+        return [] if watchers is None else list(_all_of(watchers))
+
+    def due(self, key: TopicPartition, partition: Partition) -> list[DelayedFetch]:
+        """Those that records of this partition may complete, and those that any change concerns.
+
+        Who is taken from a line comes back by `rearm`, unless it is removed.
+        """
+        watchers = self.watched[key]
+        found = list(watchers.whenever) if watchers.whenever else []
+        ends = watchers.ends
+        for isolation in _ISOLATIONS:
+            seen = ends[isolation]
+            if seen == _NOT_LOOKED_AT:
+                continue
+            end = partition.readable_end_offset(isolation)
+            if end == seen:
+                continue
+            ends[isolation] = end
+            each = watchers.each[isolation]
+            if each:
+                found += each
+            line = watchers.lines[isolation]
+            if line is not None and len(line):
+                try:
+                    place = partition.log.place_behind(end)
+                except KafkaError:  # the disk: they are answered with that
+                    place = (_LAST, 0)
+                found += line.take(place)
+        return found
+
+    def rearm(self, operation: DelayedFetch) -> None:
+        """It was looked at and is not complete."""
+        if operation.is_in_lines:
+            self._leave_lines(operation)
+            self._wait_for_bytes(operation)
+
+    # Entering and leaving
+
+    def _enter(self, operation: DelayedFetch) -> None:
+        watched, partitions = self.watched, self._partitions
+        params = operation.params
+        whenever, isolation = params.is_from_follower, params.isolation
+        for key in operation.index_of:
+            watchers = watched.get(key)
+            if watchers is None:
+                watchers = watched[key] = Watchers()
+            watchers.size += 1
+            if whenever:
+                watchers.whenever[operation] = None
+            elif watchers.ends[isolation] == _NOT_LOOKED_AT:
+                partition = partitions.get(key)
+                end = -1 if partition is None else partition.readable_end_offset(isolation)
+                watchers.ends[isolation] = end
+        if not whenever:
+            operation.number = self._next_number
+            self._next_number += 1
+            self._wait_for_bytes(operation)
+
+    def _wait_for_bytes(self, operation: DelayedFetch) -> None:
+        count = len(operation.index_of)
+        missing = operation.wanted_bytes - operation.total_bytes
+        share = missing // count if missing > 1 else 0
+        isolation = operation.params.isolation
+        if share > 0 and (count == 1 or share >= count * LOOK_BYTES):
+            operation.is_in_lines = True
+            number = operation.number
+            for key, index in operation.index_of.items():
+                segment, position = operation.ends[index]
+                due: Due = (segment, position + share, number, operation)
+                operation.due[index] = due
+                lines = self.watched[key].lines
+                line = lines[isolation]
+                if line is None:
+                    line = lines[isolation] = Line()
+                line.add(due)
+        else:
+            for key in operation.index_of:
+                watchers = self.watched[key]
+                each = watchers.each[isolation]
+                if each is None:
+                    watchers.each[isolation] = {operation: None}
+                else:
+                    each[operation] = None
+
+    def _leave_lines(self, operation: DelayedFetch) -> None:
+        isolation = operation.params.isolation
+        operation.is_in_lines = False
+        for key, index in operation.index_of.items():
+            line = self.watched[key].lines[isolation]
+            assert line is not None
+            line.discard(operation.due.pop(index))
+
+    def _leave(self, operation: Operation) -> None:
+        assert isinstance(operation, DelayedFetch)
+        params = operation.params
+        whenever, isolation = params.is_from_follower, params.isolation
+        is_in_lines = operation.is_in_lines
+        if is_in_lines:
+            self._leave_lines(operation)
+        watched = self.watched
+        for key in operation.index_of:
+            watchers = watched[key]
+            watchers.size -= 1
+            if not watchers.size:
+                del watched[key]
+            elif whenever:
+                del watchers.whenever[operation]
+            elif not is_in_lines:
+                each = watchers.each[isolation]
+                assert each is not None
+                del each[operation]
+
+
+def _all_of(watchers: Watchers) -> Iterator[DelayedFetch]:
+    yield from watchers.whenever
+    for each in watchers.each:
+        if each is not None:
+            yield from each
+    for line in watchers.lines:
+        if line is not None:
+            yield from line.operations()
