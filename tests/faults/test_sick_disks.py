@@ -1,0 +1,126 @@
+"""One of the disks of a broker fails, is full, is read-only or is slow, under its real process.
+
+Node 2 of three has three log directories, and a library before its C library that makes calls on
+files fail (`tests.support.sick_disk`). Whatever fails in a directory takes that directory offline,
+as in Apache Kafka (LogDirFailureChannel): its partitions are led by others from then on, those of
+the other directories are not; it is never trusted again before a restart, even if the next
+call would succeed; after the restart its replicas are equal again, and nothing that was
+acknowledged is lost.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.log_dirs import DescribeLogDirsRequest
+from tests.faults.directories import give_directories, move, paths_of
+from tests.faults.test_log_dirs import Load, fill, records
+from tests.support.cluster import Cluster, cluster
+from tests.support.sick_disk import SickDisk, why_not
+from tests.support.wire import Topic, WireClient
+
+SICK = 2
+SICK_DIRECTORY, WELL_DIRECTORY = "one", "two"
+FIRST = "00000000000000000000"
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can be sick"),
+]
+
+# What fails, by name: rules of the sick disk, with {topic} for the directory of the partition.
+SICKNESSES = {
+    "append": [f"write {errno.EIO} /one/{{topic}}-0/{FIRST}.log"],
+    "append-after-a-part": [
+        f"write short=1000 /one/{{topic}}-0/{FIRST}.log",
+        f"write {errno.ENOSPC} /one/{{topic}}-0/",
+    ],
+    "index": [f"write {errno.EIO} /one/{{topic}}-0/{FIRST}.index"],
+    "time-index": [f"write {errno.EIO} /one/{{topic}}-0/{FIRST}.timeindex"],
+    "read": [f"read {errno.EIO} /one/{{topic}}-0/"],
+    "flush": [f"sync {errno.EIO} /one/{{topic}}-0/"],
+    "roll-on-a-full-disk": [f"create {errno.ENOSPC} /one/"],
+    "read-only": [f"{what} {errno.EROFS} /one/" for what in ("create", "write", "rename")],
+    "checkpoint": [f"write {errno.EIO} /one/replication-offset-checkpoint"],
+}
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> SickDisk:
+    return SickDisk(tmp_path_factory.mktemp("sick"))
+
+
+@pytest.fixture(scope="module")
+def jbod(disk: SickDisk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    def prepare(started: Cluster) -> None:
+        give_directories(started)
+        disk.ail(started.nodes[SICK])
+
+    with cluster(tmp_path_factory.mktemp("jbod"), prepare=prepare) as started:
+        yield started
+
+
+def led_by_the_sick_node(jbod: Cluster, name: str, directory: str) -> None:
+    """A topic of one partition, whose leader has it in this directory."""
+    (path,) = (path for path in paths_of(jbod, SICK) if Path(path).name == directory)
+    assert move(jbod, SICK, name, path) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # not yet
+    config = {"segment.bytes": "400000", "flush.messages": "1"}
+    jbod.create_topic(name, assignment={0: [SICK, 1, 3]}, config=config)
+    fill(jbod, name, 2)
+
+
+def errors_of_directories(jbod: Cluster) -> dict[str, int]:
+    answer: Any = jbod.ask(SICK, DescribeLogDirsRequest(topics=None))
+    return {Path(one.log_dir).name: one.error_code for one in answer.results}
+
+
+def read_all(jbod: Cluster, topic: str) -> None:
+    """As a consumer does, from the sick node; what it says is its own affair."""
+    with suppress(OSError, AssertionError), WireClient(jbod.nodes[SICK].bootstrap) as client:
+        client.fetch(Topic(topic, bytes(16)), version=12)
+
+
+@pytest.mark.parametrize("name", SICKNESSES)
+def test_a_sick_directory_is_left_alone(jbod: Cluster, disk: SickDisk, name: str) -> None:
+    topic, well = f"sick-{name}", f"well-{name}"
+    led_by_the_sick_node(jbod, topic, SICK_DIRECTORY)
+    led_by_the_sick_node(jbod, well, WELL_DIRECTORY)
+    with Load(jbod, topic) as load, Load(jbod, well) as well_load:
+        disk.says(*(rule.format(topic=topic) for rule in SICKNESSES[name]))
+
+        def is_offline() -> bool:
+            read_all(jbod, topic)
+            return errors_of_directories(jbod)[SICK_DIRECTORY] == ErrorCode.KAFKA_STORAGE_ERROR
+
+        jbod.wait_for(is_offline, "the sick directory is offline")
+        disk.heal()
+        jbod.wait_for(lambda: jbod.partitions(topic)[0].leader in (1, 3), "another leader")
+        counts = len(load.acknowledged), len(well_load.acknowledged)
+        jbod.wait_for(
+            lambda: (
+                len(load.acknowledged) > counts[0] + 5
+                and len(well_load.acknowledged) > counts[1] + 5
+            ),
+            "both go on",
+        )
+        assert jbod.partitions(well)[0].leader == SICK
+        offline = {name for name, code in errors_of_directories(jbod).items() if code}
+        assert offline == {SICK_DIRECTORY}, "it is well again, and not trusted"
+        jbod.kill(SICK)
+        jbod.start(SICK)
+        jbod.wait_for_isr(topic)
+        jbod.wait_for_isr(well)
+    for written, what in ((load, topic), (well_load, well)):
+        jbod.wait_for(
+            lambda w=what: records(jbod, 1, w) == records(jbod, SICK, w) == records(jbod, 3, w),  # type: ignore[misc]
+            "three equal copies",
+        )
+        stored = records(jbod, SICK, what)
+        assert all(value in stored for value in written.acknowledged)
