@@ -103,6 +103,8 @@ class LocalLog:
         self._closed_segments: list[Segment] = []
         # Whether recovery wrote the note of gaps without a sync; the first roll makes up for it.
         self._is_gaps_note_unsynced = parts.is_gaps_note_unsynced
+        for segment in parts.segments:
+            segment.log_file.on_broken = health.fail
 
         # Since somebody asked: whether there was a truncation; where the deepest cut, by watcher.
         self._truncated = False
@@ -192,6 +194,7 @@ class LocalLog:
             jitter_ms=jitter_ms,
             create=True,
         )
+        segment.log_file.on_broken = self.health.fail
         self.segments.add(segment)
         return segment
 
@@ -328,6 +331,7 @@ class LocalLog:
             self._deleted_files += source.mark_deleted()
         self._rename_files(base_offset, SWAP_SUFFIX, "")
         cleaned = Segment(self.files, self.directory, base_offset, self.config, now_ms=now_ms)
+        cleaned.log_file.on_broken = self.health.fail
         self.segments.replace(sources, cleaned)
 
     def _rename_files(self, base_offset: int, old_suffix: str, new_suffix: str) -> None:

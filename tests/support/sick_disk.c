@@ -1,16 +1,18 @@
 /* A disk that fails, is full, or is slow, as one process sees it: an LD_PRELOAD library.
  *
  * Job: stands before the C library's calls on files. A control file ($SICK_DISK), which is mapped
- * and so followed at once, has a rule a line: `operation action part-of-a-path`. Operations: open,
- * create, write, read, sync, truncate, rename. Actions: the number of an errno, `sleep=MS` before
- * the call, `short=BYTES` for a write or read that ends early. Rules are taken in order: a sleep
- * goes on to the next rule, all else ends the search.
+ * and so followed at once, has a rule a line: `operation action pattern`. Operations: open, create,
+ * write, read, sync, truncate, rename. Actions: the number of an errno, `sleep=MS` before the call,
+ * `short=BYTES` for a write or read that ends early. Patterns: a shell's, of the whole path, in
+ * which a star matches slashes, too. Rules are taken in order: a sleep goes on to the next rule,
+ * all else ends the search.
  * Leaves out: reads through a mapping, which no library sees.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,9 +52,9 @@ static int judge(const char *operation, const char *path, size_t *limit) {
     memcpy(copy, (const void *)rules, RULES_BYTES);
     copy[RULES_BYTES] = 0;
     for (char *line = strtok_r(copy, "\n", &place); line; line = strtok_r(NULL, "\n", &place)) {
-        char wanted[16], action[32], part[512];
-        if (sscanf(line, "%15s %31s %511s", wanted, action, part) != 3) continue;
-        if (strcmp(wanted, operation) || !strstr(path, part)) continue;
+        char wanted[16], action[32], pattern[512];
+        if (sscanf(line, "%15s %31s %511s", wanted, action, pattern) != 3) continue;
+        if (strcmp(wanted, operation) || fnmatch(pattern, path, 0)) continue;
         if (!strncmp(action, "sleep=", 6)) {
             sleep_ms(atol(action + 6));
             continue;

@@ -2,7 +2,7 @@
 
 Job: `SickDisk(directory)` compiles the library and gives a server process an environment with
 it (`ail(server)`); `says(rule, ...)` has the process meet these errors from the next call on, until
-`heal()`. A rule is `operation action part-of-a-path`: see the head of the C file.
+`heal()`. A rule is `operation action pattern`: see the head of the C file.
 Invariants: a sick process is started by its own command, never forked from the zygote: a library
 stands before the C library from the start, or never.
 """
