@@ -10,7 +10,9 @@ that leaves something in the checkout has failed, too. Stages that leave a core 
 wait for processes to start and end, have more workers than there are cores, or others run beside
 them in lanes, the stages of a lane in turn; what they print comes one after the other. The table
 has the CPU seconds of each: those of two cores in its time are twice its seconds, and what is
-missing was waited for, or taken by processes that nobody waited for (Spark's).
+missing was waited for, or taken by processes that nobody waited for (Spark's). Below it are the
+tests that only waited beside what else the machine had to do: long on the wall's clock, and not on
+one that knows how busy it is (`tests.support.patience`), on which all limits of time are.
 Each run has both ways of a request: what is compiled runs in the wire tests, the real clients, the
 torture, the faults and once more in the unit and property tests of its rooms; the sources in all
 unit and property tests, the simulation and the abuse.
@@ -31,6 +33,8 @@ from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.support.patience import NOTES, told
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -135,6 +139,7 @@ REQUEST_PATH = [
 KEEP_FAILED = ["-o", "tmp_path_retention_policy=failed", "-o", "tmp_path_retention_count=100"]
 
 BY_DEFAULT = ("lint", "test")
+MAX_WAITED_TOLD = 20
 
 
 class Stage(NamedTuple):
@@ -281,6 +286,7 @@ def _run_one(stage: Stage, temporary: Path, *, is_seen: bool) -> Result:
         PYTHONUNBUFFERED="1",
         PYTEST_DEBUG_TEMPROOT=str(temporary),
         TMPDIR=str(temporary),
+        **{NOTES: str(temporary / NOTES)},
     )
     # Without compiled files each of the many broker processes would compile the house anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -336,10 +342,13 @@ def main() -> int:
         verdict = "ok    " if passed else "FAILED"
         print(f"{verdict} {seconds:7.1f} s {cpu_seconds:7.1f} CPU s  {stage.name}{beside}")
     failed = sum(not result.passed for result in results)
+    waited = told(temporary / NOTES)[:MAX_WAITED_TOLD]
     if failed:
         print(f"what the failed tests left is in {temporary}")
     else:
         shutil.rmtree(temporary, ignore_errors=True)
+    for line in waited:
+        print(f"only waited {line}")
     print(f"total  {time.monotonic() - started:7.1f} s")
     print(f"stages: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0

@@ -32,6 +32,7 @@ from pybroker.protocol.messages.topics import (
 from pybroker.protocol.schema import Message
 from tests.support.links import ZOOKEEPER, Links
 from tests.support.namespaces import Net
+from tests.support.patience import Limit
 from tests.support.processes import BrokerProcess, ServerProcess, ZooKeeperProcess, free_port
 from tests.support.real_zookeeper import RealZooKeeper, ensemble_of
 from tests.support.wire import WireClient
@@ -312,18 +313,17 @@ class Cluster:
         seconds: float = WAIT_SECONDS,
     ) -> T:
         """The first result that is not false; a node that does not answer is asked again."""
-        started = time.monotonic()
+        limit = Limit(seconds)
         while True:
             found = None
             with contextlib.suppress(OSError, KeyError):  # KeyError: it knows no such topic yet
                 found = condition()
-            waited = time.monotonic() - started
             if found:
-                if waited > TOLD_SECONDS:
-                    self.tell(f"{what} after {waited:.1f} s")
+                if limit.waited > TOLD_SECONDS:
+                    self.tell(f"{what} after {limit.waited:.1f} s")
                 return found
-            if waited > seconds:
-                raise AssertionError(f"not within {seconds:.0f} s: {what}")
+            if limit.is_over:
+                raise AssertionError(f"not within {limit.waited:.0f} s: {what}")
             time.sleep(POLL_SECONDS)
 
     # Administration

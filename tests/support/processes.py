@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.support.patience import Limit
 from tests.support.zygote import ForkedProcess, Zygote
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -135,12 +136,12 @@ class ServerProcess:
 
     def wait_until_ready(self) -> float:
         assert self._process is not None
+        limit = Limit(READY_TIMEOUT_SECONDS)
         while not self.is_ready():
             code = self._process.poll()
-            waited = time.monotonic() - self._launched
-            if code is not None or waited > READY_TIMEOUT_SECONDS:
+            if code is not None or limit.is_over:
                 raise AssertionError(
-                    f"{self._command}: exit {code} after {waited:.1f} s\n"
+                    f"{self._command}: exit {code} after {limit.waited:.1f} s\n"
                     f"{self.log_text[-TOLD_CHARACTERS:]}"
                 )
             time.sleep(0.01)
@@ -153,9 +154,9 @@ class ServerProcess:
         machine, to answer once more.
         """
         os.kill(self.pid, signal.SIGSTOP)
-        ends = time.monotonic() + STOP_TIMEOUT_SECONDS
+        limit = Limit(STOP_TIMEOUT_SECONDS)
         while not _stands_still(self.pid):
-            assert time.monotonic() < ends, f"{self._command}: it goes on after SIGSTOP"
+            assert not limit.is_over, f"{self._command}: it goes on after SIGSTOP"
             time.sleep(0.001)
 
     def resume(self) -> None:

@@ -21,6 +21,8 @@ import threading
 import time
 from pathlib import Path
 
+from tests.support.patience import Limit
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 POLL_SECONDS = 0.01
 CLONE_NEWNET = 0x40000000
@@ -49,10 +51,10 @@ class ForkedProcess:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        started = time.monotonic()
+        limit = None if timeout is None else Limit(timeout)
         while self.poll() is None:
-            if timeout is not None and time.monotonic() - started > timeout:
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            if limit is not None and limit.is_over:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", limit.seconds)
             time.sleep(POLL_SECONDS)
         assert self.returncode is not None
         return self.returncode
