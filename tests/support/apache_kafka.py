@@ -27,7 +27,7 @@ ARTIFACTS = {
 }
 HEAP = "-Xmx384m"
 # A session's registration stays until it ends, of a broker that was killed as well.
-STARTS_SECONDS = 30
+STARTS_SECONDS = 120
 SESSION_TROUBLE = (b"SessionExpiredException", b"NodeExistsException")
 
 LOGGING = """log4j.rootLogger=WARN, stderr

@@ -103,7 +103,7 @@ def wait_until_limited(kafka: WireClient, client: str) -> None:
         wait_until_obeyed(lambda: other.call(HEARTBEAT).throttle_time_ms)
 
 
-def wait_until_obeyed(ask: Any, seconds: float = 5.0) -> Any:
+def wait_until_obeyed(ask: Any, seconds: float = 120.0) -> Any:
     """Quotas hold a moment after they are set."""
     ends = time.monotonic() + seconds
     while not (found := ask()):

@@ -16,7 +16,7 @@ from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.broker.observability.metrics_http import MAX_CONNECTIONS, serve_metrics
 from tests.support.patience import fair
 
-PATIENCE_SECONDS = 5
+PATIENCE_SECONDS = 120
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n"
 
 
