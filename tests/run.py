@@ -3,7 +3,8 @@
 `make test` calls it. Of the tests beside Apache Kafka it runs those that show each of the
 promises once, `make mixed` all, and what our client and commands do at Apache Kafka (marked
 at_kafka); both skip them, with the reason, where Java or Maven is missing.
-`make abuse` has the abuses that want the machine for themselves, too; `make posix` runs what meets
+`make abuse` has the abuses that want the machine for themselves, too; `make faults` has all fault
+cases; `make posix` runs what meets
 the operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
@@ -74,6 +75,19 @@ ABUSE_BY_HAND = [
     "--deselect=tests/abuse/test_known_abuse.py::test_long_requests_of_an_administrator",
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[begun-by-hand]",
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[unread-by-hand]",
+]
+# What takes longer, and is like what is left: `make faults`.
+FAULTS_BY_HAND = [
+    f"--deselect=tests/faults/test_{test}"
+    for test in (
+        "sick_disks.py::test_a_sick_directory_is_left_alone[index]",
+        "sick_disks.py::test_a_sick_directory_is_left_alone[time-index]",
+        "sick_disks.py::test_a_sick_directory_is_left_alone[read-only]",
+        "sick_disks.py::test_a_sick_directory_is_left_alone[checkpoint]",
+        "unclean_elections.py::test_a_stale_replica_leads_once_it_may[by_topic]",
+        "unclean_elections.py::test_a_stale_replica_leads_once_it_may[by_dynamic_default]",
+        "unclean_elections.py::test_a_stale_replica_leads_once_it_may[by_static_default]",
+    )
 ]
 # Clients that begin something and leave it there: nothing much is done meanwhile.
 ABUSE_THAT_WAITS = ["tests/abuse/test_half_open.py", "tests/abuse/test_tls_abuse.py"]
@@ -219,7 +233,11 @@ def stages() -> list[Stage]:
             ["env", "ABUSE_P99_MS=100", *pytest, *ABUSE_THAT_WAITS, *ABUSE_BY_HAND],
             lane=2,
         ),
-        Stage("faults", "test", [*ALL_COMPILED, *pytest, *WAITING, "tests/faults"]),
+        Stage(
+            "faults",
+            "test",
+            [*ALL_COMPILED, *pytest, *WAITING, "tests/faults", *FAULTS_BY_HAND],
+        ),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
         Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=2),
         Stage(
@@ -245,6 +263,8 @@ def stages() -> list[Stage]:
         Stage("Spark's sources, all", "spark", [*pytest, *SPARK_FILES]),
         Stage("Spark's pipelines, all", "spark", [*pytest, "tests/compat/test_pipelines.py"]),
         Stage("a Spark cluster", "spark-cluster", [*pytest, "-v", SPARK_CLUSTER]),
+        Stage("faults, all", "faults", [*pytest, "tests/faults"]),
+        Stage("fault cases, all", "faults", [python, "-m", "tests.faults.run", "--schedules=5"]),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
         Stage(
             "with POSIX alone",

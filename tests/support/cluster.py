@@ -40,7 +40,7 @@ from tests.support.zygote import shared_zygote
 
 SESSION_TIMEOUT_SECONDS = 4.0
 LAG_LIMIT_SECONDS = 2.0
-WAIT_SECONDS = 180.0
+WAIT_SECONDS = 90.0
 POLL_SECONDS = 0.1
 CALL_TIMEOUT_SECONDS = 3.0
 TOLD_SECONDS = 0.2  # waits that are longer are part of the story

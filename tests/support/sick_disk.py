@@ -1,4 +1,5 @@
-"""A disk that fails, is full, or is slow, under a real process: `sick_disk.c`, and who steers it.
+"""A disk that fails, is full, or is slow, and a wall clock that is wrong, under a real process:
+`sick_disk.c`, and who steers it.
 
 Job: `SickDisk(directory)` compiles the library and gives a server process an environment with
 it (`ail(server)`); `says(rule, ...)` has the process meet these errors from the next call on, until
@@ -20,7 +21,8 @@ from pathlib import Path
 from tests.support.processes import ServerProcess
 
 SOURCE = Path(__file__).with_suffix(".c")
-RULES_BYTES = 4096
+CONTROL_BYTES = 4096
+RULES_BYTES = CONTROL_BYTES - 8
 COMPILE_SECONDS = 60
 
 
@@ -51,9 +53,9 @@ class SickDisk:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._control = directory / "sick-disk"
-        self._control.write_bytes(bytes(RULES_BYTES))
+        self._control.write_bytes(bytes(CONTROL_BYTES))
         with self._control.open("r+b") as file:
-            self._rules = mmap.mmap(file.fileno(), RULES_BYTES)
+            self._rules = mmap.mmap(file.fileno(), CONTROL_BYTES)
 
     def ail(self, server: ServerProcess) -> None:
         """From its next start on it meets what this disk says."""
@@ -74,4 +76,8 @@ class SickDisk:
 
     def heal(self) -> None:
         self._rules[0:1] = b"\0"
-        self._rules[1:] = bytes(RULES_BYTES - 1)
+        self._rules[1:RULES_BYTES] = bytes(RULES_BYTES - 1)
+
+    def step_clock(self, seconds: float) -> None:
+        """From now on the wall clock is so much ahead of this machine's; `heal` leaves it so."""
+        self._rules[RULES_BYTES:] = int(seconds * 1e9).to_bytes(8, sys.byteorder, signed=True)

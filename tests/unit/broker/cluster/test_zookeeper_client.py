@@ -1,12 +1,16 @@
 """kazoo behind our interface, against the embedded and the real ZooKeeper."""
 
+import errno
 import itertools
+import os
+import threading
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from kazoo.protocol.connection import ConnectionHandler
 
 from pybroker.broker.cluster import zookeeper_client
 from pybroker.broker.cluster.registration import release_previous_session, save_session
@@ -301,6 +305,36 @@ async def test_an_expired_session_is_told_and_replaced(connect: str, zookeeper_p
         assert client.session_generation == 1
         assert client.session[0] not in (0, first[0])
         assert not (await client.execute_one(Exists("/e"))).ok
+
+
+async def test_kazoo_is_started_again_however_often_it_fails(
+    connect: str, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread ends when something unexpected comes up in it, and tells of it once only, if it
+    was not connected in between."""
+    server, _, chroot = connect.partition("/")
+    proxy = TcpProxy(int(server.rpartition(":")[2]))
+    await nursery.start(proxy.run)
+    failures = 3
+    attempt = ConnectionHandler._connect_attempt
+
+    def fail(self: ConnectionHandler, *arguments: Any) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return attempt(self, *arguments)
+
+    async with opened(f"127.0.0.1:{proxy.port}/{chroot}") as client:
+        events = client.session_events()
+        with monkeypatch.context() as patched, trio.fail_after(120):
+            patched.setattr(ConnectionHandler, "_connect_attempt", fail)
+            patched.setattr(threading, "excepthook", lambda *_: None)
+            proxy.cut()
+            told = [await events.receive() for _ in range(3)]
+        assert failures == 0
+        assert told == [SessionEvent.SUSPENDED, SessionEvent.EXPIRED, SessionEvent.CONNECTED]
+        assert (await client.execute_one(Exists("/"))).code == ZkCode.OK
 
 
 async def test_a_session_is_taken_over(connect: str, nursery: trio.Nursery) -> None:
