@@ -22,14 +22,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import pytest_timeout
 
-T = TypeVar("T")
 MAX_SLOWNESS = 10.0
 # The loop of `spin` where it was measured: a core of 2026 that does nothing else.
 SPINS = 200_000
@@ -141,15 +140,6 @@ class Limit:
     def waited(self) -> float:
         """Seconds of the wall's clock."""
         return time.monotonic() - self._wall
-
-
-def wait_until(condition: Callable[[], T | None], what: str, seconds: float, poll: float) -> T:
-    """The first result that is not false. Raises AssertionError after so many fair seconds."""
-    limit = Limit(seconds)
-    while not (found := condition()):
-        assert not limit.is_over, f"not within {limit.waited:.0f} s: {what}"
-        time.sleep(poll)
-    return found
 
 
 def stretch_limits() -> None:
