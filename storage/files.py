@@ -48,6 +48,9 @@ OF_ONE_FILE = frozenset(
         errno.EPERM,
     }
 )
+# What a disk says that is broken, a file system that is damaged, a server of files that is gone;
+# no socket says any of it.
+BROKEN_DISK = {errno.EIO, errno.EBADMSG, errno.ESTALE, getattr(errno, "EUCLEAN", errno.EIO)}
 
 
 def is_out_of_descriptors(error: BaseException) -> bool:
@@ -58,11 +61,13 @@ def is_out_of_descriptors(error: BaseException) -> bool:
 class DataFile:
     """A file open for positioned reads and writes; closes itself with its last reference."""
 
-    __slots__ = ("__weakref__", "_fd", "path")
+    __slots__ = ("__weakref__", "_fd", "on_broken", "path")
 
     def __init__(self, fd: int, path: str) -> None:
         self._fd = fd
         self.path = path
+        # Is told when a read fails since the disk is broken, whoever reads; set by its log.
+        self.on_broken: Callable[[OSError], None] | None = None
 
     def fileno(self) -> int:
         return self._fd
@@ -82,7 +87,11 @@ class DataFile:
 
     def read_at(self, size: int, position: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
-        data = os.pread(self._fd, size, position)
+        try:
+            data = os.pread(self._fd, size, position)
+        except OSError as error:
+            self.read_failed(error)
+            raise
         if len(data) == size or not data:
             return data
         parts = [data]
@@ -94,6 +103,11 @@ class DataFile:
             parts.append(more)
             read += len(more)
         return b"".join(parts)
+
+    def read_failed(self, error: OSError) -> None:
+        """A read of it by its descriptor failed; the error may be that of a socket as well."""
+        if error.errno in BROKEN_DISK and self.on_broken is not None:
+            self.on_broken(error)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -153,6 +167,9 @@ class FileSlice:
 
     def fileno(self) -> int:
         return self.file.fileno()
+
+    def read_failed(self, error: OSError) -> None:
+        self.file.read_failed(error)
 
     def read(self) -> bytes:
         return self.held or (self.file.read_at(self.size, self.position) if self.size else b"")

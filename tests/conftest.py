@@ -1,4 +1,5 @@
-"""Fixtures of all tests, and hypothesis' profile: no deadline, since machines are noisy."""
+"""Fixtures of all tests, limits of time that know how busy the machine is, and hypothesis' profile:
+no deadline, since machines are noisy."""
 
 from __future__ import annotations
 
@@ -7,9 +8,17 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.patience import (
+    pytest_runtest_protocol,
+    pytest_timeout_set_timer,
+    stretch_limits,
+)
 from tests.support.processes import BrokerProcess, hear_signals, running_broker
 from tests.support.short_lived_java import use_for_spark
 
+__all__ = ["pytest_runtest_protocol", "pytest_timeout_set_timer", "shared_broker"]
+
+stretch_limits()
 hear_signals()
 use_for_spark()
 settings.register_profile(

@@ -3,14 +3,17 @@
 `make test` calls it. Of the tests beside Apache Kafka it runs those that show each of the
 promises once, `make mixed` all, and what our client and commands do at Apache Kafka (marked
 at_kafka); both skip them, with the reason, where Java or Maven is missing.
-`make abuse` has the abuses that want the machine for themselves, too; `make posix` runs what meets
+`make abuse` has the abuses that want the machine for themselves, too; `make faults` has all fault
+cases; `make posix` runs what meets
 the operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
 wait for processes to start and end, have more workers than there are cores, or others run beside
 them in lanes, the stages of a lane in turn; what they print comes one after the other. The table
 has the CPU seconds of each: those of two cores in its time are twice its seconds, and what is
-missing was waited for, or taken by processes that nobody waited for (Spark's).
+missing was waited for, or taken by processes that nobody waited for (Spark's). Below it are the
+tests that only waited beside what else the machine had to do: long on the wall's clock, and not on
+one that knows how busy it is (`tests.support.patience`), on which all limits of time are.
 Each run has both ways of a request: what is compiled runs in the wire tests, the real clients, the
 torture, the faults and once more in the unit and property tests of its rooms; the sources in all
 unit and property tests, the simulation and the abuse.
@@ -31,6 +34,8 @@ from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.support.patience import NOTES, told
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -70,6 +75,19 @@ ABUSE_BY_HAND = [
     "--deselect=tests/abuse/test_known_abuse.py::test_long_requests_of_an_administrator",
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[begun-by-hand]",
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[unread-by-hand]",
+]
+# What takes longer, and is like what is left: `make faults`.
+FAULTS_BY_HAND = [
+    f"--deselect=tests/faults/test_{test}"
+    for test in (
+        "sick_disks.py::test_a_sick_directory_is_left_alone[index]",
+        "sick_disks.py::test_a_sick_directory_is_left_alone[time-index]",
+        "sick_disks.py::test_a_sick_directory_is_left_alone[read-only]",
+        "sick_disks.py::test_a_sick_directory_is_left_alone[checkpoint]",
+        "unclean_elections.py::test_a_stale_replica_leads_once_it_may[by_topic]",
+        "unclean_elections.py::test_a_stale_replica_leads_once_it_may[by_dynamic_default]",
+        "unclean_elections.py::test_a_stale_replica_leads_once_it_may[by_static_default]",
+    )
 ]
 # Clients that begin something and leave it there: nothing much is done meanwhile.
 ABUSE_THAT_WAITS = ["tests/abuse/test_half_open.py", "tests/abuse/test_tls_abuse.py"]
@@ -135,6 +153,7 @@ REQUEST_PATH = [
 KEEP_FAILED = ["-o", "tmp_path_retention_policy=failed", "-o", "tmp_path_retention_count=100"]
 
 BY_DEFAULT = ("lint", "test")
+MAX_WAITED_TOLD = 20
 
 
 class Stage(NamedTuple):
@@ -214,7 +233,11 @@ def stages() -> list[Stage]:
             ["env", "ABUSE_P99_MS=100", *pytest, *ABUSE_THAT_WAITS, *ABUSE_BY_HAND],
             lane=2,
         ),
-        Stage("faults", "test", [*ALL_COMPILED, *pytest, *WAITING, "tests/faults"]),
+        Stage(
+            "faults",
+            "test",
+            [*ALL_COMPILED, *pytest, *WAITING, "tests/faults", *FAULTS_BY_HAND],
+        ),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
         Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=2),
         Stage(
@@ -240,6 +263,8 @@ def stages() -> list[Stage]:
         Stage("Spark's sources, all", "spark", [*pytest, *SPARK_FILES]),
         Stage("Spark's pipelines, all", "spark", [*pytest, "tests/compat/test_pipelines.py"]),
         Stage("a Spark cluster", "spark-cluster", [*pytest, "-v", SPARK_CLUSTER]),
+        Stage("faults, all", "faults", [*pytest, "tests/faults"]),
+        Stage("fault cases, all", "faults", [python, "-m", "tests.faults.run", "--schedules=5"]),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
         Stage(
             "with POSIX alone",
@@ -281,6 +306,7 @@ def _run_one(stage: Stage, temporary: Path, *, is_seen: bool) -> Result:
         PYTHONUNBUFFERED="1",
         PYTEST_DEBUG_TEMPROOT=str(temporary),
         TMPDIR=str(temporary),
+        **{NOTES: str(temporary / NOTES)},
     )
     # Without compiled files each of the many broker processes would compile the house anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -336,10 +362,13 @@ def main() -> int:
         verdict = "ok    " if passed else "FAILED"
         print(f"{verdict} {seconds:7.1f} s {cpu_seconds:7.1f} CPU s  {stage.name}{beside}")
     failed = sum(not result.passed for result in results)
+    waited = told(temporary / NOTES)[:MAX_WAITED_TOLD]
     if failed:
         print(f"what the failed tests left is in {temporary}")
     else:
         shutil.rmtree(temporary, ignore_errors=True)
+    for line in waited:
+        print(f"only waited {line}")
     print(f"total  {time.monotonic() - started:7.1f} s")
     print(f"stages: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0

@@ -69,6 +69,8 @@ MAX_REQUEST_BYTES = 1_000_000
 CLOSE_TIMEOUT_S = 5.0  # kazoo itself waits for a session timeout, when the server hangs
 RECONNECT_DELAY_S = 0.05
 RECONNECT_MAX_DELAY_S = 1.0
+# States of kazoo in which no thread of its connects any more: refused, or something failed in it.
+ENDED = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 REFUSED_DELAY_S = 1.0  # as Kafka's ZooKeeperClient waits after a failed login
 NO_SESSION = (0, b"\0" * 16)
 
@@ -112,6 +114,7 @@ class ZooKeeperClient:
         self._generation_ended = trio.Event()
         self._connection_count = 0  # of connections made and lost: whose answer this is
         self._refused = trio.Event()
+        self._is_reviving = False  # `_connect_again` runs
         self._starting = trio.Lock()  # kazoo is started and stopped by one thread at a time
         self._closed = False
         self._watches = ZooKeeperWatches(self._token)
@@ -201,7 +204,8 @@ class ZooKeeperClient:
             self._tell(SessionEvent.EXPIRED)
         if reason == KeeperState.AUTH_FAILED:
             self._refused.set()
-        if reason in (KeeperState.AUTH_FAILED, KeeperState.CLOSED):
+        if reason in ENDED and not self._is_reviving:
+            self._is_reviving = True
             trio.lowlevel.spawn_system_task(self._connect_again)
 
     def _ask_first(self, session: tuple[int, bytes]) -> None:
@@ -232,19 +236,22 @@ class ZooKeeperClient:
                 self._watches.fire_all()
 
     async def _connect_again(self) -> None:
-        is_started = False
-        while not is_started:
-            await trio.sleep(REFUSED_DELAY_S)
-            async with self._starting:
-                is_started = self._closed or await trio.to_thread.run_sync(self._start_kazoo)
+        """Start kazoo until it is connected: of an end before that it tells nobody, since the state
+        stays LOST."""
+        try:
+            while not (self._closed or self.is_connected):
+                await trio.sleep(REFUSED_DELAY_S)
+                async with self._starting:
+                    if not self._closed and self._kazoo.client_state in ENDED:
+                        await trio.to_thread.run_sync(self._start_kazoo)
+        finally:
+            self._is_reviving = False
 
-    def _start_kazoo(self) -> bool:
+    def _start_kazoo(self) -> None:
         try:
             self._kazoo.start_async()
         except Exception:
             logger.exception("cannot connect to ZooKeeper at %s again", self.connect)
-            return False
-        return True
 
     def _tell(self, event: SessionEvent) -> None:
         logger.info("ZooKeeper session %s", event.value)

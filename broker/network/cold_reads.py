@@ -12,7 +12,6 @@ its connections with it. Leaves out: the look-up of an offset, which reads a few
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -50,10 +49,12 @@ class ColdReads:
             cold = connection.out.cold
             if cold is not None and not connection.closed:
                 self.count += 1
-                with contextlib.suppress(OSError):  # sending it will tell
+                try:
                     await trio.to_thread.run_sync(
                         read_to_cache, cold.fileno(), cold.position, len(cold)
                     )
+                except OSError as error:  # sending it will tell the client
+                    cold.read_failed(error)
             self._waiting.discard(connection)
             connection.out.was_read()
             if not connection.closed:

@@ -43,6 +43,8 @@ class FilePart(Protocol):
 
     def fileno(self) -> int: ...
 
+    def read_failed(self, error: OSError) -> None: ...
+
 
 Part = Buffer | FilePart | DownConversion
 
@@ -82,7 +84,7 @@ class SendQueue:
             if not isinstance(part, (bytes, bytearray, memoryview, DownConversion)):
                 data = getattr(part, "held", None)
                 if not data and size <= SMALL_FILE_BYTES:
-                    data = os.pread(part.fileno(), size, part.position)
+                    data = _read(part, size, part.position)
                 if data and len(data) == size:  # else sending it will tell
                     part = data
             out.append(part)
@@ -194,9 +196,21 @@ class SendQueue:
     def _send_range(self, part: FilePart, position: int, size: int) -> int:
         """Bytes of a file; how many the socket took."""
         if machine.HAS_SENDFILE:
-            return os.sendfile(self._transport.fileno(), part.fileno(), position, size)
-        data = os.pread(part.fileno(), min(size, COPIED_BYTES), position)
+            try:
+                return os.sendfile(self._transport.fileno(), part.fileno(), position, size)
+            except OSError as error:
+                part.read_failed(error)
+                raise
+        data = _read(part, min(size, COPIED_BYTES), position)
         return self._transport.send(data) if data else 0
+
+
+def _read(part: FilePart, size: int, position: int) -> bytes:
+    try:
+        return os.pread(part.fileno(), size, position)
+    except OSError as error:
+        part.read_failed(error)
+        raise
 
 
 class Rest:
@@ -214,3 +228,6 @@ class Rest:
 
     def fileno(self) -> int:
         return self._part.fileno()
+
+    def read_failed(self, error: OSError) -> None:
+        self._part.read_failed(error)

@@ -223,7 +223,11 @@ class TlsSendQueue(SendQueue):
         if not self._is_cached(part, position, len(part)):
             return 0
         count = min(count, self._cached_end - position)
-        read = os.preadv(part.fileno(), [_plain[at : at + count]], position) if count else 0
+        try:
+            read = os.preadv(part.fileno(), [_plain[at : at + count]], position) if count else 0
+        except OSError as error:
+            part.read_failed(error)
+            raise
         if read < count:
             # The file is shorter than the part: truncated under a reader.
             raise ConnectionAbortedError("a log segment shrank while it was being sent")

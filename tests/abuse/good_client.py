@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, Message, Producer
 
 from tests.support.consumed import value_of
 
-SETTLE_SECONDS = 20.0
+SETTLE_SECONDS = 60.0
 SETTLE_POLL_SECONDS = 0.005
 MAX_ERRORS_TOLD = 5
 

@@ -41,7 +41,7 @@ CONNECTIONS = 16
 # Some requests are answered much later, or never (acks=0): they are not waited for.
 PATIENCE_SECONDS = 0.03
 READ_BYTES = 1 << 16
-CONNECT_SECONDS = 60.0
+CONNECT_SECONDS = 120.0
 SMALL_BYTES = 3_000  # of the requests that we make ourselves
 CLIENT_ID = "mutant"
 

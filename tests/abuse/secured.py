@@ -26,7 +26,7 @@ KAFKA = "org.apache.kafka.common.security"
 LISTENERS = ("PLAIN", "TLS", "MUTUAL", "USERS", "SECURE")
 PASSWORDS = {"good": "good-secret", "alice": "alice-secret", "bob": "bob-secret"}
 DELAY_MS = 100  # of refusals; Kafka's default
-CONNECT_SECONDS = 15.0
+CONNECT_SECONDS = 120.0
 
 
 class Secured(NamedTuple):

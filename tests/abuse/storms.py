@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MEGABYTE = 1024 * 1024
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 60.0
 # What the broker itself may need meanwhile.
 SLACK_MB = 30
-SETTLE_SECONDS = 20.0
+SETTLE_SECONDS = 60.0
 
 
 @contextlib.contextmanager

@@ -10,12 +10,13 @@ from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.metadata import MetadataRequest
 from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.abuse.beside import assert_unharmed, bystander
+from tests.support.patience import fair
 from tests.support.wire import WireClient
 
 COUNT = 400
 TIMEOUT_MS = 300
 LATE_SECONDS = 10.0  # of an answer on a very busy machine
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 
 
 def test_more_topics_than_there_is_time_for(tmp_path: Path) -> None:
@@ -29,10 +30,10 @@ def test_more_topics_than_there_is_time_for(tmp_path: Path) -> None:
                 CreatableTopic(name=f"many-{rounds}-{n}", num_partitions=1, replication_factor=1)
                 for n in range(COUNT)
             ]
-            began = time.monotonic()
+            began = fair.now()
             with client.timeout(60.0):
                 answer = client.call(CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
-            assert time.monotonic() - began < TIMEOUT_MS / 1000 + LATE_SECONDS
+            assert fair.now() - began < TIMEOUT_MS / 1000 + LATE_SECONDS
             assert [topic.name for topic in answer.topics] == [topic.name for topic in topics]
             codes = {topic.error_code for topic in answer.topics}
             assert ErrorCode.REQUEST_TIMED_OUT in codes

@@ -37,7 +37,7 @@ from tests.support.certificates import Authority, pem
 
 WINDOW = 2_000  # handshakes between two looks at the good client
 PATIENCE_SECONDS = 0.02
-CONNECT_SECONDS = 60.0
+CONNECT_SECONDS = 120.0
 MAX_FLIGHTS = 6
 HEAD_BYTES = 5  # of a record: type, version, length
 LISTENERS = ("TLS", "MUTUAL", "SECURE")

@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.support.processes import BrokerProcess
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 async def new_topic(broker: BrokerProcess, partitions: int = 1) -> str:

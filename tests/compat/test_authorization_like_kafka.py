@@ -70,7 +70,7 @@ CONFIG = {
 if os.environ.get("PYBROKER_ACL_EVERYONE"):
     CONFIG["allow.everyone.if.no.acl.found"] = "true"
 ANY, DENY, ALLOW = 1, 2, 3
-SILENT_SECONDS, WAIT_SECONDS = 8.0, 20.0
+SILENT_SECONDS, WAIT_SECONDS = 8.0, 120.0
 BEING_CREATED = 5  # LEADER_NOT_AVAILABLE
 
 

@@ -18,7 +18,7 @@ from tests.support.wire import WireClient
 
 TOPIC = "flights"
 RECORDS = 100
-WAIT_S = 30.0
+WAIT_S = 120.0
 SESSION_TIMEOUT_MS = 18_000
 
 

@@ -26,7 +26,7 @@ from pybroker.broker.local.cluster_state import SUPERVISOR_LOG
 from pybroker.broker.local.ephemeral import remove_left_behind
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
-TIMEOUT_SECONDS = 90
+TIMEOUT_SECONDS = 120
 
 
 def run(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

@@ -46,7 +46,7 @@ CONFIG = {
     # Or no transaction would hang: the leader would ask the coordinator.
     "transaction.partition.verification.enable": "false",
 }
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 
 class Place(NamedTuple):

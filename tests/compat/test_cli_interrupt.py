@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.processes import ROOT
 
-TIMEOUT_SECONDS = 90
+TIMEOUT_SECONDS = 120
 LISTENED_TO = re.compile(r"^import time: .*\n", re.MULTILINE)
 
 

@@ -16,7 +16,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from tests.support.commands import Commands
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess
 
-TIMEOUT_SECONDS = 90
+TIMEOUT_SECONDS = 120
 YEAR_MS = 365 * 86_400_000
 
 

@@ -37,7 +37,7 @@ CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "num.partitions": "3",
 }
-READ_SECONDS = 30
+READ_SECONDS = 120
 _names = itertools.count()
 
 

@@ -17,7 +17,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.support.processes import BrokerProcess, running_broker
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 ROUNDS, KEYS = 40, 50  # about 170 kB
 SMALL = {
     "cleanup.policy": "compact",

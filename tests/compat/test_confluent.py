@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 from tests.support.consumed import collect_errors, value_of
 from tests.support.processes import BrokerProcess
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 def new_topic(broker: BrokerProcess, partitions: int = 1) -> str:

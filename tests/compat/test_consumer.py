@@ -22,7 +22,7 @@ from pybroker.client.consumer.offset_requests import Committed
 from tests.support.apache_kafka import ApacheKafkaProcess, java_command
 from tests.support.processes import BrokerProcess, zookeeper_process
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 CONFIG = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",

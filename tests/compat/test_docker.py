@@ -29,7 +29,7 @@ from tests.support.processes import PYBROKER, ROOT, free_port
 VOLUME = "/var/lib/pybroker"
 INSIDE_PORT = "19092"
 BROKERS = 3
-WAIT_SECONDS = 100.0
+WAIT_SECONDS = 120.0
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from tests.support.processes import ROOT
 from tests.support.secure_cluster import secure_cluster
 
 EXAMPLES = ROOT / "examples"
-TIMEOUT_SECONDS = 110.0
+TIMEOUT_SECONDS = 120.0
 # Three JVMs' worth of start-up: 25 s on a quiet machine, four times that on a busy one.
 SPARK_TIMEOUT_SECONDS = 280.0
 LINES = range(10, 41)  # of code; docstring, imports and empty lines do not count

@@ -28,7 +28,7 @@ LOGGING = "log4j.rootLogger=ERROR, out\nlog4j.appender.out=org.apache.log4j.Cons
     "log4j.appender.out.Target=System.err\nlog4j.appender.out.layout=org.apache.log4j.SimpleLayout\n"
 )
 CODECS = ("none", "gzip", "snappy", "lz4")
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 ALL_GROUPS = "/consumers"
 
 

@@ -17,7 +17,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.support.processes import BrokerProcess, running_broker
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 def new_topic(broker: BrokerProcess, partitions: int = 1) -> str:

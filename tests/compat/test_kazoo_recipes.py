@@ -36,7 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:No chroot path exists")
 
 TICK_MS = 200
 SESSION_TIMEOUT_S = 10.0
-WAIT_S = 15.0
+WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module", params=["embedded", "real"])

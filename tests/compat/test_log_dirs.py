@@ -12,7 +12,7 @@ from kafka.errors import LogDirNotFoundError, NoError
 
 from tests.support.processes import running_broker
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 TOPIC, PARTITIONS = "moved-about", 3
 ROUNDS = 3
 

@@ -12,7 +12,7 @@ from tests.support.maven import compiled_classes
 
 SOURCE = Path(__file__).parents[1] / "support/java/PartitionChoices.java"
 CHOICES = 3_000
-JAVA_SECONDS = 60
+JAVA_SECONDS = 120
 
 
 def joined(numbers: list[int]) -> str:

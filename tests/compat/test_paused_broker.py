@@ -13,7 +13,7 @@ from pybroker import Producer
 from pybroker.testing import KafkaCluster
 
 CONFIG = {"zookeeper.session.timeout.ms": 2_000}
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 # Longer than the test may take: that a request is late is all that a producer can go by.
 WAITS: dict[str, Any] = {"request_timeout_ms": 200_000, "delivery_timeout_ms": 200_000}
 

@@ -30,7 +30,7 @@ BEARER = f"{KAFKA}.oauthbearer.OAuthBearerLoginModule required"
 NAME, PASSWORD = "alice", "alice-secret"
 WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 VALUES = [b"value %d" % number for number in range(20)]
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")

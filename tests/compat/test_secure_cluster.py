@@ -50,7 +50,7 @@ from tests.support.secure_cluster import SecureCluster, command, secure_cluster,
 
 pytestmark = pytest.mark.timeout(240)
 
-CLIENT_TIMEOUT_S = 60
+CLIENT_TIMEOUT_S = 120
 BROKERS = 2
 
 

@@ -29,7 +29,7 @@ from tests.support.processes import PYBROKER, ROOT, free_port, running_broker
 from tests.support.secure_cluster import command, secure_cluster
 
 PAGE = ROOT / "docs" / "SECURITY.md"
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -29,7 +29,7 @@ from pybroker.spark_jobs.session import kafka_session
 from tests.support.processes import BrokerProcess
 from tests.support.secure_cluster import secure_cluster
 
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
 COUNT = 200
 
@@ -231,7 +231,7 @@ def test_a_demo_that_is_ended_stops_its_cluster(tmp_path: Path) -> None:
     demo.terminate()
     assert demo.wait(60) == 128 + signal.SIGTERM
     assert not list(tmp_path.glob("pybroker-demo-*"))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while left := [one.pid for one in psutil.process_iter() if is_of(tmp_path, one)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)

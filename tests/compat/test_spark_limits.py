@@ -22,7 +22,7 @@ from pybroker.spark_jobs.session import kafka_session
 from pybroker.spark_jobs.source.data_source import FORMAT, HAS_LIMITS
 from tests.support.processes import BrokerProcess
 
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 COUNT = 30
 
 pytestmark = [

@@ -30,7 +30,7 @@ from pybroker.spark_jobs.source.data_source import KafkaDataSource
 from pybroker.spark_jobs.source.range_reader import DataLossError
 from tests.support.processes import BrokerProcess, running_broker
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 STEPS = 14
 MAX_TOPICS, MAX_PARTITIONS = 3, 3

@@ -30,7 +30,7 @@ from tests.spark_newest import CONNECTOR_VARIABLE, NO_CONNECTOR
 from tests.support.processes import BrokerProcess
 from tests.support.schema_registry import schema_registry
 
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
 COUNT = 60  # records of each partition
 OFFICIAL = "kafka"

@@ -28,7 +28,7 @@ from kafka import KafkaProducer
 from pybroker.testing import ClusterError, KafkaCluster
 
 PYTEST_SECONDS = 100.0
-GONE_SECONDS = 60.0
+GONE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 
 

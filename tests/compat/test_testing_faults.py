@@ -18,9 +18,9 @@ from kafka import KafkaConsumer, KafkaProducer
 from pybroker.testing import ClusterError, KafkaCluster
 from tests.support.processes import zookeeper_process
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.02
-CALL_SECONDS = 30.0
+CALL_SECONDS = 120.0
 QUICK = {"zookeeper.session.timeout.ms": 2000}  # who is cut off is missed sooner
 
 

@@ -24,7 +24,7 @@ from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient, batch, unique
 from tests.wire.transaction_steps import add, again, end, start, wait_for_state
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 TIMEOUT_MS = 1_000
 
 

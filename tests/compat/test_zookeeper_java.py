@@ -14,7 +14,7 @@ from tests.support.real_zookeeper import jars, real_zookeeper
 from tests.support.short_lived_java import JVM_OPTIONS
 
 CLIENT_CLASS = "org.apache.zookeeper.ZooKeeperMain"
-TIMEOUT_S = 100
+TIMEOUT_S = 120
 
 # removewatches and the like are followed by a read, so that their events come out in order.
 COMMANDS = """

@@ -1,6 +1,15 @@
 """All cases: importing a module of scripts registers them."""
 
-from tests.faults import directories, disks, minorities, network, nodes, topics, zookeepers
+from tests.faults import (
+    directories,
+    disks,
+    minorities,
+    network,
+    nodes,
+    partitions,
+    topics,
+    zookeepers,
+)
 from tests.faults.scenario import CASES
 
 __all__ = [
@@ -10,6 +19,7 @@ __all__ = [
     "minorities",
     "network",
     "nodes",
+    "partitions",
     "topics",
     "zookeepers",
 ]

@@ -1,7 +1,7 @@
 """All fault cases and random schedules, with a table of what happened.
 
     python -m tests.faults.run [--schedules 20] [--seed N] [--only NAME ...] [--zookeeper KIND]
-                               [--clients pybroker,confluent,kafka-python]
+                               [--clients pybroker,confluent,kafka-python] [--namespaces]
 
 A case that fails is told in full when it does, with its story and the directory that its brokers'
 logs are in; the table comes at the end. The exit status is 1 if a case failed.
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -26,6 +27,7 @@ from tests.faults.scenario import Case, Outcome, Unavailable, play
 from tests.faults.schedules import schedule
 from tests.support.ledger import CLIENTS
 
+EMBEDDED = "embedded"
 MAX_SEED = 2**32
 MIN_WIDTH = 100
 
@@ -42,8 +44,12 @@ def plan(arguments: argparse.Namespace) -> list[tuple[Case, str, int]]:
     ]
     if not arguments.only or "schedule" in arguments.only:
         runs += [
-            (schedule(number), "embedded", number)
+            (schedule(number), EMBEDDED, number)
             for number in range(arguments.seed, arguments.seed + arguments.schedules)
+        ]
+    if arguments.namespaces:
+        runs = [
+            (replace(one, net=True), kind, seed) for one, kind, seed in runs if kind == EMBEDDED
         ]
     return runs
 
@@ -83,6 +89,11 @@ def main() -> int:
     parser.add_argument("--zookeeper", choices=["embedded", "real", "ensemble"])
     parser.add_argument(
         "--clients", type=named_clients, default=CLIENTS, help="whose load it is, with commas"
+    )
+    parser.add_argument(
+        "--namespaces",
+        action="store_true",
+        help="all cases with each server in a network namespace: cut links lose packets silently",
     )
     arguments = parser.parse_args()
 

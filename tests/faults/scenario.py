@@ -21,10 +21,12 @@ from pathlib import Path
 from tests.support.audit import audit
 from tests.support.cluster import Cluster, cluster
 from tests.support.ledger import CLIENTS, Ledger
+from tests.support.namespaces import Net, net_of, why_not
 from tests.support.observer import Observer
 
 TOPIC = "ledger"
 PARTITIONS = 3
+NODES = 3
 ALL_ZOOKEEPERS = ("embedded", "real")
 
 
@@ -106,6 +108,7 @@ class Case:
     # machine has left alone in its ISR has no heir.
     lags: bool = False
     prepare: Callable[[Cluster], None] | None = None
+    net: bool = False  # each server in a network namespace of its own
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,15 @@ def last_words(running: Cluster) -> list[str]:
     return found
 
 
+def net_for(what: Case, seed: int) -> Net | None:
+    """Raises Unavailable."""
+    if not what.net:
+        return None
+    if reason := why_not():
+        raise Unavailable(reason)
+    return net_of(NODES, seed)
+
+
 def play(
     what: Case, directory: Path, zookeeper: str, seed: int, clients: Sequence[str] = CLIENTS
 ) -> Outcome:
@@ -157,7 +169,8 @@ def play(
     story: list[str] = []
     try:
         config = {**({} if what.lags else NOBODY_LAGS), **what.config}
-        with cluster(directory, zookeeper, config, what.prepare) as running:
+        net = net_for(what, seed)
+        with cluster(directory, zookeeper, config, what.prepare, net) as running:
             story = running.story
             running.create_topic(
                 TOPIC, PARTITIONS, config=what.topic_config, assignment=what.assignment

@@ -64,7 +64,7 @@ from tests.support.wire import Topic, WireClient, batch, unique
 MECHANISM, ITERATIONS = "SCRAM-SHA-256", 4096
 LISTENERS = ("PLAIN", "BROKERS", "SECURE")
 NODES = (1, 2)
-WAIT_SECONDS = 40.0
+WAIT_SECONDS = 120.0
 PAUSE_SECONDS = 0.02
 RECORDS_OF_A_LOGIN = 15
 TOKENS = 60

@@ -32,7 +32,7 @@ CONFIG = {
     "log.cleaner.backoff.ms": 100,
     "log.initial.task.delay.ms": 0,
 }
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 class Watch:

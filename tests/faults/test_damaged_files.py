@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.consumed import collect_errors, error_of, value_of
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 RECORDS = 200
 FIRST = "00000000000000000000"
 LAST = "99999999999999999999999"

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from pybroker import Consumer, Received
 from pybroker.testing import KafkaCluster
 
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 PARTITIONS = 6
 ROUND_RECORDS = 600
 CONFIG = {

@@ -32,7 +32,7 @@ SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 ROUNDS = 40
 ACLS = "kafka.admin.AclCommand"
 ANYTHING = {

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 RECORDS = 200
-RESULT_SECONDS = 60.0
+RESULT_SECONDS = 120.0
 Assignment = dict[int, list[int]]
 
 # The first two change their preferred leader only, the others go from one kind to the other.

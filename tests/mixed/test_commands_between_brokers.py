@@ -24,7 +24,7 @@ from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.commands import Commands
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 CONFIG = {
     "zookeeper.session.timeout.ms": "6000",
     "auto.leader.rebalance.enable": "false",

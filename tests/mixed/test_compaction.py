@@ -48,7 +48,7 @@ from tests.support.conversions import build_message_set
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import zookeeper_process
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 DAY_MS = 86_400_000
 TOPICS = ("fresh", "expired", "protected")
 CONFIG = {

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.timeout(600)
 TOPIC_NAME = "odd"
 ID = "1"
 CONFIG = {"password.encoder.secret": "of-both"}
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 SHOWN_CHARACTERS = 60
 NONE, INVALID_CONFIG, INVALID_REQUEST = (
     ErrorCode.NONE, ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST,

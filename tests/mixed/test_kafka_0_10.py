@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parents[1] / "compat" / "java" / "MiddleClients.java"
 VERSIONS = ("0.10.2.2", "0.11.0.3")
 CODECS = ("none", "gzip", "snappy", "lz4")
 JAVA = ["java", "-Xmx128m", *JVM_OPTIONS]
-TIMEOUT_SECONDS = 90
+TIMEOUT_SECONDS = 120
 OWN_VALUES = [b"today 1", b"today 2"]
 
 

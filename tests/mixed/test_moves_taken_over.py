@@ -21,7 +21,7 @@ from tests.support.wire import Topic, WireClient
 from tests.wire.test_configs import BROKER, DELETE, SET, change
 from tests.wire.test_log_dirs import RATE, alter, replicas_of
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 COUNT = 60
 VALUE = b"x" * 50_000
 SETTLE_SECONDS = 2.0  # a config that was just written is followed by then

@@ -29,7 +29,7 @@ CONFIG = {
 }
 # Topic -> its format, and whose leader it begins with.
 TOPICS = {"v0-theirs": ("0.9.0", 1), "v0-ours": ("0.9.0", 2), "v1-ours": ("0.10.2", 2)}
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 LEADER_GONE = (3, 5, 6)
 
 pytestmark = pytest.mark.timeout(300)

@@ -34,9 +34,10 @@ from pybroker.client.errors import ClientError, Refused, Unsupported
 from pybroker.protocol.messages.security import DeleteAclsFilter, DescribeAclsRequest
 from tests.support.commands import Commands
 from tests.support.kafka_releases import KRaftProcess, ReleaseProcess
+from tests.support.patience import fair
 from tests.support.processes import BrokerProcess, zookeeper_process
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 QUICKLY_SECONDS = 10.0  # what is missing is not asked for again and again
 TIMESTAMP = 1_600_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -123,10 +124,10 @@ def all_of(found: object) -> None:
 
 async def refused(work: Awaitable[object], since: str) -> None:
     """At once, with one line."""
-    began = time.monotonic()
+    began = fair.now()
     with pytest.raises(ClientError, match=rf"since {since}$"):
         all_of(await work)
-    assert time.monotonic() - began < QUICKLY_SECONDS
+    assert fair.now() - began < QUICKLY_SECONDS
 
 
 async def test_every_codec(place: Place, topic: str) -> None:
@@ -263,11 +264,11 @@ async def test_offsets_at_times(place: Place, topic: str) -> None:
 async def test_transactions(place: Place, topic: str) -> None:
     """Of the whole of KIP-98: aborted records are not read, offsets commit with the records."""
     if place.release < (0, 11):
-        began = time.monotonic()
+        began = fair.now()
         with pytest.raises(Unsupported, match=r"since 0\.11$"):
             async with Producer(place.bootstrap, transactional_id=topic):
                 pass
-        assert time.monotonic() - began < QUICKLY_SECONDS
+        assert fair.now() - began < QUICKLY_SECONDS
         return
     group = f"g-{topic}"
     async with Producer(place.bootstrap, transactional_id=topic) as producer:

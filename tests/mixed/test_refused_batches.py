@@ -14,7 +14,7 @@ from tests.support.refused_batches import CASES, ask
 from tests.support.wire import Topic, WireClient
 from tests.wire.test_offsets import LATEST, list_offsets
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 # Here Kafka refuses the whole request.
 SPOILS_THE_OTHERS = {"magic 3"}
 

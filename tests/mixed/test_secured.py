@@ -42,7 +42,7 @@ OURS, KAFKA_A, KAFKA_B = 1, 2, 3
 NODES = (OURS, KAFKA_A, KAFKA_B)
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 TOPIC = "kept"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 BATCHES = 2 * len(NODES)  # to each partition
 
 

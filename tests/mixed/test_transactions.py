@@ -27,7 +27,7 @@ from tests.support.wire import TRANSACTION, WireClient, unique
 pytestmark = pytest.mark.timeout(900)
 
 STATE_TOPIC = "__transaction_state"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 RECORDS = 30
 
 

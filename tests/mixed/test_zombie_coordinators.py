@@ -31,7 +31,7 @@ from tests.wire import transaction_steps as steps
 pytestmark = pytest.mark.timeout(300)
 
 STATE_TOPIC = "__transaction_state"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 NODES = (1, 2)
 CONFIG = {
     "zookeeper.session.timeout.ms": "6000",

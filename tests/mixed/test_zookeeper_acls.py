@@ -28,7 +28,7 @@ from tests.support.secured_zookeeper import (
     secured_zookeeper,
 )
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module")

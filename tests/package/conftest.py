@@ -20,8 +20,8 @@ import pytest
 
 from tests.support.processes import ROOT
 
-BUILD_TIMEOUT_SECONDS = 120
-COMMAND_TIMEOUT_SECONDS = 120
+BUILD_TIMEOUT_SECONDS = 600
+COMMAND_TIMEOUT_SECONDS = 300
 # Whoever has such files beside a program of theirs: each ends the process that imports it.
 DECOYS = (
     "broker",

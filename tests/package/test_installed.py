@@ -17,9 +17,9 @@ import pytest
 from tests.package.conftest import Installation
 from tests.package.fresh import FIVE_LINES
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 120
 KEYS, ROUNDS = 200, 8
 COMPACTED = {
     "cleanup.policy": "compact",

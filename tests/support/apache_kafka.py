@@ -27,7 +27,7 @@ ARTIFACTS = {
 }
 HEAP = "-Xmx384m"
 # A session's registration stays until it ends, of a broker that was killed as well.
-STARTS_SECONDS = 30
+STARTS_SECONDS = 120
 SESSION_TROUBLE = (b"SessionExpiredException", b"NodeExistsException")
 
 LOGGING = """log4j.rootLogger=WARN, stderr
@@ -97,12 +97,13 @@ class ApacheKafkaProcess(BrokerProcess):
         config: Mapping[str, str] | None = None,
         broker_id: int = 1,
         port: int | None = None,
+        host: str = "127.0.0.1",
         java: Sequence[str] = (),
     ) -> None:
         self._java = java
         defaults = {"zookeeper.session.timeout.ms": "6000"}
         super().__init__(
-            directory, zookeeper_connect, defaults | dict(config or {}), broker_id, port
+            directory, zookeeper_connect, defaults | dict(config or {}), broker_id, port, host
         )
 
     def command_for(self, properties: Path) -> list[str]:

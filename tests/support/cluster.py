@@ -4,8 +4,8 @@ Job: `cluster(directory, "embedded" | "real" | "ensemble")` starts all; a node i
 paused, cut off and started again by its id; `wait_for` waits for what a test expects of the
 cluster's state, as the brokers themselves tell it.
 Invariants: brokers reach each other and ZooKeeper only through `links`, clients reach them
-directly; timeouts are short, so that a case takes seconds; what is started here is killed at the
-end, whatever happened.
+directly, or all through a net of namespaces (`tests.support.namespaces`); timeouts are short, so
+that a case takes seconds; what is started here is killed at the end, whatever happened.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from pybroker.protocol.messages.topics import (
 )
 from pybroker.protocol.schema import Message
 from tests.support.links import ZOOKEEPER, Links
+from tests.support.namespaces import Net
+from tests.support.patience import Limit
 from tests.support.processes import BrokerProcess, ServerProcess, ZooKeeperProcess, free_port
 from tests.support.real_zookeeper import RealZooKeeper, ensemble_of
 from tests.support.wire import WireClient
@@ -38,7 +40,7 @@ from tests.support.zygote import shared_zygote
 
 SESSION_TIMEOUT_SECONDS = 4.0
 LAG_LIMIT_SECONDS = 2.0
-WAIT_SECONDS = 180.0
+WAIT_SECONDS = 90.0
 POLL_SECONDS = 0.1
 CALL_TIMEOUT_SECONDS = 3.0
 TOLD_SECONDS = 0.2  # waits that are longer are part of the story
@@ -88,18 +90,22 @@ class Cluster:
         zookeepers: Sequence[ZooKeeperServer],
         config: Mapping[str, str] | None = None,
         count: int = 3,
+        net: Net | None = None,
     ) -> None:
         self.zookeepers = zookeepers
         self.directory = directory
-        self.links = Links()
+        self.links: Links | Net = net or Links()
         doors = [self.links.listen(ZOOKEEPER, server.port) for server in zookeepers]
-        connect = ",".join(f"127.0.0.1:{port}" for port in doors)
+        connect = ",".join(f"{self.links.host(ZOOKEEPER)}:{port}" for port in doors)
         self.nodes = {
             node: self._broker(node, connect, config or {}) for node in range(1, count + 1)
         }
         for server in (*zookeepers, *self.nodes.values()):
             if isinstance(server, ServerProcess):
                 server.zygote = shared_zygote()
+                server.namespace = self.links.namespace(
+                    next((n for n, broker in self.nodes.items() if broker is server), ZOOKEEPER)
+                )
         self.paused: set[int] = set()
         self.story: list[str] = []
         self._closings: list[Callable[[], object]] = []
@@ -107,15 +113,15 @@ class Cluster:
 
     def _broker(self, node: int, connect: str, config: Mapping[str, str]) -> BrokerProcess:
         port, internal = free_port(), free_port()
-        door = self.links.listen(node, internal)
+        door, host = self.links.listen(node, internal), self.links.host(node)
         properties = {
             **CONFIG,
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},INTERNAL://127.0.0.1:{door}",
+            "listeners": f"PLAINTEXT://{host}:{port},INTERNAL://{host}:{internal}",
+            "advertised.listeners": f"PLAINTEXT://{host}:{port},INTERNAL://{host}:{door}",
             **config,
         }
         directory = self.directory / f"broker-{node}"
-        return BrokerProcess(directory, connect, properties, node, port)
+        return BrokerProcess(directory, connect, properties, node, port, host)
 
     def tell(self, event: str) -> None:
         """Into the story of this cluster, which a failing test prints."""
@@ -307,18 +313,17 @@ class Cluster:
         seconds: float = WAIT_SECONDS,
     ) -> T:
         """The first result that is not false; a node that does not answer is asked again."""
-        started = time.monotonic()
+        limit = Limit(seconds)
         while True:
             found = None
             with contextlib.suppress(OSError, KeyError):  # KeyError: it knows no such topic yet
                 found = condition()
-            waited = time.monotonic() - started
             if found:
-                if waited > TOLD_SECONDS:
-                    self.tell(f"{what} after {waited:.1f} s")
+                if limit.waited > TOLD_SECONDS:
+                    self.tell(f"{what} after {limit.waited:.1f} s")
                 return found
-            if waited > seconds:
-                raise AssertionError(f"not within {seconds:.0f} s: {what}")
+            if limit.is_over:
+                raise AssertionError(f"not within {limit.waited:.0f} s: {what}")
             time.sleep(POLL_SECONDS)
 
     # Administration
@@ -366,18 +371,22 @@ def cluster(
     zookeeper: str = "embedded",
     config: Mapping[str, str] | None = None,
     prepare: Callable[[Cluster], None] | None = None,
+    net: Net | None = None,
 ) -> Iterator[Cluster]:
-    """A running cluster; `prepare` may change it before its nodes start."""
+    """A running cluster; `prepare` may change it before its nodes start. In the namespaces of a
+    net it is over an embedded ZooKeeper; the net is closed with it."""
     place = directory / "zookeeper"
     servers: Sequence[ZooKeeperServer]
-    if zookeeper == "embedded":
+    if net is not None:
+        servers = [ZooKeeperProcess(place, host=net.host(ZOOKEEPER))]
+    elif zookeeper == "embedded":
         servers = [ZooKeeperProcess(place)]
     elif zookeeper == "real":
         servers = [RealZooKeeper(place)]
     else:
         assert zookeeper == "ensemble"
         servers = ensemble_of(place, 3)
-    started = Cluster(directory, servers, config)
+    started = Cluster(directory, servers, config, net=net)
     try:
         if prepare is not None:
             prepare(started)

@@ -21,11 +21,12 @@ from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from pybroker.protocol.messages.reassignments import ElectLeadersRequest
 from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from pybroker.protocol.schema import Message
+from tests.support.patience import Limit
 from tests.support.processes import PYBROKER, ROOT
 from tests.support.wire import WireClient
 
 COMMAND_SECONDS = 120.0
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 POLL_SECONDS = 0.02
 CALL_SECONDS = 5.0
 PREFERRED = 0
@@ -120,7 +121,7 @@ class DetachedCluster:
         return True
 
     def wait_for(self, condition: Callable[[], T | None], what: str) -> T:
-        deadline = time.monotonic() + WAIT_SECONDS
+        limit = Limit(WAIT_SECONDS)
         while True:
             try:
                 found = condition()
@@ -128,7 +129,7 @@ class DetachedCluster:
                 found = None
             if found:
                 return found
-            assert time.monotonic() < deadline, f"not within {WAIT_SECONDS:.0f} s: {what}"
+            assert not limit.is_over, f"not within {limit.waited:.0f} s: {what}"
             time.sleep(POLL_SECONDS)
 
     # Administration

@@ -15,7 +15,7 @@ from pybroker.protocol.records.record import SimpleRecord
 
 from .wire import WireClient
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 120
 
 
 def transactional(bootstrap: str, name: str) -> confluent_kafka.Producer:

@@ -26,7 +26,7 @@ class RunningBroker:
 
     async def stop(self) -> None:
         self._stop.set()
-        with trio.fail_after(20):
+        with trio.fail_after(120):
             await self._ended.wait()
 
 

@@ -29,7 +29,7 @@ RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
         **_LOGGING,
     },
 }
-FORMAT_TIMEOUT_SECONDS = 60
+FORMAT_TIMEOUT_SECONDS = 300
 _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 

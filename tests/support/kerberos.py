@@ -19,7 +19,7 @@ from tests.support.processes import free_port
 REALM = "TEST.PYBROKER"
 PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 SEARCHED = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-START_SECONDS = 10.0
+START_SECONDS = 120.0
 
 
 def _program(name: str) -> str:

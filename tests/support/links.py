@@ -7,7 +7,8 @@ owns its other end. `cut(a, b)` closes what is open between two nodes and refuse
 `silence(a, b)` lets connections stand and carry nothing, as a pulled cable does; `heal()` undoes
 both, and what was held back arrives.
 Invariants: clients have another way to each broker, and are never touched.
-Leaves out: delays, loss and reordering, which the simulation has.
+Leaves out: delays and loss, which `tests.support.namespaces` has, and reordering, which the
+simulation has.
 """
 
 from __future__ import annotations
@@ -53,6 +54,12 @@ class Links:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+
+    def host(self, _place: int) -> str:
+        return "127.0.0.1"
+
+    def namespace(self, _place: int) -> str | None:
+        return None
 
     def listen(self, target: int, target_port: int) -> int:
         """The port that leads to `target_port` of this node."""

@@ -19,7 +19,7 @@ from pybroker.client.mirror.mirror import Mirror
 from pybroker.client.mirror.settings import read_settings
 from tests.support.processes import BrokerProcess, zookeeper_process
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 120
 SINGLE = {
     "replication.factor": "1",
     "checkpoints.topic.replication.factor": "1",

@@ -27,7 +27,7 @@ from pybroker.replication.metadata_cache import MetadataCache
 from tests.support.frames import joined
 
 LISTENER = "PLAINTEXT"
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 120
 
 
 class Heartbeats:

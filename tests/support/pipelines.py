@@ -28,7 +28,7 @@ from pybroker.spark_jobs.lake import Slice, visible
 from pybroker.spark_jobs.sessions import HOUR_MS, Session, merged
 from tests.support.spark_job import SparkJob, spark_job
 
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 120.0
 FLIGHTS = 6000
 END = "2014-06-01T00:00:00Z"  # of an event that lets the watermarks pass all others
 CHUNK = 100

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.support.patience import Limit
 from tests.support.zygote import ForkedProcess, Zygote
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -87,6 +88,8 @@ class ServerProcess:
         self._launched = 0.0
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.zygote: Zygote | None = None  # forks this server, if it is set
+        self.namespace: str | None = None  # of the network in which it runs
+        self.environment: Mapping[str, str] = {}  # of it alone, in addition; not with a zygote
 
     @property
     def pid(self) -> int:
@@ -118,12 +121,14 @@ class ServerProcess:
         self._mark = self._log.stat().st_size if self._log.exists() else 0
         if self.zygote is not None:
             self._log.touch()
-            self._process = self.zygote.spawn(self._command, self._log)
+            self._process = self.zygote.spawn(self._command, self._log, namespace=self.namespace)
             return
+        inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                self._command,
+                [*inside, *self._command],
                 cwd=ROOT,
+                env={**os.environ, **self.environment},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -131,12 +136,12 @@ class ServerProcess:
 
     def wait_until_ready(self) -> float:
         assert self._process is not None
+        limit = Limit(READY_TIMEOUT_SECONDS)
         while not self.is_ready():
             code = self._process.poll()
-            waited = time.monotonic() - self._launched
-            if code is not None or waited > READY_TIMEOUT_SECONDS:
+            if code is not None or limit.is_over:
                 raise AssertionError(
-                    f"{self._command}: exit {code} after {waited:.1f} s\n"
+                    f"{self._command}: exit {code} after {limit.waited:.1f} s\n"
                     f"{self.log_text[-TOLD_CHARACTERS:]}"
                 )
             time.sleep(0.01)
@@ -149,9 +154,9 @@ class ServerProcess:
         machine, to answer once more.
         """
         os.kill(self.pid, signal.SIGSTOP)
-        ends = time.monotonic() + STOP_TIMEOUT_SECONDS
+        limit = Limit(STOP_TIMEOUT_SECONDS)
         while not _stands_still(self.pid):
-            assert time.monotonic() < ends, f"{self._command}: it goes on after SIGSTOP"
+            assert not limit.is_over, f"{self._command}: it goes on after SIGSTOP"
             time.sleep(0.001)
 
     def resume(self) -> None:
@@ -185,16 +190,17 @@ class BrokerProcess(ServerProcess):
         config: Mapping[str, str] | None = None,
         broker_id: int = 1,
         port: int | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = port or free_port()
-        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.bootstrap = f"{host}:{self.port}"
         self.log_dir = directory / "data"
         self.log_dirs = [self.log_dir]  # more of them, if a test changes the properties
         has_own_retention = any(key.startswith("log.retention.") for key in config or {})
         properties = {
             "broker.id": str(broker_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
             "zookeeper.connect": zookeeper_connect,
             "log.dirs": str(self.log_dir),
             "offsets.topic.replication.factor": "1",
@@ -217,11 +223,12 @@ class BrokerProcess(ServerProcess):
 class ZooKeeperProcess(ServerProcess):
     """Our embedded ZooKeeper in a process of its own; its data and port outlive it."""
 
-    def __init__(self, directory: Path, port: int | None = None) -> None:
+    def __init__(self, directory: Path, port: int | None = None, host: str = "127.0.0.1") -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = port or free_port()
-        self.connect = f"127.0.0.1:{self.port}"
-        where = ["--port", str(self.port), "--data-dir", str(directory / "zookeeper")]
+        self.connect = f"{host}:{self.port}"
+        where = ["--host", host, "--port", str(self.port)]
+        where += ["--data-dir", str(directory / "zookeeper")]
         super().__init__([*PYBROKER, "zookeeper", *where], directory / "zookeeper.log")
 
 

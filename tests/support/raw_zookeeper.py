@@ -11,7 +11,7 @@ from pybroker.protocol.zookeeper.jute import ConnectRequest, ConnectResponse, Wa
 _SIZE = Struct(">i")
 _REPLY = Struct(">iqi")
 _REQUEST = Struct(">ii")
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 class Reply(NamedTuple):

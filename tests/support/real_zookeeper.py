@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import Limit
 from tests.support.processes import free_port
 from tests.support.short_lived_java import JVM_OPTIONS
 
@@ -111,8 +112,8 @@ class RealZooKeeper:
 
     def wait_until_ready(self) -> None:
         assert self._process is not None
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
+        limit = Limit(START_TIMEOUT_S)
+        while not limit.is_over:
             assert self._process.poll() is None, self._log.read_text()[-2000:]
             if self.mode:
                 return

@@ -42,8 +42,8 @@ from pybroker.protocol.records.record import Record, SimpleRecord
 from pybroker.protocol.schema import Message
 from tests.support.frames import joined
 
-TIMEOUT_SECONDS = 15.0
-COORDINATOR_WAIT_SECONDS = 20.0
+TIMEOUT_SECONDS = 120.0
+COORDINATOR_WAIT_SECONDS = 120.0
 MAX_BYTES = 1 << 20
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _SIZE = Struct(">i")

@@ -9,6 +9,7 @@ When the pipe to it closes, the zygote kills what it has forked and ends.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import json
 import os
@@ -20,8 +21,11 @@ import threading
 import time
 from pathlib import Path
 
+from tests.support.patience import Limit
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 POLL_SECONDS = 0.01
+CLONE_NEWNET = 0x40000000
 PRELOADED = (
     "pybroker.broker.server",
     "pybroker.broker.local.node_process",
@@ -47,10 +51,10 @@ class ForkedProcess:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        started = time.monotonic()
+        limit = None if timeout is None else Limit(timeout)
         while self.poll() is None:
-            if timeout is not None and time.monotonic() - started > timeout:
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            if limit is not None and limit.is_over:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", limit.seconds)
             time.sleep(POLL_SECONDS)
         assert self.returncode is not None
         return self.returncode
@@ -73,12 +77,20 @@ class Zygote:
             stdout=subprocess.PIPE,
         )
 
-    def spawn(self, command: list[str], log: Path, *, new_session: bool = False) -> ForkedProcess:
-        """The output is appended to `log`; a new session is also a process group of its own."""
+    def spawn(
+        self,
+        command: list[str],
+        log: Path,
+        *,
+        new_session: bool = False,
+        namespace: str | None = None,
+    ) -> ForkedProcess:
+        """The output is appended to `log`; a new session is also a process group of its own; in
+        the network namespace of this name, if any."""
         at = command.index("-m")
         assert command[:at] in ([sys.executable], [sys.executable, "-P"]), command
         request = {"module": command[at + 1], "arguments": command[at + 2 :], "log": str(log)}
-        pid = self.ask({**request, "new_session": new_session})
+        pid = self.ask({**request, "new_session": new_session, "namespace": namespace})
         assert pid is not None
         return ForkedProcess(self, pid)
 
@@ -109,6 +121,8 @@ def fork(request: dict[str, object]) -> int:
     try:
         if request["new_session"]:
             os.setsid()
+        if request["namespace"]:
+            enter_namespace(str(request["namespace"]))
         log = os.open(str(request["log"]), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (log, 1), (log, 2)):
@@ -125,6 +139,15 @@ def fork(request: dict[str, object]) -> int:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
+
+
+def enter_namespace(name: str) -> None:
+    """Python 3.11 has no os.setns."""
+    descriptor = os.open(f"/run/netns/{name}", os.O_RDONLY)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(descriptor, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns", name)
+    os.close(descriptor)
 
 
 def serve() -> None:

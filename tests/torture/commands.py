@@ -26,10 +26,12 @@ import pybroker.broker.server
 from pybroker.broker.resources.clock import Clock
 from tests.support import clock_file
 
+from tests.support.patience import Limit
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLL_SECONDS = 0.01
-COMMAND_TIMEOUT_SECONDS = 60.0
+COMMAND_TIMEOUT_SECONDS = 120.0
 
 Limits = Mapping[int, int]
 
@@ -150,12 +152,12 @@ def wait_until(
     is_true: Callable[[], object], timeout_s: float, problem: Callable[[], str]
 ) -> float:
     """The seconds that it took. Raises AssertionError with the problem."""
-    started = time.monotonic()
+    limit = Limit(timeout_s)
     while not is_true():
-        if time.monotonic() - started > timeout_s:
-            raise AssertionError(f"{problem()}, for {timeout_s:.0f} s")
+        if limit.is_over:
+            raise AssertionError(f"{problem()}, for {limit.waited:.0f} s")
         time.sleep(POLL_SECONDS)
-    return time.monotonic() - started
+    return limit.waited
 
 
 def children_of(pid: int) -> list[int]:

@@ -40,7 +40,7 @@ from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.wire import WireClient
 from tests.wire.test_metadata import metadata
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 ITERATIONS = 4096
 PORTS = 3  # of each broker: for clients, for brokers, for control

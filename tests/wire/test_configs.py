@@ -124,7 +124,7 @@ def change(
 
 def until(read: Any, expected: Any) -> None:
     """Configs take effect through a watch: shortly after they are written."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while (seen := read()) != expected:
         assert time.monotonic() < deadline, f"{seen} instead of {expected}"
         time.sleep(0.02)

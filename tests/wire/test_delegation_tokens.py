@@ -32,7 +32,7 @@ from tests.support.wire import WireClient, covers
 
 REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 SECRET, DAY_MS, WEEK_MS = "the-secret", 86_400_000, 7 * 86_400_000
-WAIT_SECONDS = 15.0
+WAIT_SECONDS = 120.0
 LOGINS_WITH_AN_EXPIRED_TOKEN = 60
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 USERS = ("alice", "bob", "eve")

@@ -17,6 +17,7 @@ from pybroker.protocol.schema import ZERO_UUID
 from tests.support.wire import Topic, WireClient, covers, fetch_request, records_of, unique
 
 READ_COMMITTED = 1
+NEVER_MS = 600_000  # longer than the test's client waits for an answer
 DEBUG_REPLICA = -2
 
 
@@ -187,12 +188,10 @@ def test_waits_for_the_smallest_size(kafka: WireClient) -> None:
             answer = kafka.fetch(topic, end, version, max_wait_ms=60, min_bytes=1)
             assert time.monotonic() - started >= 0.05
             assert (answer.error_code, records_of(answer)) == (0, [])
-            request = fetch_request(topic, end, version=version, max_wait_ms=15_000, min_bytes=1)
-            started = time.monotonic()
+            request = fetch_request(topic, end, version=version, max_wait_ms=NEVER_MS, min_bytes=1)
             kafka.post(request, version)
             producer.append(topic.name, b"value")
             (answered,) = kafka.receive(ApiKey.FETCH, version).responses
-            assert time.monotonic() - started < 10
             (record,) = records_of(answered.partitions[0])
             assert (record.offset, record.value) == (end, b"value")
 
@@ -200,11 +199,15 @@ def test_waits_for_the_smallest_size(kafka: WireClient) -> None:
 def test_an_error_of_the_log_ends_the_wait(kafka: WireClient) -> None:
     quiet, short = kafka.create_topic(), kafka.create_topic()
     for version in kafka.versions(ApiKey.FETCH):
-        request = fetch_request([quiet, short], 0, version=version, max_wait_ms=15_000, min_bytes=1)
+        request = fetch_request(
+            [quiet, short],
+            0,
+            version=version,
+            max_wait_ms=NEVER_MS,
+            min_bytes=1,
+        )
         request.topics[1].partitions[0].fetch_offset = 5
-        started = time.monotonic()
         answers = [answered.partitions[0] for answered in kafka.call(request, version).responses]
-        assert time.monotonic() - started < 10
         assert [answer.error_code for answer in answers] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
@@ -217,9 +220,8 @@ def test_an_unknown_topic_does_not_end_the_wait_of_others(kafka: WireClient) -> 
         assert len(kafka.call(request, version).responses) == 2
         assert time.monotonic() - started >= 0.05
         # Alone it is answered at once.
-        request = fetch_request(missing, 0, version=version, max_wait_ms=15_000, min_bytes=1)
+        request = fetch_request(missing, 0, version=version, max_wait_ms=NEVER_MS, min_bytes=1)
         assert len(kafka.call(request, version).responses) == 1
-        assert time.monotonic() - started < 10
 
 
 def test_zstd_needs_version_10(kafka: WireClient) -> None:

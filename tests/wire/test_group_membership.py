@@ -21,7 +21,7 @@ from tests.wire.group_steps import (
     sync,
 )
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import Topic, WireClient, covers
 from tests.wire.test_configs import BROKER, DELETE, SET, change
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 VALUE = b"x" * 100_000
 

@@ -28,7 +28,7 @@ TOKEN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginMod
 SIGNED_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 KEY = ec.generate_private_key(ec.SECP256R1())
 SECRET = "the-encoder's-secret"
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 NAMES = ("PLAINTEXT", "USERS", "OWN")
 ID = "1"
 

@@ -23,7 +23,7 @@ from tests.support.wire import WireClient, batch, covers, unique
 NOT_ASKED = -2_147_483_648
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 
 
 def metadata(

@@ -47,7 +47,7 @@ LONG_TEXT = "x" * 32_000
 # They do what they say: with one connection allowed, there is one. Threads change by steps.
 APART = ("max.connection", "num.network.threads")
 SPIN_SECONDS = 0.5
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 EAGER = {"log.initial.task.delay.ms": "0", "log.retention.check.interval.ms": "1000"}
 
 

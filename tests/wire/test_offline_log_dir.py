@@ -21,7 +21,7 @@ from tests.wire.control_steps import metadata_of
 from tests.wire.test_offsets import LATEST, delete_records, end_of_epoch, list_offsets
 from tests.wire.test_produce import in_format_of
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 NOT_LEADER, STORAGE_ERROR = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR
 FETCH_KNOWS_STORAGE_ERRORS_SINCE = 6
 

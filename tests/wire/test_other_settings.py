@@ -20,7 +20,7 @@ from tests.wire.test_fetch_sessions import CREATE
 from tests.wire.test_metadata import metadata
 from tests.wire.test_topics import delete, partitions_of
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "delete.topic.enable": "false",

@@ -11,7 +11,7 @@ from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.transactions import InitProducerIdRequest
 from tests.support.wire import WireClient, batch, covers
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 
 
 def new_producer_id(kafka: WireClient, version: int = 5) -> int:

@@ -17,7 +17,7 @@ from tests.support.wire import Topic, WireClient
 from tests.wire.test_configs import BROKER, DELETE, SET, change
 from tests.wire.test_offsets import EARLIEST, LATEST, delete_records, list_offsets
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 VALUE = b"x" * 400
 CONFIG = {
     "log.initial.task.delay.ms": "0",

@@ -37,6 +37,7 @@ from pybroker.protocol.messages.quotas import (
 )
 from pybroker.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from pybroker.protocol.sasl import OAuthBearerClient, PlainClient, ScramHash
+from tests.support.patience import fair
 from tests.support.processes import free_port, running_broker
 from tests.support.sasl_client import authenticate, bare, handshake, log_in, talk
 from tests.support.wire import WireClient, covers, unique
@@ -173,14 +174,14 @@ def test_one_that_is_refused_holds_up_nobody_else(users: WireClient) -> None:
     for other in others:
         handshake(other, "PLAIN")
         other.post(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2)
-    began = time.monotonic()
+    began = fair.now()
     log_in(users, "PLAIN", "bob", "bob-secret")
-    assert time.monotonic() - began < 0.25
+    assert fair.now() - began < 0.25
     for other in others:
         answer = other.receive(ApiKey.SASL_AUTHENTICATE, 2)
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         other.close()
-    assert time.monotonic() - began < 2
+    assert fair.now() - began < 2
 
 
 def test_an_unknown_mechanism(users: WireClient) -> None:
@@ -383,7 +384,7 @@ def admin(listeners: dict[str, str]) -> Iterator[WireClient]:
 
 def wait_until_in(client: WireClient, mechanism: str, name: str, password: str) -> None:
     """A change reaches the broker through ZooKeeper, after its answer."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while True:
         with client.another() as other:
             if log_in(other, mechanism, name, password).error_code == 0:
@@ -414,7 +415,7 @@ def test_users_come_and_go(admin: WireClient, users: WireClient) -> None:
         )
     }
     assert describe(admin, name) == [(name, 0, [(SHA_512, 4096)])]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while True:
         with users.another() as other:
             if log_in(other, "SCRAM-SHA-256", name, "two").error_code != 0:

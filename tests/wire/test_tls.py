@@ -45,7 +45,7 @@ class Secured(NamedTuple):
         return [line for line in self.broker.log_text[mark:].splitlines() if word in line]
 
     def wait_for_line(self, mark: int, word: str) -> list[str]:
-        ends = time.monotonic() + 10
+        ends = time.monotonic() + 120
         while not (found := self.lines_since(mark, word)):
             assert time.monotonic() < ends, self.broker.log_text[mark:][-2000:]
             time.sleep(0.01)

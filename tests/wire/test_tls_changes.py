@@ -50,7 +50,7 @@ class Running:
         return x509.load_der_x509_certificate(der).serial_number
 
     def wait_for(self, pair: Pair) -> None:
-        ends = time.monotonic() + 10
+        ends = time.monotonic() + 120
         while self.serial_number() != pair.certificate.serial_number:
             assert time.monotonic() < ends, self.broker.log_text[-3000:]
             time.sleep(0.02)

@@ -22,7 +22,7 @@ from pybroker.protocol.messages.topics import (
 from pybroker.protocol.schema import ZERO_UUID
 from tests.support.wire import Topic, WireClient, covers, unique
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 DEFAULT_CONFIG, TOPIC_CONFIG = 5, 1
 
 

@@ -34,7 +34,7 @@ from tests.wire.test_group_offsets import fetch as fetch_offsets
 from tests.wire.transaction_steps import RETRIED, Producer, add, add_offsets, end, start
 
 READ_COMMITTED = 1
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 NOW_MS = int(time.time() * 1000)
 LATEST = -1
 NOT_ADDED = ErrorCode.INVALID_TXN_STATE

@@ -16,7 +16,7 @@ from tests.support.wire import WireClient, batch
 from tests.wire.test_configs import BROKER, FROM_BROKER, describe, values
 from tests.wire.test_odd_configs import leaders_answer
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 UNUSABLE = {
     "log.roll.ms": "-1",
     "log.retention.ms": "0",

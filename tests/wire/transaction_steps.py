@@ -18,7 +18,7 @@ from pybroker.protocol.messages.transactions import (
 )
 from tests.support.wire import TRANSACTION, WireClient, unique
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 TIMEOUT_MS = 60_000
 FIRST_BATCHED_VERSION = 4
 

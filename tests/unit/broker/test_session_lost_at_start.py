@@ -46,7 +46,7 @@ async def test_before_the_broker_can_go_on_without_it(
     monkeypatch.setattr(pybroker.broker.server, "offsets_partition_count", after_the_end)
     async with zookeeper() as port:
         with pytest.raises(ZooKeeperUnavailable, match="expired while the broker was starting"):
-            with trio.fail_after(30):
+            with trio.fail_after(120):
                 await run_broker(config_of(port, tmp_path))
 
 
@@ -59,7 +59,7 @@ async def test_before_the_controller_can_hear_of_it(
         client = self._zookeeper
         events, ended = client.session_events(), client.session[0]
         await end_session(client)
-        with trio.fail_after(20):
+        with trio.fail_after(120):
             async for event in events:
                 if event is SessionEvent.CONNECTED and client.session[0] != ended:
                     break
@@ -67,7 +67,7 @@ async def test_before_the_controller_can_hear_of_it(
 
     monkeypatch.setattr(ControllerRuntime, "run", after_the_end)
     # Without a controller the broker would wait for a minute, and go on without one.
-    with trio.fail_after(40):
+    with trio.fail_after(120):
         await serve_and_look(tmp_path)
 
 

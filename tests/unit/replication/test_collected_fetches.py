@@ -137,7 +137,7 @@ async def test_the_shell_tells_them_after_the_round(tmp_path: Path) -> None:
             leader.produce(Token(), b"one")
             runtime.settle()
             assert not token.answered.is_set()
-            with trio.fail_after(30):
+            with trio.fail_after(120):
                 await token.answered.wait()
         nursery.cancel_scope.cancel()
 

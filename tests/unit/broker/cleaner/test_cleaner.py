@@ -34,7 +34,7 @@ from pybroker.storage.log_config import LogConfig
 from pybroker.storage.log_manager import LogManager
 from tests.support.cleaning import surviving
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 CONFIG = LogConfig.from_overrides(
     {
         "cleanup.policy": "compact",

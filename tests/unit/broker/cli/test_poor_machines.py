@@ -18,7 +18,7 @@ from pybroker.broker.cli.main import main
 from tests.support.processes import PYBROKER, ROOT
 
 FREE = ("--port", "0", "--zookeeper-port", "0", "--brokers", "1")
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 120
 
 
 def said(*words: str) -> str:

@@ -50,7 +50,7 @@ DATA = (
 CHANGE = (
     '{"version":1,"resourceType":"TRANSACTIONAL_ID","name":"pre:é","patternType":"PREFIXED"}'
 ).encode()
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 
 
 # The nodes

@@ -31,7 +31,7 @@ DATA = (
     b'"renewers":["User%3ACN%3Dbob%2C%20O%3Dx"],"issueTimestamp":1,"maxTimestamp":3,'
     b'"expiryTimestamp":2,"tokenId":"abc"}'
 )
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 
 
 def test_a_node_as_kafka_writes_it() -> None:

@@ -1,12 +1,16 @@
 """kazoo behind our interface, against the embedded and the real ZooKeeper."""
 
+import errno
 import itertools
+import os
+import threading
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from kazoo.protocol.connection import ConnectionHandler
 
 from pybroker.broker.cluster import zookeeper_client
 from pybroker.broker.cluster.registration import release_previous_session, save_session
@@ -149,7 +153,7 @@ async def test_what_zookeeper_would_not_take_is_not_sent(connect: str) -> None:
     """It ends the connection of who sends it, and it would be sent again."""
     large = bytes(MAX_REQUEST_BYTES + 1)
     async with opened(connect) as client:
-        with trio.fail_after(20):
+        with trio.fail_after(120):
             results = await client.execute(
                 [
                     Create("/large", large),
@@ -195,7 +199,7 @@ async def test_a_watch_fires_once_however_often_it_was_armed(connect: str) -> No
         await other.execute(
             [SetData("/n", b"1"), SetData("/n", b"2"), Create("/n/c", b""), Create("/later", b"")]
         )
-        with trio.fail_after(5):
+        with trio.fail_after(120):
             await enough.wait()
         await trio.sleep(0.05)
         assert sorted(fired, key=str) == sorted(
@@ -224,7 +228,7 @@ async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect: s
             while not told.is_set():
                 # Whatever comes from the other side: armed or not, the watch is asked for anew.
                 await client.execute_one(GetData("/n", watch=True), note)
-            with trio.fail_after(5):
+            with trio.fail_after(120):
                 while len(fired) < count:  # noqa: ASYNC110
                     await trio.sleep(0.001)
             await client.execute_one(GetData("/n", watch=True), note)
@@ -292,15 +296,45 @@ async def test_an_expired_session_is_told_and_replaced(connect: str, zookeeper_p
             except SessionExpired:
                 outcomes.append("expired")
 
-        with trio.fail_after(10):
+        with trio.fail_after(120):
             await client.run(endless())
         assert outcomes == ["expired"], "the flow heard of it"
-        with trio.fail_after(10):
+        with trio.fail_after(120):
             seen = [await events.receive() for _ in range(3)]
         assert seen == [SessionEvent.SUSPENDED, SessionEvent.EXPIRED, SessionEvent.CONNECTED]
         assert client.session_generation == 1
         assert client.session[0] not in (0, first[0])
         assert not (await client.execute_one(Exists("/e"))).ok
+
+
+async def test_kazoo_is_started_again_however_often_it_fails(
+    connect: str, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread ends when something unexpected comes up in it, and tells of it once only, if it
+    was not connected in between."""
+    server, _, chroot = connect.partition("/")
+    proxy = TcpProxy(int(server.rpartition(":")[2]))
+    await nursery.start(proxy.run)
+    failures = 3
+    attempt = ConnectionHandler._connect_attempt
+
+    def fail(self: ConnectionHandler, *arguments: Any) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return attempt(self, *arguments)
+
+    async with opened(f"127.0.0.1:{proxy.port}/{chroot}") as client:
+        events = client.session_events()
+        with monkeypatch.context() as patched, trio.fail_after(120):
+            patched.setattr(ConnectionHandler, "_connect_attempt", fail)
+            patched.setattr(threading, "excepthook", lambda *_: None)
+            proxy.cut()
+            told = [await events.receive() for _ in range(3)]
+        assert failures == 0
+        assert told == [SessionEvent.SUSPENDED, SessionEvent.EXPIRED, SessionEvent.CONNECTED]
+        assert (await client.execute_one(Exists("/"))).code == ZkCode.OK
 
 
 async def test_a_session_is_taken_over(connect: str, nursery: trio.Nursery) -> None:
@@ -315,7 +349,7 @@ async def test_a_session_is_taken_over(connect: str, nursery: trio.Nursery) -> N
         async with opened(connect, session=client.session) as successor:
             assert successor.session == client.session
         proxy.refusing = False
-        with trio.fail_after(10):
+        with trio.fail_after(120):
             while await events.receive() is not SessionEvent.EXPIRED:
                 pass
 

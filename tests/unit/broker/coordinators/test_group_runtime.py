@@ -494,7 +494,7 @@ async def test_a_plan_is_used_again_and_looks_again_at_what_may_change(tmp_path:
         node.lead(2, epoch=1)
         assert again(9) is ErrorCode.NOT_COORDINATOR
         node.lead(ME, epoch=2)
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             while again(10) is not ErrorCode.NONE:  # noqa: ASYNC110 - a thread is waited for
                 await trio.sleep(0.001)
         assert node.committed() == (ErrorCode.NONE, 10)

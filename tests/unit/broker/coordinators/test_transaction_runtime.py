@@ -42,7 +42,7 @@ from tests.support.sources import needs_sources
 from tests.unit.coordinator.transaction.harness import FIRST_PRODUCER_ID, NAME, Call
 
 E, S = ErrorCode, TransactionState
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 A, B = ("a", 0), ("b", 0)
 PRODUCER = (FIRST_PRODUCER_ID, 0)
 

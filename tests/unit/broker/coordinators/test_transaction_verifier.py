@@ -172,7 +172,7 @@ async def a_world() -> AsyncIterator[World]:
         world = World(Coordinator(nursery), MetadataCache(1, "c"))
         world.publish()
         await nursery.start(world.verifier.run)
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             yield world
         nursery.cancel_scope.cancel()
 

@@ -147,7 +147,7 @@ def test_a_connection_waits_for_the_disk_and_others_do_not(cold: Path) -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reads.run, go_on)
-            with trio.fail_after(10):
+            with trio.fail_after(120):
                 await went_on.wait()
             assert is_cached(file.fileno(), 0, SENDFILE_BYTES)
             assert reads.count == 1
@@ -155,7 +155,7 @@ def test_a_connection_waits_for_the_disk_and_others_do_not(cold: Path) -> None:
             waiting.out.flush()
             went_on = trio.Event()
             reads.add(waiting)
-            with trio.fail_after(10):
+            with trio.fail_after(120):
                 await went_on.wait()
             nursery.cancel_scope.cancel()
 
@@ -178,7 +178,7 @@ def test_a_read_that_fails_is_left_to_sending(cold: Path, monkeypatch: pytest.Mo
         reads.add(waiting)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reads.run, lambda _connection: went_on.set())
-            with trio.fail_after(10):
+            with trio.fail_after(120):
                 await went_on.wait()
             nursery.cancel_scope.cancel()
         waiting.out.flush()

@@ -62,7 +62,7 @@ async def test_again_after_a_failure_and_for_an_unknown_key(
     source = JwksSource(rules(path.as_uri()))
 
     async def until(key_id: str) -> None:
-        with trio.fail_after(5):
+        with trio.fail_after(120):
             while not source.keys.candidates("ES256", key_id):  # noqa: ASYNC110
                 await trio.sleep(0.01)
 

@@ -209,6 +209,9 @@ class _Slice:
     def fileno(self) -> int:
         return self._fileno
 
+    def read_failed(self, error: OSError) -> None:
+        """A socket that is full says it, too."""
+
 
 def test_quantiles() -> None:
     assert quantiles([5, 1, 4, 2, 3], [0.0, 0.5, 0.99]) == [1, 3, 5]

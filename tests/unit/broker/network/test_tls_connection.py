@@ -195,6 +195,9 @@ class FileSlice:
     def fileno(self) -> int:
         return self._file.fileno()
 
+    def read_failed(self, error: OSError) -> None:
+        """A socket that is full says it, too."""
+
 
 @pytest.fixture(scope="module")
 def log_file(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -249,7 +249,7 @@ async def test_a_follower_flushes_before_it_acknowledges(tmp_path: Path) -> None
     async with pair.running():
         pair.elect()
         pair.produce()
-        with trio.fail_after(5):
+        with trio.fail_after(120):
             while pair.leader.log.high_watermark < 1:  # noqa: ASYNC110
                 await trio.sleep(0.001)
         assert pair.follower.log.recovery_point == 1

@@ -70,12 +70,12 @@ async def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None
             runtime.settle()
         assert not any(token.results for token in tokens)
         disk.may_sync.release()
-        with trio.fail_after(5):
+        with trio.fail_after(120):
             while not tokens[0].results:  # noqa: ASYNC110 - a thread is waited for
                 await trio.sleep(0.001)
         assert not any(token.results for token in tokens[1:])
         disk.may_sync.release(10)
-        with trio.fail_after(5):
+        with trio.fail_after(120):
             while not all(token.results for token in tokens):  # noqa: ASYNC110
                 await trio.sleep(0.001)
         assert disk.syncs == 2
@@ -97,7 +97,7 @@ async def test_a_failed_flush_takes_the_directory_offline(tmp_path: Path) -> Non
         await nursery.start(runtime.run)
         cluster.produce(token, acks=1)
         runtime.settle()
-        with trio.fail_after(5):
+        with trio.fail_after(120):
             while not token.results:  # noqa: ASYNC110
                 await trio.sleep(0.001)
         nursery.cancel_scope.cancel()
@@ -128,7 +128,7 @@ async def test_flushes_of_different_logs_do_not_wait_for_each_other() -> None:
         for partition, waits in ((0, True), (1, False)):
             log: Any = StandInLog(waits)
             flusher.request(FlushNeeded(TOPIC, partition, 5, log))
-        with trio.fail_after(5):
+        with trio.fail_after(120):
             while flushed != [1]:  # noqa: ASYNC110
                 await trio.sleep(0.001)
             gate.set()

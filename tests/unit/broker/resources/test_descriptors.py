@@ -69,7 +69,7 @@ async def test_a_storage_job_is_tried_again(
         if outcomes:
             raise outcomes.pop()  # type: ignore[misc]
 
-    with trio.fail_after(10):
+    with trio.fail_after(120):
         await log_jobs._run_job(Job("write it", run), trio.CapacityLimiter(1))
     assert outcomes == []
     assert caplog.text.count("The job to write it is tried again") == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -121,14 +121,14 @@ def test_thousands_of_acls_do_not_make_it_slow() -> None:
         for pattern in (LITERAL, PREFIXED):
             made.update(ResourcePattern(TOPIC, pattern, f"topic-{number}"), [acl])
     made.update(ResourcePattern(TOPIC, PREFIXED, "shared"), everyone)
-    began = perf_counter()
+    began = process_time()
     for number in range(1000):
         who = KafkaPrincipal("User", f"user{number}")
         for name in (f"topic-{number}-x", "shared-x"):
             assert made.allows(who, HOST, WRITE, TOPIC, name)
             assert not made.allows(who, HOST, READ, TOPIC, name)
         assert made.allows_by_type(who, HOST, WRITE, TOPIC)
-    assert perf_counter() - began < 2  # about 0.1 s; scanning would take minutes
+    assert process_time() - began < 2  # about 0.1 s; scanning would take minutes
 
 
 @pytest.mark.parametrize("text", ["User:alice", "User:CN=a:b,O=x", "Group:", ":x"])

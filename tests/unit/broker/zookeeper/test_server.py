@@ -108,7 +108,7 @@ def test_garbage_costs_one_connection_and_one_line(
     neighbour = RawClient(port)
     with caplog.at_level(logging.INFO, LOGGER):
         assert talk(port, data) == b""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 120
         while not caplog.records and time.monotonic() < deadline:
             time.sleep(0.01)
     lines = [record.getMessage() for record in caplog.records]
@@ -148,7 +148,7 @@ def test_a_client_that_does_not_read_is_not_read_from(port: int) -> None:
 
 def connected_at_last(port: int) -> RawClient:
     """Once the server has seen that another client has gone."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while True:
         try:
             return RawClient(port)
@@ -194,7 +194,7 @@ def test_replies_to_clients_that_have_gone_are_dropped(
             request = CreateRequest(f"/gone{number}", b"", list(OPEN_ACL), 0)
             client.send_frame(pack(">ii", 1, Op.CREATE) + jute.encode(request))
             client.drop()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while neighbour.call(Op.EXISTS, PathWatchRequest("/gone4", False)).error:
             assert time.monotonic() < deadline
         neighbour.close()

@@ -170,7 +170,7 @@ async def fetching(
 
 
 async def take(fetcher: Fetcher[ReceivedBatch]) -> ReceivedBatch:
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         while True:
             fetcher.take_failure()
             found = fetcher.take(1000)
@@ -191,7 +191,7 @@ async def test_without_a_position_the_policy_says_where_to_begin(reset: str, fir
     played = Played(batch(5, 4), start=5)
     async with fetching(played, auto_offset_reset=reset) as (fetcher, _):
         if reset == "latest":
-            with trio.fail_after(20):
+            with trio.fail_after(120):
                 while not played.asked:  # noqa: ASYNC110 (the fetcher's progress)
                     await trio.sleep(0.01)
             played.log.append(batch(9, 2))
@@ -213,7 +213,7 @@ async def test_what_compaction_emptied_and_what_is_before_the_position_is_passed
     played = Played(batch(0, 3), emptied, batch(6, 2), last)
     async with fetching(played, Position(1)) as (fetcher, positions):
         assert await offsets(fetcher, 4) == [1, 2, 6, 7]
-        with trio.fail_after(20):
+        with trio.fail_after(120):
             while positions[PLACE].fetch_position != Position(10, 3):  # noqa: ASYNC110
                 await trio.sleep(0.01)
         assert fetcher.take(1000) is None  # there is nothing in it
@@ -223,7 +223,7 @@ async def test_what_compaction_emptied_and_what_is_before_the_position_is_passed
 async def test_no_more_is_buffered_than_the_limit() -> None:
     played = Played(*(batch(2 * n, 2) for n in range(10)))
     async with fetching(played, Position(0)) as (fetcher, positions):
-        with trio.fail_after(20):
+        with trio.fail_after(120):
             while positions[PLACE].buffered_count < MAX_BUFFERED_FETCHES:  # noqa: ASYNC110
                 await trio.sleep(0.01)
         await trio.testing.wait_all_tasks_blocked()

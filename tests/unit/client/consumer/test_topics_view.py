@@ -98,6 +98,6 @@ def test_many_partitions_are_looked_up_quickly() -> None:
     """A consumer does so of all of them for each fetch."""
     view = TopicsView()
     view.take(topic_of("t", MANY))
-    began = time.perf_counter()
+    began = time.process_time()
     assert all(view.leader(("t", number)) is not None for number in range(MANY))
-    assert time.perf_counter() - began < SECONDS
+    assert time.process_time() - began < SECONDS

@@ -7,7 +7,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from pybroker import Producer
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 
 
 async def test_without_records_all_its_tasks_sleep() -> None:

@@ -36,7 +36,7 @@ class Place:
             nursery.start_soon(trio.serve_listeners, handle, [listener])
             port = listener.socket.getsockname()[1]
             tcp = await trio.open_tcp_stream("127.0.0.1", port)
-            with trio.fail_after(30):
+            with trio.fail_after(120):
                 stream = await start_tls(tcp, self.client, "localhost")
                 yield stream
             await stream.aclose()

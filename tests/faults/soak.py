@@ -1,0 +1,316 @@
+"""A cluster under load for as long as you like, and everything that can go wrong, in turn.
+
+    python -m tests.faults.soak [--minutes 25] [--seed N]
+                                [--clients pybroker,confluent,kafka-python]
+
+Three brokers and their ZooKeeper are real processes, each in a network namespace of its own
+(`tests.support.namespaces`), each broker over a disk that can be sick and a clock
+that can be stepped (`tests.support.sick_disk`); real clients keep their books
+(`tests.support.ledger`). One fault after the other, drawn from the seed: SIGKILL, SIGSTOP and
+SIGTERM of one, SIGKILL of all; partitions in both directions or one, flapping, slow and lossy
+lines; ZooKeeper dead or cut off; broken, full and slow disks; steps of the wall clock. After each,
+all replicas come back in sync and every producer gets further. At the end the books are compared
+with the logs of all replicas (`tests.support.audit`).
+Invariants: one broker at a time is ill (or all of them dead at once), so that
+min.insync.replicas=2 can be kept: no client may see an error, and nothing acknowledged is lost.
+What this machine cannot play (no root, no gcc) is left out, and said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import random
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.faults.partitions import net_of
+from tests.faults.run import named_clients
+from tests.faults.scenario import PARTITIONS, TOPIC, Scenario
+from tests.faults.schedules import cut_off, killed, one_link_cut, paused, stopped
+from tests.support import namespaces
+from tests.support import sick_disk as disks
+from tests.support.audit import audit
+from tests.support.cluster import (
+    LAG_LIMIT_SECONDS,
+    SESSION_TIMEOUT_SECONDS,
+    Cluster,
+    cluster,
+)
+from tests.support.ledger import CLIENTS, Ledger
+from tests.support.links import ZOOKEEPER
+from tests.support.namespaces import Net
+from tests.support.observer import Observer
+from tests.support.sick_disk import SickDisk
+
+MINUTES = 25.0
+MAX_SEED = 2**32
+PAUSES_SECONDS = (0.2, 1.0, LAG_LIMIT_SECONDS + 1, SESSION_TIMEOUT_SECONDS + 2)
+SLOW_SYNC_MS, SLOW_WRITE_MS = 3000, 100
+LOSS, DELAY_MS = 0.03, 30.0
+FLAPS = 6
+STEPS_SECONDS = (-3600, -61, -5, 5, 61, 3600)
+RECORDS = 10
+
+Fault = Callable[["Soak", int, Callable[[], None]], None]
+
+
+@dataclass
+class Result:
+    faults: Counter[str] = field(default_factory=Counter)
+    left_out: list[str] = field(default_factory=list)
+    acknowledged: int = 0
+    read: int = 0
+    frames: tuple[int, int] = (0, 0)
+    seconds: float = 0.0
+    broken: list[str] = field(default_factory=list)
+    story: Sequence[str] = ()
+
+    def summary(self) -> str:
+        carried, lost = self.frames
+        return (
+            f"{self.seconds / 60:.1f} minutes, {self.faults.total()} faults: "
+            f"{self.acknowledged} records acknowledged, {self.read} read; "
+            f"{carried} frames carried, {lost} lost; {len(self.broken)} promises broken"
+        )
+
+
+class Soak:
+    """A cluster whose network, disks and clocks are in the hands of faults."""
+
+    def __init__(self, directory: Path, seed: int, clients: Sequence[str]) -> None:
+        self.directory = directory
+        self.random = random.Random(seed)
+        self.clients = clients
+        self.result = Result()
+        self.net: Net | None = None
+        self.disks: dict[int, SickDisk] = {}
+        self.scenario: Scenario
+        if reason := namespaces.why_not():
+            self.result.left_out.append(f"partitions by namespaces: {reason}")
+        else:
+            self.net = namespaces.net_of(3, seed)
+
+    def prepare(self, started: Cluster) -> None:
+        if reason := disks.why_not():
+            self.result.left_out.append(f"sick disks and clocks: {reason}")
+        else:
+            for node, broker in started.nodes.items():
+                self.disks[node] = SickDisk(self.directory / f"disk-{node}")
+                self.disks[node].ail(broker)
+
+    def faults(self) -> dict[str, Fault]:
+        found: dict[str, Fault] = {
+            "killed": lambda s, node, pause: killed(s.scenario, node, pause),
+            "killed, back at once": lambda s, node, _: killed(s.scenario, node, lambda: None),
+            "stopped": lambda s, node, pause: stopped(s.scenario, node, pause),
+            "paused": lambda s, node, pause: paused(s.scenario, node, pause),
+            "cut from all but clients": lambda s, node, pause: cut_off(s.scenario, node, pause),
+            "one link cut": lambda s, node, pause: one_link_cut(s.scenario, node, pause),
+            "all killed": all_killed,
+            "ZooKeeper killed": zookeeper_killed,
+        }
+        if self.net is not None:
+            found |= {
+                "isolated": isolated,
+                "not heard": not_heard,
+                "hears nothing": hears_nothing,
+                "flapping": flapping,
+                "slow and lossy": slow_and_lossy,
+                "clients cut off": clients_cut_off,
+                "ZooKeeper isolated": zookeeper_isolated,
+            }
+        if self.disks:
+            found |= {
+                "disk breaks": disk_breaks,
+                "disk full": disk_full,
+                "disk slow": disk_slow,
+                "clock stepped": clock_stepped,
+            }
+        return found
+
+    def heal(self) -> None:
+        for disk in self.disks.values():
+            disk.heal()
+        self.scenario.cluster.mend()
+
+    def run(self, minutes: float, tell: Callable[[str], None]) -> Result:
+        began = time.monotonic()
+        result = self.result
+        try:
+            with cluster(self.directory, prepare=self.prepare, net=self.net) as running:
+                result.story = running.story
+                running.create_topic(TOPIC, PARTITIONS)
+                ledger = Ledger(running.bootstrap, TOPIC, PARTITIONS, self.clients)
+                self.scenario = Scenario(running, ledger, 0)
+                observer = Observer(running, TOPIC)
+                try:
+                    ledger.start()
+                    observer.start()
+                    self.work(began + 60 * minutes, tell, began)
+                    result.broken += audit(running, ledger, observer)
+                    result.broken += ledger.errors[:5]
+                finally:
+                    result.acknowledged = ledger.acknowledged
+                    result.read = sum(len(one.read) for one in ledger.consumers)
+                    if self.net is not None:
+                        result.frames = self.net.counts
+                    observer.end()
+                    if result.broken or sys.exc_info()[0] is not None:
+                        result.broken += [*ledger.summary(), *ledger.write_logs(self.directory)]
+                    ledger.abandon()
+        except Exception as error:
+            result.broken.insert(0, f"{type(error).__name__}: {error}")
+            result.broken += traceback.format_tb(error.__traceback__)[-3:]
+        result.seconds = time.monotonic() - began
+        return result
+
+    def work(self, until: float, tell: Callable[[str], None], began: float) -> None:
+        scenario, running = self.scenario, self.scenario.cluster
+        scenario.make_progress()
+        known = self.faults()
+        while time.monotonic() < until:
+            name = self.random.choice(list(known))
+            node = self.random.choice(list(running.nodes))
+            seconds = self.random.choice(PAUSES_SECONDS) * self.random.uniform(0.5, 1.2)
+            tell(f"{time.monotonic() - began:7.1f} s  {name} (broker {node}, {seconds:.1f} s)")
+            running.tell(f"*** {name} (broker {node}, {seconds:.1f} s)")
+            self.result.faults[name] += 1
+            known[name](self, node, lambda: scenario.under_load_for(seconds))  # noqa: B023
+            self.heal()
+            for topic in (TOPIC, "__consumer_offsets"):
+                running.wait_for_isr(topic)
+            scenario.make_progress(RECORDS)
+        for node in self.disks:
+            self.step(node, 0)
+
+    def step(self, node: int, seconds: int) -> None:
+        self.disks[node].step_clock(seconds)
+        self.scenario.cluster.tell(f"the clock of {node} is {seconds:+} s off")
+
+
+def all_killed(soak: Soak, _node: int, _pause: Callable[[], None]) -> None:
+    running = soak.scenario.cluster
+    running.kill(*running.nodes)
+    running.start(*running.nodes)
+
+
+def zookeeper_killed(soak: Soak, _node: int, pause: Callable[[], None]) -> None:
+    soak.scenario.cluster.kill_zookeeper()
+    pause()
+    soak.scenario.cluster.start_zookeeper()
+
+
+def others(soak: Soak, node: int) -> list[int]:
+    return [place for place in (ZOOKEEPER, *soak.scenario.cluster.nodes) if place != node]
+
+
+def isolated(soak: Soak, node: int, pause: Callable[[], None]) -> None:
+    net_of(soak.scenario).isolate(node)
+    pause()
+
+
+def not_heard(soak: Soak, node: int, pause: Callable[[], None]) -> None:
+    for other in others(soak, node):
+        net_of(soak.scenario).lose(node, other)
+    pause()
+
+
+def hears_nothing(soak: Soak, node: int, pause: Callable[[], None]) -> None:
+    for other in others(soak, node):
+        net_of(soak.scenario).lose(other, node)
+    pause()
+
+
+def flapping(soak: Soak, node: int, _pause: Callable[[], None]) -> None:
+    for _ in range(FLAPS):
+        net_of(soak.scenario).cut(node, soak.random.choice(others(soak, node)))
+        soak.scenario.under_load_for(soak.random.uniform(0.1, 1.0))
+        soak.scenario.cluster.heal()
+        soak.scenario.under_load_for(soak.random.uniform(0.1, 0.5))
+
+
+def slow_and_lossy(soak: Soak, node: int, pause: Callable[[], None]) -> None:
+    net_of(soak.scenario).shape(node, LOSS, DELAY_MS)
+    pause()
+
+
+def clients_cut_off(soak: Soak, node: int, pause: Callable[[], None]) -> None:
+    net_of(soak.scenario).cut(node, namespaces.CLIENTS)
+    pause()
+
+
+def zookeeper_isolated(soak: Soak, _node: int, pause: Callable[[], None]) -> None:
+    net_of(soak.scenario).isolate(ZOOKEEPER)
+    pause()
+
+
+def ends_itself(soak: Soak, node: int, *rules: str) -> None:
+    """Its only log directory goes offline; it starts again over a disk that is well."""
+    running = soak.scenario.cluster
+    soak.disks[node].says(*rules)
+    running.wait_for(lambda: not running.nodes[node].is_running, f"{node} ends itself")
+
+
+def disk_breaks(soak: Soak, node: int, _pause: Callable[[], None]) -> None:
+    operation = soak.random.choice(["write", "sync", "read"])
+    places = "*/data/*"
+    if operation != "write":  # only now and then, or by nobody: what is written is always noticed
+        soak.disks[node].says(f"{operation} {errno.EIO} {places}")
+        soak.scenario.under_load_for(1)
+    ends_itself(soak, node, f"write {errno.EIO} {places}", f"{operation} {errno.EIO} {places}")
+
+
+def disk_full(soak: Soak, node: int, _pause: Callable[[], None]) -> None:
+    """A part of an append is written before the disk is full."""
+    full = [f"{what} {errno.ENOSPC} */data/*" for what in ("create", "write")]
+    ends_itself(soak, node, *full)
+
+
+def disk_slow(soak: Soak, node: int, pause: Callable[[], None]) -> None:
+    soak.disks[node].says(f"sync sleep={SLOW_SYNC_MS} *", f"write sleep={SLOW_WRITE_MS} */data/*")
+    pause()
+
+
+def clock_stepped(soak: Soak, node: int, pause: Callable[[], None]) -> None:
+    soak.step(node, soak.random.choice(STEPS_SECONDS))
+    pause()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.soak",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--minutes", type=float, default=MINUTES)
+    parser.add_argument("--seed", type=int, default=random.randrange(MAX_SEED))
+    parser.add_argument("--clients", type=named_clients, default=CLIENTS, help="with commas")
+    arguments = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="soak-"))
+    print(f"seed {arguments.seed}, in {directory}", flush=True)
+    soak = Soak(directory, arguments.seed, arguments.clients)
+    result = soak.run(arguments.minutes, lambda what: print(f"  {what}", flush=True))
+    for what, count in sorted(result.faults.items()):
+        print(f"{count:4} {what}")
+    for what in result.left_out:
+        print(f"left out: {what}")
+    print(result.summary())
+    if result.broken:
+        print("\n".join([*result.broken, "the story:", *result.story]))
+        return 1
+    with contextlib.suppress(OSError):
+        shutil.rmtree(directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
