@@ -116,7 +116,7 @@ class LocalLog:
         # Whether recovery wrote the note of gaps without a sync; the first roll makes up for it.
         self._is_gaps_note_unsynced = parts.is_gaps_note_unsynced
         for segment in parts.segments:
-            segment.log_file.on_broken = health.fail
+            segment.watch(health.fail)
 
         # Whether names may not be on disk: of files in the directory, and that of the directory.
         # An earlier process may have left them so.
@@ -243,7 +243,7 @@ class LocalLog:
             jitter_ms=jitter_ms,
             create=True,
         )
-        segment.log_file.on_broken = self.health.fail
+        segment.watch(self.health.fail)
         self.segments.add(segment)
         self._is_unsynced = True
         return segment
@@ -410,7 +410,7 @@ class LocalLog:
             self._deleted_files += source.mark_deleted()
         self._rename_files(base_offset, SWAP_SUFFIX, "")
         cleaned = Segment(self.files, self.directory, base_offset, self.config, now_ms=now_ms)
-        cleaned.log_file.on_broken = self.health.fail
+        cleaned.watch(self.health.fail)
         self.segments.replace(sources, cleaned)
         self._is_unsynced = True
 

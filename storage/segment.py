@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -97,6 +97,7 @@ class Segment:
         "_is_cut",
         "_max_offset",
         "_max_timestamp",
+        "_on_broken",
         "_recent",
         "_rolling_timestamp",
         "base_offset",
@@ -139,6 +140,7 @@ class Segment:
         self.is_active = False
         self.is_deleted = False
         self._file: DataFile | None = None
+        self._on_broken: Callable[[OSError], None] | None = None
         self.is_listed = False  # these two are of `storage.kept_open`
         self.was_used = False
         self.size = 0
@@ -170,10 +172,17 @@ class Segment:
         file = self._file
         if file is None:
             file = self._files.open(self.path)
+            file.on_broken = self._on_broken
             if self.is_active or self._files.keep_open(self, file):
                 self._file = file
         self.was_used = True
         return file
+
+    def watch(self, on_broken: Callable[[OSError], None]) -> None:
+        """Have `on_broken` called when a read of the data file fails since the disk is broken."""
+        self._on_broken = on_broken
+        if self._file is not None:
+            self._file.on_broken = on_broken
 
     def let_go(self) -> None:
         """Of the data file, which is opened again when it is needed; any thread may ask."""
