@@ -21,7 +21,7 @@ from __future__ import annotations
 from struct import unpack_from
 from typing import Any, Final, NoReturn, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from .errors import ProtocolError
 from .packed import read_f64_be, read_i16_be, read_i32_be, read_i64_be
@@ -35,6 +35,8 @@ MOST_WINDOWS: Final = 4
 MAX_UNKNOWN_TAGS: Final = 1000
 
 _MAX_INT32: Final = 0x7FFFFFFF
+# What another module has is looked up each time where this is compiled; this is not.
+_NO_TAGS: Final = NO_TAGS
 
 
 class Beyond(Exception):
@@ -45,6 +47,7 @@ def _fail(field: str, problem: str) -> NoReturn:
     raise ProtocolError(f"{field} {problem}")
 
 
+@mypyc_attr(free_list_len=1, acyclic=True)
 @final
 class Reader:
     """Reads one message in one version; `flexible` is whether this version is."""
@@ -63,12 +66,14 @@ class Reader:
         self.pos: i64 = start
         self.windows: i64 = 0
         self.tag_end: i64 = 0
+        self.data: bytes
         if type(buffer) is bytes:
-            self.data: bytes = buffer
+            self.data = buffer
             self.size: i64 = self.end
+        elif self.end <= WINDOW_BYTES:
+            self.data = bytes(buffer)
+            self.size = self.end
         else:
-            self.data = b""
-            self.size = 0
             self.open_window()
 
     # The window
@@ -312,7 +317,7 @@ class Reader:
         """The tags of a struct that knows none."""
         count = self.tag_count()
         if not count:
-            return NO_TAGS
+            return _NO_TAGS
         unknown: dict[int, bytes] = {}
         last: i64 = -1
         for _ in range(count):

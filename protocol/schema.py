@@ -278,6 +278,14 @@ def shared_default(cls: type[S]) -> S:
         return shared
 
 
+def made_by_readers(cls: type[S]) -> type[S]:
+    """The same class without its constructor: what reads a message sets all of its fields, and
+    makes three objects of this one in the time of one of `cls`."""
+    made: Any = StructMeta(cls.__name__, (cls,), {"__init__": object.__init__})
+    made.__module__, made.__qualname__ = cls.__module__, cls.__qualname__
+    return made  # type: ignore[no-any-return]
+
+
 class MessageSpec(NamedTuple):
     """Where a message stands: `kind` is request, response or data; ranges as in Kafka's schemas."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from .errors import ProtocolError
 from .packed import BytesWriter, write_f64_be, write_i16_be, write_i32_be, write_i64_be
@@ -33,6 +33,7 @@ REFUSED: Final = (OverflowError, TypeError, ValueError)
 NO_LIMIT: Final = 1 << 62
 
 
+@mypyc_attr(free_list_len=1, acyclic=True)
 @final
 class Writer:
     """Writes one message in one version; `flexible` is whether this version is."""

@@ -131,7 +131,7 @@ class _Module:
         imported = [
             ("..packed", [name for name in PACKED.values() if f"{name}(" in body]),
             ("..schema", [name for name in ("NO_TAGS", "ZERO_UUID") if name in body]
-                         + ["shared_default"] * bool(self.defaults)),
+                         + ["made_by_readers"] + ["shared_default"] * bool(self.defaults)),
         ]  # fmt: skip
         head = [
             f'"""Of `messages/{self.name}.py`. Written by `python -m tests.codecs`: see there."""',
@@ -151,7 +151,11 @@ class _Module:
                 head.append(f"from {module} import {', '.join(names)}")
             if module == "..packed":
                 head.append("from ..reader import Reader")
-        head += ["from ..writer import Writer", "", "_new: Final[Any] = object.__new__"]
+        head += ["from ..writer import Writer", ""]
+        if "_NO_TAGS" in body:
+            head.append("_NO_TAGS: Final = NO_TAGS")
+        for name in used:
+            head.append(f"_{name}: Final[Any] = made_by_readers({name})")
         for name, cls in self.defaults.items():
             head.append(f"{name}: Final[Any] = shared_default({cls.__name__})")
         return "\n".join(head) + "\n" + body + "\n"
@@ -190,7 +194,7 @@ class _Module:
             self.tags_reader(cls, versions, tagged)
         name = cls.__name__
         self.function(f"read_{name}(r: Reader, version: i64) -> Any")
-        self.line(f"m: Any = _new({name})")
+        self.line(f"m: Any = _{name}()")
         for present, fields in self.groups(cls, versions):
             condition = _condition(present, versions)
             if condition == "True":
@@ -207,7 +211,7 @@ class _Module:
         if not tagged:
             self.set_defaults([field for field in cls._fields if field.tag is not None])
         if not self.is_ever_flexible():
-            self.line("m.unknown_tagged_fields = NO_TAGS")
+            self.line("m.unknown_tagged_fields = _NO_TAGS")
         elif not tagged:
             self.line("m.unknown_tagged_fields = r.unknown_tags()")
         else:
@@ -224,7 +228,7 @@ class _Module:
         name = cls.__name__
         self.function(f"read_tags_of_{name}(r: Reader, m: Any, version: i64) -> None")
         self.set_defaults(tagged)
-        self.line("m.unknown_tagged_fields = NO_TAGS")
+        self.line("m.unknown_tagged_fields = _NO_TAGS")
         self.line("tags = r.tag_count()")
         self.block("if not tags:")
         self.line("return")

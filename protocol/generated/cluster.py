@@ -28,14 +28,35 @@ from ..messages.cluster import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
-from ..schema import ZERO_UUID
+from ..schema import ZERO_UUID, made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_AllocateProducerIdsRequest: Final[Any] = made_by_readers(AllocateProducerIdsRequest)
+_AllocateProducerIdsResponse: Final[Any] = made_by_readers(AllocateProducerIdsResponse)
+_AlterPartitionRequest: Final[Any] = made_by_readers(AlterPartitionRequest)
+_AlterPartitionRequestPartitionData: Final[Any] = made_by_readers(
+    AlterPartitionRequestPartitionData
+)
+_AlterPartitionRequestTopicData: Final[Any] = made_by_readers(AlterPartitionRequestTopicData)
+_AlterPartitionResponse: Final[Any] = made_by_readers(AlterPartitionResponse)
+_AlterPartitionResponsePartitionData: Final[Any] = made_by_readers(
+    AlterPartitionResponsePartitionData
+)
+_AlterPartitionResponseTopicData: Final[Any] = made_by_readers(AlterPartitionResponseTopicData)
+_BrokerState: Final[Any] = made_by_readers(BrokerState)
+_ControlledShutdownRequest: Final[Any] = made_by_readers(ControlledShutdownRequest)
+_ControlledShutdownResponse: Final[Any] = made_by_readers(ControlledShutdownResponse)
+_EnvelopeRequest: Final[Any] = made_by_readers(EnvelopeRequest)
+_EnvelopeResponse: Final[Any] = made_by_readers(EnvelopeResponse)
+_FeatureUpdateKey: Final[Any] = made_by_readers(FeatureUpdateKey)
+_RemainingPartition: Final[Any] = made_by_readers(RemainingPartition)
+_UpdatableFeatureResult: Final[Any] = made_by_readers(UpdatableFeatureResult)
+_UpdateFeaturesRequest: Final[Any] = made_by_readers(UpdateFeaturesRequest)
+_UpdateFeaturesResponse: Final[Any] = made_by_readers(UpdateFeaturesResponse)
 
 
 def read_ControlledShutdownRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ControlledShutdownRequest)
+    m: Any = _ControlledShutdownRequest()
     m.broker_id = r.int32()
     if version >= 2:
         m.broker_epoch = r.int64()
@@ -54,7 +75,7 @@ def write_ControlledShutdownRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_RemainingPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(RemainingPartition)
+    m: Any = _RemainingPartition()
     m.topic_name = r.string("topic_name", False)
     m.partition_index = r.int32()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -69,7 +90,7 @@ def write_RemainingPartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ControlledShutdownResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ControlledShutdownResponse)
+    m: Any = _ControlledShutdownResponse()
     m.error_code = r.int16()
     count = r.count("remaining_partitions", False, 6)
     m.remaining_partitions = [read_RemainingPartition(r, version) for _ in range(count)]
@@ -88,7 +109,7 @@ def write_ControlledShutdownResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_BrokerState(r: Reader, version: i64) -> Any:
-    m: Any = _new(BrokerState)
+    m: Any = _BrokerState()
     m.broker_id = r.int32()
     m.broker_epoch = r.int64()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -103,7 +124,7 @@ def write_BrokerState(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterPartitionRequestPartitionData(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterPartitionRequestPartitionData)
+    m: Any = _AlterPartitionRequestPartitionData()
     m.partition_index = r.int32()
     m.leader_epoch = r.int32()
     if version <= 2:
@@ -148,7 +169,7 @@ def write_AlterPartitionRequestPartitionData(w: Writer, m: Any, version: i64) ->
 
 
 def read_AlterPartitionRequestTopicData(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterPartitionRequestTopicData)
+    m: Any = _AlterPartitionRequestTopicData()
     if version <= 1:
         m.topic_name = r.string("topic_name", False)
     else:
@@ -176,7 +197,7 @@ def write_AlterPartitionRequestTopicData(w: Writer, m: Any, version: i64) -> Non
 
 
 def read_AlterPartitionRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterPartitionRequest)
+    m: Any = _AlterPartitionRequest()
     m.broker_id = r.int32()
     m.broker_epoch = r.int64()
     count = r.count("topics", False, 3)
@@ -197,7 +218,7 @@ def write_AlterPartitionRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterPartitionResponsePartitionData(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterPartitionResponsePartitionData)
+    m: Any = _AlterPartitionResponsePartitionData()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     m.leader_id = r.int32()
@@ -226,7 +247,7 @@ def write_AlterPartitionResponsePartitionData(w: Writer, m: Any, version: i64) -
 
 
 def read_AlterPartitionResponseTopicData(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterPartitionResponseTopicData)
+    m: Any = _AlterPartitionResponseTopicData()
     if version <= 1:
         m.topic_name = r.string("topic_name", False)
     else:
@@ -254,7 +275,7 @@ def write_AlterPartitionResponseTopicData(w: Writer, m: Any, version: i64) -> No
 
 
 def read_AlterPartitionResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterPartitionResponse)
+    m: Any = _AlterPartitionResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     count = r.count("topics", False, 3)
@@ -275,7 +296,7 @@ def write_AlterPartitionResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AllocateProducerIdsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(AllocateProducerIdsRequest)
+    m: Any = _AllocateProducerIdsRequest()
     m.broker_id = r.int32()
     m.broker_epoch = r.int64()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -290,7 +311,7 @@ def write_AllocateProducerIdsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AllocateProducerIdsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AllocateProducerIdsResponse)
+    m: Any = _AllocateProducerIdsResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.producer_id_start = r.int64()
@@ -309,7 +330,7 @@ def write_AllocateProducerIdsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_EnvelopeRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(EnvelopeRequest)
+    m: Any = _EnvelopeRequest()
     m.request_data = r.binary("request_data", False)
     m.request_principal = r.binary("request_principal", True)
     m.client_host_address = r.binary("client_host_address", False)
@@ -325,7 +346,7 @@ def write_EnvelopeRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_EnvelopeResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(EnvelopeResponse)
+    m: Any = _EnvelopeResponse()
     m.response_data = r.binary("response_data", True)
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -340,7 +361,7 @@ def write_EnvelopeResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_FeatureUpdateKey(r: Reader, version: i64) -> Any:
-    m: Any = _new(FeatureUpdateKey)
+    m: Any = _FeatureUpdateKey()
     m.feature = r.string("feature", False)
     m.max_version_level = r.int16()
     if version <= 0:
@@ -371,7 +392,7 @@ def write_FeatureUpdateKey(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_UpdateFeaturesRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(UpdateFeaturesRequest)
+    m: Any = _UpdateFeaturesRequest()
     m.timeout_ms = r.int32()
     count = r.count("feature_updates", False, 5)
     m.feature_updates = [read_FeatureUpdateKey(r, version) for _ in range(count)]
@@ -398,7 +419,7 @@ def write_UpdateFeaturesRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_UpdatableFeatureResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(UpdatableFeatureResult)
+    m: Any = _UpdatableFeatureResult()
     m.feature = r.string("feature", False)
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -415,7 +436,7 @@ def write_UpdatableFeatureResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_UpdateFeaturesResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(UpdateFeaturesResponse)
+    m: Any = _UpdateFeaturesResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)

@@ -26,13 +26,41 @@ from ..messages.configs import (
 )
 from ..packed import write_i16_be, write_i32_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_AlterConfigsRequest: Final[Any] = made_by_readers(AlterConfigsRequest)
+_AlterConfigsRequestAlterConfigsResource: Final[Any] = made_by_readers(
+    AlterConfigsRequestAlterConfigsResource
+)
+_AlterConfigsRequestAlterableConfig: Final[Any] = made_by_readers(
+    AlterConfigsRequestAlterableConfig
+)
+_AlterConfigsResponse: Final[Any] = made_by_readers(AlterConfigsResponse)
+_AlterConfigsResponseAlterConfigsResourceResponse: Final[Any] = made_by_readers(
+    AlterConfigsResponseAlterConfigsResourceResponse
+)
+_DescribeConfigsRequest: Final[Any] = made_by_readers(DescribeConfigsRequest)
+_DescribeConfigsResource: Final[Any] = made_by_readers(DescribeConfigsResource)
+_DescribeConfigsResourceResult: Final[Any] = made_by_readers(DescribeConfigsResourceResult)
+_DescribeConfigsResponse: Final[Any] = made_by_readers(DescribeConfigsResponse)
+_DescribeConfigsResult: Final[Any] = made_by_readers(DescribeConfigsResult)
+_DescribeConfigsSynonym: Final[Any] = made_by_readers(DescribeConfigsSynonym)
+_IncrementalAlterConfigsRequest: Final[Any] = made_by_readers(IncrementalAlterConfigsRequest)
+_IncrementalAlterConfigsRequestAlterConfigsResource: Final[Any] = made_by_readers(
+    IncrementalAlterConfigsRequestAlterConfigsResource
+)
+_IncrementalAlterConfigsRequestAlterableConfig: Final[Any] = made_by_readers(
+    IncrementalAlterConfigsRequestAlterableConfig
+)
+_IncrementalAlterConfigsResponse: Final[Any] = made_by_readers(IncrementalAlterConfigsResponse)
+_IncrementalAlterConfigsResponseAlterConfigsResourceResponse: Final[Any] = made_by_readers(
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse
+)
 
 
 def read_DescribeConfigsResource(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeConfigsResource)
+    m: Any = _DescribeConfigsResource()
     m.resource_type = r.int8()
     m.resource_name = r.string("resource_name", False)
     m.configuration_keys = r.strings("configuration_keys", True)
@@ -48,7 +76,7 @@ def write_DescribeConfigsResource(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeConfigsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeConfigsRequest)
+    m: Any = _DescribeConfigsRequest()
     count = r.count("resources", False, 4)
     m.resources = [read_DescribeConfigsResource(r, version) for _ in range(count)]
     if version >= 1:
@@ -80,7 +108,7 @@ def write_DescribeConfigsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeConfigsSynonym(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeConfigsSynonym)
+    m: Any = _DescribeConfigsSynonym()
     m.name = r.string("name", False)
     m.value = r.string("value", True)
     m.source = r.int8()
@@ -96,7 +124,7 @@ def write_DescribeConfigsSynonym(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeConfigsResourceResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeConfigsResourceResult)
+    m: Any = _DescribeConfigsResourceResult()
     m.name = r.string("name", False)
     m.value = r.string("value", True)
     m.read_only = r.boolean()
@@ -147,7 +175,7 @@ def write_DescribeConfigsResourceResult(w: Writer, m: Any, version: i64) -> None
 
 
 def read_DescribeConfigsResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeConfigsResult)
+    m: Any = _DescribeConfigsResult()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     m.resource_type = r.int8()
@@ -172,7 +200,7 @@ def write_DescribeConfigsResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeConfigsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeConfigsResponse)
+    m: Any = _DescribeConfigsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("results", False, 7)
     m.results = [read_DescribeConfigsResult(r, version) for _ in range(count)]
@@ -191,7 +219,7 @@ def write_DescribeConfigsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterConfigsRequestAlterableConfig(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterConfigsRequestAlterableConfig)
+    m: Any = _AlterConfigsRequestAlterableConfig()
     m.name = r.string("name", False)
     m.value = r.string("value", True)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -205,7 +233,7 @@ def write_AlterConfigsRequestAlterableConfig(w: Writer, m: Any, version: i64) ->
 
 
 def read_AlterConfigsRequestAlterConfigsResource(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterConfigsRequestAlterConfigsResource)
+    m: Any = _AlterConfigsRequestAlterConfigsResource()
     m.resource_type = r.int8()
     m.resource_name = r.string("resource_name", False)
     count = r.count("configs", False, 3)
@@ -225,7 +253,7 @@ def write_AlterConfigsRequestAlterConfigsResource(w: Writer, m: Any, version: i6
 
 
 def read_AlterConfigsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterConfigsRequest)
+    m: Any = _AlterConfigsRequest()
     count = r.count("resources", False, 4)
     m.resources = [read_AlterConfigsRequestAlterConfigsResource(r, version) for _ in range(count)]
     m.validate_only = r.boolean()
@@ -243,7 +271,7 @@ def write_AlterConfigsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterConfigsResponseAlterConfigsResourceResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterConfigsResponseAlterConfigsResourceResponse)
+    m: Any = _AlterConfigsResponseAlterConfigsResourceResponse()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     m.resource_type = r.int8()
@@ -262,7 +290,7 @@ def write_AlterConfigsResponseAlterConfigsResourceResponse(w: Writer, m: Any, ve
 
 
 def read_AlterConfigsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterConfigsResponse)
+    m: Any = _AlterConfigsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("responses", False, 6)
     m.responses = [
@@ -283,7 +311,7 @@ def write_AlterConfigsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_IncrementalAlterConfigsRequestAlterableConfig(r: Reader, version: i64) -> Any:
-    m: Any = _new(IncrementalAlterConfigsRequestAlterableConfig)
+    m: Any = _IncrementalAlterConfigsRequestAlterableConfig()
     m.name = r.string("name", False)
     m.config_operation = r.int8()
     m.value = r.string("value", True)
@@ -299,7 +327,7 @@ def write_IncrementalAlterConfigsRequestAlterableConfig(w: Writer, m: Any, versi
 
 
 def read_IncrementalAlterConfigsRequestAlterConfigsResource(r: Reader, version: i64) -> Any:
-    m: Any = _new(IncrementalAlterConfigsRequestAlterConfigsResource)
+    m: Any = _IncrementalAlterConfigsRequestAlterConfigsResource()
     m.resource_type = r.int8()
     m.resource_name = r.string("resource_name", False)
     count = r.count("configs", False, 4)
@@ -323,7 +351,7 @@ def write_IncrementalAlterConfigsRequestAlterConfigsResource(
 
 
 def read_IncrementalAlterConfigsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(IncrementalAlterConfigsRequest)
+    m: Any = _IncrementalAlterConfigsRequest()
     count = r.count("resources", False, 4)
     m.resources = [
         read_IncrementalAlterConfigsRequestAlterConfigsResource(r, version) for _ in range(count)
@@ -345,7 +373,7 @@ def write_IncrementalAlterConfigsRequest(w: Writer, m: Any, version: i64) -> Non
 def read_IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
     r: Reader, version: i64
 ) -> Any:
-    m: Any = _new(IncrementalAlterConfigsResponseAlterConfigsResourceResponse)
+    m: Any = _IncrementalAlterConfigsResponseAlterConfigsResourceResponse()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     m.resource_type = r.int8()
@@ -368,7 +396,7 @@ def write_IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
 
 
 def read_IncrementalAlterConfigsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(IncrementalAlterConfigsResponse)
+    m: Any = _IncrementalAlterConfigsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("responses", False, 6)
     m.responses = [

@@ -21,13 +21,36 @@ from ..messages.consumer_groups import (
 )
 from ..packed import write_i16_be, write_i32_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_ConsumerGroupDescribeRequest: Final[Any] = made_by_readers(ConsumerGroupDescribeRequest)
+_ConsumerGroupDescribeResponse: Final[Any] = made_by_readers(ConsumerGroupDescribeResponse)
+_ConsumerGroupDescribeResponseAssignment: Final[Any] = made_by_readers(
+    ConsumerGroupDescribeResponseAssignment
+)
+_ConsumerGroupDescribeResponseDescribedGroup: Final[Any] = made_by_readers(
+    ConsumerGroupDescribeResponseDescribedGroup
+)
+_ConsumerGroupDescribeResponseTopicPartitions: Final[Any] = made_by_readers(
+    ConsumerGroupDescribeResponseTopicPartitions
+)
+_ConsumerGroupHeartbeatRequest: Final[Any] = made_by_readers(ConsumerGroupHeartbeatRequest)
+_ConsumerGroupHeartbeatRequestTopicPartitions: Final[Any] = made_by_readers(
+    ConsumerGroupHeartbeatRequestTopicPartitions
+)
+_ConsumerGroupHeartbeatResponse: Final[Any] = made_by_readers(ConsumerGroupHeartbeatResponse)
+_ConsumerGroupHeartbeatResponseAssignment: Final[Any] = made_by_readers(
+    ConsumerGroupHeartbeatResponseAssignment
+)
+_ConsumerGroupHeartbeatResponseTopicPartitions: Final[Any] = made_by_readers(
+    ConsumerGroupHeartbeatResponseTopicPartitions
+)
+_Member: Final[Any] = made_by_readers(Member)
 
 
 def read_ConsumerGroupHeartbeatRequestTopicPartitions(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupHeartbeatRequestTopicPartitions)
+    m: Any = _ConsumerGroupHeartbeatRequestTopicPartitions()
     m.topic_id = r.uuid()
     m.partitions = r.int32s("partitions", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -41,7 +64,7 @@ def write_ConsumerGroupHeartbeatRequestTopicPartitions(w: Writer, m: Any, versio
 
 
 def read_ConsumerGroupHeartbeatRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupHeartbeatRequest)
+    m: Any = _ConsumerGroupHeartbeatRequest()
     m.group_id = r.string("group_id", False)
     m.member_id = r.string("member_id", False)
     m.member_epoch = r.int32()
@@ -78,7 +101,7 @@ def write_ConsumerGroupHeartbeatRequest(w: Writer, m: Any, version: i64) -> None
 
 
 def read_ConsumerGroupHeartbeatResponseTopicPartitions(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupHeartbeatResponseTopicPartitions)
+    m: Any = _ConsumerGroupHeartbeatResponseTopicPartitions()
     m.topic_id = r.uuid()
     m.partitions = r.int32s("partitions", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -92,7 +115,7 @@ def write_ConsumerGroupHeartbeatResponseTopicPartitions(w: Writer, m: Any, versi
 
 
 def read_ConsumerGroupHeartbeatResponseAssignment(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupHeartbeatResponseAssignment)
+    m: Any = _ConsumerGroupHeartbeatResponseAssignment()
     count = r.count("topic_partitions", False, 18)
     m.topic_partitions = [
         read_ConsumerGroupHeartbeatResponseTopicPartitions(r, version) for _ in range(count)
@@ -110,7 +133,7 @@ def write_ConsumerGroupHeartbeatResponseAssignment(w: Writer, m: Any, version: i
 
 
 def read_ConsumerGroupHeartbeatResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupHeartbeatResponse)
+    m: Any = _ConsumerGroupHeartbeatResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -141,7 +164,7 @@ def write_ConsumerGroupHeartbeatResponse(w: Writer, m: Any, version: i64) -> Non
 
 
 def read_ConsumerGroupDescribeRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupDescribeRequest)
+    m: Any = _ConsumerGroupDescribeRequest()
     m.group_ids = r.strings("group_ids", False)
     m.include_authorized_operations = r.boolean()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -155,7 +178,7 @@ def write_ConsumerGroupDescribeRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ConsumerGroupDescribeResponseTopicPartitions(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupDescribeResponseTopicPartitions)
+    m: Any = _ConsumerGroupDescribeResponseTopicPartitions()
     m.topic_id = r.uuid()
     m.topic_name = r.string("topic_name", False)
     m.partitions = r.int32s("partitions", False)
@@ -171,7 +194,7 @@ def write_ConsumerGroupDescribeResponseTopicPartitions(w: Writer, m: Any, versio
 
 
 def read_ConsumerGroupDescribeResponseAssignment(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupDescribeResponseAssignment)
+    m: Any = _ConsumerGroupDescribeResponseAssignment()
     count = r.count("topic_partitions", False, 19)
     m.topic_partitions = [
         read_ConsumerGroupDescribeResponseTopicPartitions(r, version) for _ in range(count)
@@ -189,7 +212,7 @@ def write_ConsumerGroupDescribeResponseAssignment(w: Writer, m: Any, version: i6
 
 
 def read_Member(r: Reader, version: i64) -> Any:
-    m: Any = _new(Member)
+    m: Any = _Member()
     m.member_id = r.string("member_id", False)
     m.instance_id = r.string("instance_id", True)
     m.rack_id = r.string("rack_id", True)
@@ -224,7 +247,7 @@ def write_Member(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ConsumerGroupDescribeResponseDescribedGroup(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupDescribeResponseDescribedGroup)
+    m: Any = _ConsumerGroupDescribeResponseDescribedGroup()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     m.group_id = r.string("group_id", False)
@@ -257,7 +280,7 @@ def write_ConsumerGroupDescribeResponseDescribedGroup(w: Writer, m: Any, version
 
 
 def read_ConsumerGroupDescribeResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerGroupDescribeResponse)
+    m: Any = _ConsumerGroupDescribeResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("groups", False, 20)
     m.groups = [read_ConsumerGroupDescribeResponseDescribedGroup(r, version) for _ in range(count)]

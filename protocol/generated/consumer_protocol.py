@@ -14,17 +14,25 @@ from ..messages.consumer_protocol import (
 )
 from ..packed import write_i32_be
 from ..reader import Reader
-from ..schema import NO_TAGS
+from ..schema import NO_TAGS, made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_NO_TAGS: Final = NO_TAGS
+_ConsumerProtocolAssignment: Final[Any] = made_by_readers(ConsumerProtocolAssignment)
+_ConsumerProtocolAssignmentTopicPartition: Final[Any] = made_by_readers(
+    ConsumerProtocolAssignmentTopicPartition
+)
+_ConsumerProtocolSubscription: Final[Any] = made_by_readers(ConsumerProtocolSubscription)
+_ConsumerProtocolSubscriptionTopicPartition: Final[Any] = made_by_readers(
+    ConsumerProtocolSubscriptionTopicPartition
+)
 
 
 def read_ConsumerProtocolSubscriptionTopicPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerProtocolSubscriptionTopicPartition)
+    m: Any = _ConsumerProtocolSubscriptionTopicPartition()
     m.topic = r.string("topic", False)
     m.partitions = r.int32s("partitions", False)
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     return m
 
 
@@ -35,7 +43,7 @@ def write_ConsumerProtocolSubscriptionTopicPartition(w: Writer, m: Any, version:
 
 
 def read_ConsumerProtocolSubscription(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerProtocolSubscription)
+    m: Any = _ConsumerProtocolSubscription()
     m.topics = r.strings("topics", False)
     m.user_data = r.binary("user_data", True)
     if version >= 1:
@@ -53,7 +61,7 @@ def read_ConsumerProtocolSubscription(r: Reader, version: i64) -> Any:
         m.rack_id = r.string("rack_id", True)
     else:
         m.rack_id = None
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     return m
 
 
@@ -74,10 +82,10 @@ def write_ConsumerProtocolSubscription(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ConsumerProtocolAssignmentTopicPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerProtocolAssignmentTopicPartition)
+    m: Any = _ConsumerProtocolAssignmentTopicPartition()
     m.topic = r.string("topic", False)
     m.partitions = r.int32s("partitions", False)
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     return m
 
 
@@ -88,13 +96,13 @@ def write_ConsumerProtocolAssignmentTopicPartition(w: Writer, m: Any, version: i
 
 
 def read_ConsumerProtocolAssignment(r: Reader, version: i64) -> Any:
-    m: Any = _new(ConsumerProtocolAssignment)
+    m: Any = _ConsumerProtocolAssignment()
     count = r.count("assigned_partitions", False, 6)
     m.assigned_partitions = [
         read_ConsumerProtocolAssignmentTopicPartition(r, version) for _ in range(count)
     ]
     m.user_data = r.binary("user_data", True)
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     return m
 
 

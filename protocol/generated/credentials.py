@@ -32,13 +32,41 @@ from ..messages.credentials import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_AlterUserScramCredentialsRequest: Final[Any] = made_by_readers(AlterUserScramCredentialsRequest)
+_AlterUserScramCredentialsResponse: Final[Any] = made_by_readers(AlterUserScramCredentialsResponse)
+_AlterUserScramCredentialsResult: Final[Any] = made_by_readers(AlterUserScramCredentialsResult)
+_CreatableRenewers: Final[Any] = made_by_readers(CreatableRenewers)
+_CreateDelegationTokenRequest: Final[Any] = made_by_readers(CreateDelegationTokenRequest)
+_CreateDelegationTokenResponse: Final[Any] = made_by_readers(CreateDelegationTokenResponse)
+_CredentialInfo: Final[Any] = made_by_readers(CredentialInfo)
+_DescribeDelegationTokenOwner: Final[Any] = made_by_readers(DescribeDelegationTokenOwner)
+_DescribeDelegationTokenRequest: Final[Any] = made_by_readers(DescribeDelegationTokenRequest)
+_DescribeDelegationTokenResponse: Final[Any] = made_by_readers(DescribeDelegationTokenResponse)
+_DescribeUserScramCredentialsRequest: Final[Any] = made_by_readers(
+    DescribeUserScramCredentialsRequest
+)
+_DescribeUserScramCredentialsResponse: Final[Any] = made_by_readers(
+    DescribeUserScramCredentialsResponse
+)
+_DescribeUserScramCredentialsResult: Final[Any] = made_by_readers(
+    DescribeUserScramCredentialsResult
+)
+_DescribedDelegationToken: Final[Any] = made_by_readers(DescribedDelegationToken)
+_DescribedDelegationTokenRenewer: Final[Any] = made_by_readers(DescribedDelegationTokenRenewer)
+_ExpireDelegationTokenRequest: Final[Any] = made_by_readers(ExpireDelegationTokenRequest)
+_ExpireDelegationTokenResponse: Final[Any] = made_by_readers(ExpireDelegationTokenResponse)
+_RenewDelegationTokenRequest: Final[Any] = made_by_readers(RenewDelegationTokenRequest)
+_RenewDelegationTokenResponse: Final[Any] = made_by_readers(RenewDelegationTokenResponse)
+_ScramCredentialDeletion: Final[Any] = made_by_readers(ScramCredentialDeletion)
+_ScramCredentialUpsertion: Final[Any] = made_by_readers(ScramCredentialUpsertion)
+_UserName: Final[Any] = made_by_readers(UserName)
 
 
 def read_CreatableRenewers(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatableRenewers)
+    m: Any = _CreatableRenewers()
     m.principal_type = r.string("principal_type", False)
     m.principal_name = r.string("principal_name", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -52,7 +80,7 @@ def write_CreatableRenewers(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreateDelegationTokenRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreateDelegationTokenRequest)
+    m: Any = _CreateDelegationTokenRequest()
     if version >= 3:
         m.owner_principal_type = r.string("owner_principal_type", True)
         m.owner_principal_name = r.string("owner_principal_name", True)
@@ -85,7 +113,7 @@ def write_CreateDelegationTokenRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreateDelegationTokenResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreateDelegationTokenResponse)
+    m: Any = _CreateDelegationTokenResponse()
     m.error_code = r.int16()
     m.principal_type = r.string("principal_type", False)
     m.principal_name = r.string("principal_name", False)
@@ -128,7 +156,7 @@ def write_CreateDelegationTokenResponse(w: Writer, m: Any, version: i64) -> None
 
 
 def read_RenewDelegationTokenRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(RenewDelegationTokenRequest)
+    m: Any = _RenewDelegationTokenRequest()
     m.hmac = r.binary("hmac", False)
     m.renew_period_ms = r.int64()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -143,7 +171,7 @@ def write_RenewDelegationTokenRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_RenewDelegationTokenResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(RenewDelegationTokenResponse)
+    m: Any = _RenewDelegationTokenResponse()
     m.error_code = r.int16()
     m.expiry_timestamp_ms = r.int64()
     m.throttle_time_ms = r.int32()
@@ -160,7 +188,7 @@ def write_RenewDelegationTokenResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ExpireDelegationTokenRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ExpireDelegationTokenRequest)
+    m: Any = _ExpireDelegationTokenRequest()
     m.hmac = r.binary("hmac", False)
     m.expiry_time_period_ms = r.int64()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -175,7 +203,7 @@ def write_ExpireDelegationTokenRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ExpireDelegationTokenResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ExpireDelegationTokenResponse)
+    m: Any = _ExpireDelegationTokenResponse()
     m.error_code = r.int16()
     m.expiry_timestamp_ms = r.int64()
     m.throttle_time_ms = r.int32()
@@ -192,7 +220,7 @@ def write_ExpireDelegationTokenResponse(w: Writer, m: Any, version: i64) -> None
 
 
 def read_DescribeDelegationTokenOwner(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeDelegationTokenOwner)
+    m: Any = _DescribeDelegationTokenOwner()
     m.principal_type = r.string("principal_type", False)
     m.principal_name = r.string("principal_name", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -206,7 +234,7 @@ def write_DescribeDelegationTokenOwner(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeDelegationTokenRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeDelegationTokenRequest)
+    m: Any = _DescribeDelegationTokenRequest()
     count = r.count("owners", True, 3)
     m.owners = (
         None if count < 0 else [read_DescribeDelegationTokenOwner(r, version) for _ in range(count)]
@@ -224,7 +252,7 @@ def write_DescribeDelegationTokenRequest(w: Writer, m: Any, version: i64) -> Non
 
 
 def read_DescribedDelegationTokenRenewer(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribedDelegationTokenRenewer)
+    m: Any = _DescribedDelegationTokenRenewer()
     m.principal_type = r.string("principal_type", False)
     m.principal_name = r.string("principal_name", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -238,7 +266,7 @@ def write_DescribedDelegationTokenRenewer(w: Writer, m: Any, version: i64) -> No
 
 
 def read_DescribedDelegationToken(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribedDelegationToken)
+    m: Any = _DescribedDelegationToken()
     m.principal_type = r.string("principal_type", False)
     m.principal_name = r.string("principal_name", False)
     if version >= 3:
@@ -283,7 +311,7 @@ def write_DescribedDelegationToken(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeDelegationTokenResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeDelegationTokenResponse)
+    m: Any = _DescribeDelegationTokenResponse()
     m.error_code = r.int16()
     count = r.count("tokens", False, 30)
     m.tokens = [read_DescribedDelegationToken(r, version) for _ in range(count)]
@@ -304,7 +332,7 @@ def write_DescribeDelegationTokenResponse(w: Writer, m: Any, version: i64) -> No
 
 
 def read_UserName(r: Reader, version: i64) -> Any:
-    m: Any = _new(UserName)
+    m: Any = _UserName()
     m.name = r.string("name", False)
     m.unknown_tagged_fields = r.unknown_tags()
     return m
@@ -316,7 +344,7 @@ def write_UserName(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeUserScramCredentialsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeUserScramCredentialsRequest)
+    m: Any = _DescribeUserScramCredentialsRequest()
     count = r.count("users", True, 2)
     m.users = None if count < 0 else [read_UserName(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -332,7 +360,7 @@ def write_DescribeUserScramCredentialsRequest(w: Writer, m: Any, version: i64) -
 
 
 def read_CredentialInfo(r: Reader, version: i64) -> Any:
-    m: Any = _new(CredentialInfo)
+    m: Any = _CredentialInfo()
     m.mechanism = r.int8()
     m.iterations = r.int32()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -347,7 +375,7 @@ def write_CredentialInfo(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeUserScramCredentialsResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeUserScramCredentialsResult)
+    m: Any = _DescribeUserScramCredentialsResult()
     m.user = r.string("user", False)
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -370,7 +398,7 @@ def write_DescribeUserScramCredentialsResult(w: Writer, m: Any, version: i64) ->
 
 
 def read_DescribeUserScramCredentialsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeUserScramCredentialsResponse)
+    m: Any = _DescribeUserScramCredentialsResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -393,7 +421,7 @@ def write_DescribeUserScramCredentialsResponse(w: Writer, m: Any, version: i64) 
 
 
 def read_ScramCredentialDeletion(r: Reader, version: i64) -> Any:
-    m: Any = _new(ScramCredentialDeletion)
+    m: Any = _ScramCredentialDeletion()
     m.name = r.string("name", False)
     m.mechanism = r.int8()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -407,7 +435,7 @@ def write_ScramCredentialDeletion(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ScramCredentialUpsertion(r: Reader, version: i64) -> Any:
-    m: Any = _new(ScramCredentialUpsertion)
+    m: Any = _ScramCredentialUpsertion()
     m.name = r.string("name", False)
     m.mechanism = r.int8()
     m.iterations = r.int32()
@@ -428,7 +456,7 @@ def write_ScramCredentialUpsertion(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterUserScramCredentialsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterUserScramCredentialsRequest)
+    m: Any = _AlterUserScramCredentialsRequest()
     count = r.count("deletions", False, 3)
     m.deletions = [read_ScramCredentialDeletion(r, version) for _ in range(count)]
     count = r.count("upsertions", False, 9)
@@ -450,7 +478,7 @@ def write_AlterUserScramCredentialsRequest(w: Writer, m: Any, version: i64) -> N
 
 
 def read_AlterUserScramCredentialsResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterUserScramCredentialsResult)
+    m: Any = _AlterUserScramCredentialsResult()
     m.user = r.string("user", False)
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -467,7 +495,7 @@ def write_AlterUserScramCredentialsResult(w: Writer, m: Any, version: i64) -> No
 
 
 def read_AlterUserScramCredentialsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterUserScramCredentialsResponse)
+    m: Any = _AlterUserScramCredentialsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("results", False, 5)
     m.results = [read_AlterUserScramCredentialsResult(r, version) for _ in range(count)]

@@ -23,10 +23,23 @@ from ..messages.fetch import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
-from ..schema import NO_TAGS, ZERO_UUID, shared_default
+from ..schema import NO_TAGS, ZERO_UUID, made_by_readers, shared_default
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_NO_TAGS: Final = NO_TAGS
+_AbortedTransaction: Final[Any] = made_by_readers(AbortedTransaction)
+_FetchPartition: Final[Any] = made_by_readers(FetchPartition)
+_FetchRequest: Final[Any] = made_by_readers(FetchRequest)
+_FetchResponse: Final[Any] = made_by_readers(FetchResponse)
+_FetchResponseEpochEndOffset: Final[Any] = made_by_readers(FetchResponseEpochEndOffset)
+_FetchResponseLeaderIdAndEpoch: Final[Any] = made_by_readers(FetchResponseLeaderIdAndEpoch)
+_FetchResponseNodeEndpoint: Final[Any] = made_by_readers(FetchResponseNodeEndpoint)
+_FetchResponsePartitionData: Final[Any] = made_by_readers(FetchResponsePartitionData)
+_FetchTopic: Final[Any] = made_by_readers(FetchTopic)
+_FetchableTopicResponse: Final[Any] = made_by_readers(FetchableTopicResponse)
+_ForgottenTopic: Final[Any] = made_by_readers(ForgottenTopic)
+_ReplicaState: Final[Any] = made_by_readers(ReplicaState)
+_SnapshotId: Final[Any] = made_by_readers(SnapshotId)
 DEFAULT_ReplicaState: Final[Any] = shared_default(ReplicaState)
 DEFAULT_FetchResponseEpochEndOffset: Final[Any] = shared_default(FetchResponseEpochEndOffset)
 DEFAULT_FetchResponseLeaderIdAndEpoch: Final[Any] = shared_default(FetchResponseLeaderIdAndEpoch)
@@ -34,7 +47,7 @@ DEFAULT_SnapshotId: Final[Any] = shared_default(SnapshotId)
 
 
 def read_ReplicaState(r: Reader, version: i64) -> Any:
-    m: Any = _new(ReplicaState)
+    m: Any = _ReplicaState()
     m.replica_id = r.int32()
     m.replica_epoch = r.int64()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -50,7 +63,7 @@ def write_ReplicaState(w: Writer, m: Any, version: i64) -> None:
 
 def read_tags_of_FetchPartition(r: Reader, m: Any, version: i64) -> None:
     m.replica_directory_id = ZERO_UUID
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
         return
@@ -69,7 +82,7 @@ def read_tags_of_FetchPartition(r: Reader, m: Any, version: i64) -> None:
 
 
 def read_FetchPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(FetchPartition)
+    m: Any = _FetchPartition()
     m.partition = r.int32()
     if version >= 9:
         m.current_leader_epoch = r.int32()
@@ -122,7 +135,7 @@ def write_FetchPartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_FetchTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(FetchTopic)
+    m: Any = _FetchTopic()
     if version <= 12:
         m.topic = r.string("topic", False)
     else:
@@ -150,7 +163,7 @@ def write_FetchTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ForgottenTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(ForgottenTopic)
+    m: Any = _ForgottenTopic()
     if version <= 12:
         m.topic = r.string("topic", False)
     else:
@@ -176,7 +189,7 @@ def write_ForgottenTopic(w: Writer, m: Any, version: i64) -> None:
 def read_tags_of_FetchRequest(r: Reader, m: Any, version: i64) -> None:
     m.cluster_id = None
     m.replica_state = DEFAULT_ReplicaState
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
         return
@@ -198,7 +211,7 @@ def read_tags_of_FetchRequest(r: Reader, m: Any, version: i64) -> None:
 
 
 def read_FetchRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(FetchRequest)
+    m: Any = _FetchRequest()
     if version <= 14:
         m.replica_id = r.int32()
     else:
@@ -303,7 +316,7 @@ def write_FetchRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_FetchResponseEpochEndOffset(r: Reader, version: i64) -> Any:
-    m: Any = _new(FetchResponseEpochEndOffset)
+    m: Any = _FetchResponseEpochEndOffset()
     m.epoch = r.int32()
     m.end_offset = r.int64()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -318,7 +331,7 @@ def write_FetchResponseEpochEndOffset(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_FetchResponseLeaderIdAndEpoch(r: Reader, version: i64) -> Any:
-    m: Any = _new(FetchResponseLeaderIdAndEpoch)
+    m: Any = _FetchResponseLeaderIdAndEpoch()
     m.leader_id = r.int32()
     m.leader_epoch = r.int32()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -333,7 +346,7 @@ def write_FetchResponseLeaderIdAndEpoch(w: Writer, m: Any, version: i64) -> None
 
 
 def read_SnapshotId(r: Reader, version: i64) -> Any:
-    m: Any = _new(SnapshotId)
+    m: Any = _SnapshotId()
     m.end_offset = r.int64()
     m.epoch = r.int32()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -348,7 +361,7 @@ def write_SnapshotId(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AbortedTransaction(r: Reader, version: i64) -> Any:
-    m: Any = _new(AbortedTransaction)
+    m: Any = _AbortedTransaction()
     m.producer_id = r.int64()
     m.first_offset = r.int64()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -366,7 +379,7 @@ def read_tags_of_FetchResponsePartitionData(r: Reader, m: Any, version: i64) -> 
     m.diverging_epoch = DEFAULT_FetchResponseEpochEndOffset
     m.current_leader = DEFAULT_FetchResponseLeaderIdAndEpoch
     m.snapshot_id = DEFAULT_SnapshotId
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
         return
@@ -391,7 +404,7 @@ def read_tags_of_FetchResponsePartitionData(r: Reader, m: Any, version: i64) -> 
 
 
 def read_FetchResponsePartitionData(r: Reader, version: i64) -> Any:
-    m: Any = _new(FetchResponsePartitionData)
+    m: Any = _FetchResponsePartitionData()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     m.high_watermark = r.int64()
@@ -502,7 +515,7 @@ def write_FetchResponsePartitionData(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_FetchableTopicResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(FetchableTopicResponse)
+    m: Any = _FetchableTopicResponse()
     if version <= 12:
         m.topic = r.string("topic", False)
     else:
@@ -530,7 +543,7 @@ def write_FetchableTopicResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_FetchResponseNodeEndpoint(r: Reader, version: i64) -> Any:
-    m: Any = _new(FetchResponseNodeEndpoint)
+    m: Any = _FetchResponseNodeEndpoint()
     m.node_id = r.int32()
     m.host = r.string("host", False)
     m.port = r.int32()
@@ -550,7 +563,7 @@ def write_FetchResponseNodeEndpoint(w: Writer, m: Any, version: i64) -> None:
 
 def read_tags_of_FetchResponse(r: Reader, m: Any, version: i64) -> None:
     m.node_endpoints = []
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
         return
@@ -570,7 +583,7 @@ def read_tags_of_FetchResponse(r: Reader, m: Any, version: i64) -> None:
 
 
 def read_FetchResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(FetchResponse)
+    m: Any = _FetchResponse()
     if version >= 1:
         m.throttle_time_ms = r.int32()
     else:

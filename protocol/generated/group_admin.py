@@ -20,13 +20,25 @@ from ..messages.group_admin import (
 )
 from ..packed import write_i16_be, write_i32_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_DeletableGroupResult: Final[Any] = made_by_readers(DeletableGroupResult)
+_DeleteGroupsRequest: Final[Any] = made_by_readers(DeleteGroupsRequest)
+_DeleteGroupsResponse: Final[Any] = made_by_readers(DeleteGroupsResponse)
+_DescribeGroupsRequest: Final[Any] = made_by_readers(DescribeGroupsRequest)
+_DescribeGroupsResponse: Final[Any] = made_by_readers(DescribeGroupsResponse)
+_DescribeGroupsResponseDescribedGroup: Final[Any] = made_by_readers(
+    DescribeGroupsResponseDescribedGroup
+)
+_DescribedGroupMember: Final[Any] = made_by_readers(DescribedGroupMember)
+_ListGroupsRequest: Final[Any] = made_by_readers(ListGroupsRequest)
+_ListGroupsResponse: Final[Any] = made_by_readers(ListGroupsResponse)
+_ListedGroup: Final[Any] = made_by_readers(ListedGroup)
 
 
 def read_ListGroupsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListGroupsRequest)
+    m: Any = _ListGroupsRequest()
     if version >= 4:
         m.states_filter = r.strings("states_filter", False)
     else:
@@ -52,7 +64,7 @@ def write_ListGroupsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListedGroup(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListedGroup)
+    m: Any = _ListedGroup()
     m.group_id = r.string("group_id", False)
     m.protocol_type = r.string("protocol_type", False)
     if version >= 4:
@@ -78,7 +90,7 @@ def write_ListedGroup(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListGroupsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListGroupsResponse)
+    m: Any = _ListGroupsResponse()
     if version >= 1:
         m.throttle_time_ms = r.int32()
     else:
@@ -103,7 +115,7 @@ def write_ListGroupsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeGroupsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeGroupsRequest)
+    m: Any = _DescribeGroupsRequest()
     m.groups = r.strings("groups", False)
     if version >= 3:
         m.include_authorized_operations = r.boolean()
@@ -123,7 +135,7 @@ def write_DescribeGroupsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribedGroupMember(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribedGroupMember)
+    m: Any = _DescribedGroupMember()
     m.member_id = r.string("member_id", False)
     if version >= 4:
         m.group_instance_id = r.string("group_instance_id", True)
@@ -149,7 +161,7 @@ def write_DescribedGroupMember(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeGroupsResponseDescribedGroup(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeGroupsResponseDescribedGroup)
+    m: Any = _DescribeGroupsResponseDescribedGroup()
     m.error_code = r.int16()
     m.group_id = r.string("group_id", False)
     m.group_state = r.string("group_state", False)
@@ -184,7 +196,7 @@ def write_DescribeGroupsResponseDescribedGroup(w: Writer, m: Any, version: i64) 
 
 
 def read_DescribeGroupsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeGroupsResponse)
+    m: Any = _DescribeGroupsResponse()
     if version >= 1:
         m.throttle_time_ms = r.int32()
     else:
@@ -207,7 +219,7 @@ def write_DescribeGroupsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteGroupsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteGroupsRequest)
+    m: Any = _DeleteGroupsRequest()
     m.groups_names = r.strings("groups_names", False)
     m.unknown_tagged_fields = r.unknown_tags()
     return m
@@ -219,7 +231,7 @@ def write_DeleteGroupsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeletableGroupResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeletableGroupResult)
+    m: Any = _DeletableGroupResult()
     m.group_id = r.string("group_id", False)
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -234,7 +246,7 @@ def write_DeletableGroupResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteGroupsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteGroupsResponse)
+    m: Any = _DeleteGroupsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("results", False, 4)
     m.results = [read_DeletableGroupResult(r, version) for _ in range(count)]

@@ -15,13 +15,18 @@ from ..messages.group_data import (
 )
 from ..packed import write_i32_be, write_i64_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_GroupMetadataKey: Final[Any] = made_by_readers(GroupMetadataKey)
+_GroupMetadataValue: Final[Any] = made_by_readers(GroupMetadataValue)
+_MemberMetadata: Final[Any] = made_by_readers(MemberMetadata)
+_OffsetCommitKey: Final[Any] = made_by_readers(OffsetCommitKey)
+_OffsetCommitValue: Final[Any] = made_by_readers(OffsetCommitValue)
 
 
 def read_OffsetCommitKey(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetCommitKey)
+    m: Any = _OffsetCommitKey()
     m.group = r.string("group", False)
     m.topic = r.string("topic", False)
     m.partition = r.int32()
@@ -38,7 +43,7 @@ def write_OffsetCommitKey(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetCommitValue(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetCommitValue)
+    m: Any = _OffsetCommitValue()
     m.offset = r.int64()
     if version >= 3:
         m.leader_epoch = r.int32()
@@ -67,7 +72,7 @@ def write_OffsetCommitValue(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_GroupMetadataKey(r: Reader, version: i64) -> Any:
-    m: Any = _new(GroupMetadataKey)
+    m: Any = _GroupMetadataKey()
     m.group = r.string("group", False)
     m.unknown_tagged_fields = r.unknown_tags()
     return m
@@ -79,7 +84,7 @@ def write_GroupMetadataKey(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_MemberMetadata(r: Reader, version: i64) -> Any:
-    m: Any = _new(MemberMetadata)
+    m: Any = _MemberMetadata()
     m.member_id = r.string("member_id", False)
     if version >= 3:
         m.group_instance_id = r.string("group_instance_id", True)
@@ -114,7 +119,7 @@ def write_MemberMetadata(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_GroupMetadataValue(r: Reader, version: i64) -> Any:
-    m: Any = _new(GroupMetadataValue)
+    m: Any = _GroupMetadataValue()
     m.protocol_type = r.string("protocol_type", False)
     m.generation = r.int32()
     m.protocol = r.string("protocol", True)

@@ -32,13 +32,35 @@ from ..messages.group_offsets import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_OffsetCommitRequest: Final[Any] = made_by_readers(OffsetCommitRequest)
+_OffsetCommitRequestPartition: Final[Any] = made_by_readers(OffsetCommitRequestPartition)
+_OffsetCommitRequestTopic: Final[Any] = made_by_readers(OffsetCommitRequestTopic)
+_OffsetCommitResponse: Final[Any] = made_by_readers(OffsetCommitResponse)
+_OffsetCommitResponsePartition: Final[Any] = made_by_readers(OffsetCommitResponsePartition)
+_OffsetCommitResponseTopic: Final[Any] = made_by_readers(OffsetCommitResponseTopic)
+_OffsetDeleteRequest: Final[Any] = made_by_readers(OffsetDeleteRequest)
+_OffsetDeleteRequestPartition: Final[Any] = made_by_readers(OffsetDeleteRequestPartition)
+_OffsetDeleteRequestTopic: Final[Any] = made_by_readers(OffsetDeleteRequestTopic)
+_OffsetDeleteResponse: Final[Any] = made_by_readers(OffsetDeleteResponse)
+_OffsetDeleteResponsePartition: Final[Any] = made_by_readers(OffsetDeleteResponsePartition)
+_OffsetDeleteResponseTopic: Final[Any] = made_by_readers(OffsetDeleteResponseTopic)
+_OffsetFetchRequest: Final[Any] = made_by_readers(OffsetFetchRequest)
+_OffsetFetchRequestGroup: Final[Any] = made_by_readers(OffsetFetchRequestGroup)
+_OffsetFetchRequestTopic: Final[Any] = made_by_readers(OffsetFetchRequestTopic)
+_OffsetFetchRequestTopics: Final[Any] = made_by_readers(OffsetFetchRequestTopics)
+_OffsetFetchResponse: Final[Any] = made_by_readers(OffsetFetchResponse)
+_OffsetFetchResponseGroup: Final[Any] = made_by_readers(OffsetFetchResponseGroup)
+_OffsetFetchResponsePartition: Final[Any] = made_by_readers(OffsetFetchResponsePartition)
+_OffsetFetchResponsePartitions: Final[Any] = made_by_readers(OffsetFetchResponsePartitions)
+_OffsetFetchResponseTopic: Final[Any] = made_by_readers(OffsetFetchResponseTopic)
+_OffsetFetchResponseTopics: Final[Any] = made_by_readers(OffsetFetchResponseTopics)
 
 
 def read_OffsetCommitRequestPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetCommitRequestPartition)
+    m: Any = _OffsetCommitRequestPartition()
     m.partition_index = r.int32()
     m.committed_offset = r.int64()
     if version >= 6:
@@ -69,7 +91,7 @@ def write_OffsetCommitRequestPartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetCommitRequestTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetCommitRequestTopic)
+    m: Any = _OffsetCommitRequestTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 14)
     m.partitions = [read_OffsetCommitRequestPartition(r, version) for _ in range(count)]
@@ -87,7 +109,7 @@ def write_OffsetCommitRequestTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetCommitRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetCommitRequest)
+    m: Any = _OffsetCommitRequest()
     m.group_id = r.string("group_id", False)
     if version >= 1:
         m.generation_id_or_member_epoch = r.int32()
@@ -129,7 +151,7 @@ def write_OffsetCommitRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetCommitResponsePartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetCommitResponsePartition)
+    m: Any = _OffsetCommitResponsePartition()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -144,7 +166,7 @@ def write_OffsetCommitResponsePartition(w: Writer, m: Any, version: i64) -> None
 
 
 def read_OffsetCommitResponseTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetCommitResponseTopic)
+    m: Any = _OffsetCommitResponseTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 6)
     m.partitions = [read_OffsetCommitResponsePartition(r, version) for _ in range(count)]
@@ -162,7 +184,7 @@ def write_OffsetCommitResponseTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetCommitResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetCommitResponse)
+    m: Any = _OffsetCommitResponse()
     if version >= 3:
         m.throttle_time_ms = r.int32()
     else:
@@ -185,7 +207,7 @@ def write_OffsetCommitResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetFetchRequestTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchRequestTopic)
+    m: Any = _OffsetFetchRequestTopic()
     m.name = r.string("name", False)
     m.partition_indexes = r.int32s("partition_indexes", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -199,7 +221,7 @@ def write_OffsetFetchRequestTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetFetchRequestTopics(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchRequestTopics)
+    m: Any = _OffsetFetchRequestTopics()
     m.name = r.string("name", False)
     m.partition_indexes = r.int32s("partition_indexes", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -213,7 +235,7 @@ def write_OffsetFetchRequestTopics(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetFetchRequestGroup(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchRequestGroup)
+    m: Any = _OffsetFetchRequestGroup()
     m.group_id = r.string("group_id", False)
     if version >= 9:
         m.member_id = r.string("member_id", True)
@@ -243,7 +265,7 @@ def write_OffsetFetchRequestGroup(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetFetchRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchRequest)
+    m: Any = _OffsetFetchRequest()
     if version <= 7:
         m.group_id = r.string("group_id", False)
         count = r.count("topics", version >= 2, 3)
@@ -293,7 +315,7 @@ def write_OffsetFetchRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetFetchResponsePartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchResponsePartition)
+    m: Any = _OffsetFetchResponsePartition()
     m.partition_index = r.int32()
     m.committed_offset = r.int64()
     if version >= 5:
@@ -318,7 +340,7 @@ def write_OffsetFetchResponsePartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetFetchResponseTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchResponseTopic)
+    m: Any = _OffsetFetchResponseTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 16)
     m.partitions = [read_OffsetFetchResponsePartition(r, version) for _ in range(count)]
@@ -336,7 +358,7 @@ def write_OffsetFetchResponseTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetFetchResponsePartitions(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchResponsePartitions)
+    m: Any = _OffsetFetchResponsePartitions()
     m.partition_index = r.int32()
     m.committed_offset = r.int64()
     m.committed_leader_epoch = r.int32()
@@ -357,7 +379,7 @@ def write_OffsetFetchResponsePartitions(w: Writer, m: Any, version: i64) -> None
 
 
 def read_OffsetFetchResponseTopics(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchResponseTopics)
+    m: Any = _OffsetFetchResponseTopics()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 20)
     m.partitions = [read_OffsetFetchResponsePartitions(r, version) for _ in range(count)]
@@ -375,7 +397,7 @@ def write_OffsetFetchResponseTopics(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetFetchResponseGroup(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchResponseGroup)
+    m: Any = _OffsetFetchResponseGroup()
     m.group_id = r.string("group_id", False)
     count = r.count("topics", False, 3)
     m.topics = [read_OffsetFetchResponseTopics(r, version) for _ in range(count)]
@@ -396,7 +418,7 @@ def write_OffsetFetchResponseGroup(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetFetchResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetFetchResponse)
+    m: Any = _OffsetFetchResponse()
     if version >= 3:
         m.throttle_time_ms = r.int32()
     else:
@@ -443,7 +465,7 @@ def write_OffsetFetchResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetDeleteRequestPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetDeleteRequestPartition)
+    m: Any = _OffsetDeleteRequestPartition()
     m.partition_index = r.int32()
     m.unknown_tagged_fields = r.unknown_tags()
     return m
@@ -456,7 +478,7 @@ def write_OffsetDeleteRequestPartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetDeleteRequestTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetDeleteRequestTopic)
+    m: Any = _OffsetDeleteRequestTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 4)
     m.partitions = [read_OffsetDeleteRequestPartition(r, version) for _ in range(count)]
@@ -474,7 +496,7 @@ def write_OffsetDeleteRequestTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetDeleteRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetDeleteRequest)
+    m: Any = _OffsetDeleteRequest()
     m.group_id = r.string("group_id", False)
     count = r.count("topics", False, 6)
     m.topics = [read_OffsetDeleteRequestTopic(r, version) for _ in range(count)]
@@ -492,7 +514,7 @@ def write_OffsetDeleteRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetDeleteResponsePartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetDeleteResponsePartition)
+    m: Any = _OffsetDeleteResponsePartition()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -507,7 +529,7 @@ def write_OffsetDeleteResponsePartition(w: Writer, m: Any, version: i64) -> None
 
 
 def read_OffsetDeleteResponseTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetDeleteResponseTopic)
+    m: Any = _OffsetDeleteResponseTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 6)
     m.partitions = [read_OffsetDeleteResponsePartition(r, version) for _ in range(count)]
@@ -525,7 +547,7 @@ def write_OffsetDeleteResponseTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetDeleteResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetDeleteResponse)
+    m: Any = _OffsetDeleteResponse()
     m.error_code = r.int16()
     m.throttle_time_ms = r.int32()
     count = r.count("topics", False, 6)

@@ -26,13 +26,29 @@ from ..messages.groups import (
 )
 from ..packed import write_i16_be, write_i32_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_Coordinator: Final[Any] = made_by_readers(Coordinator)
+_FindCoordinatorRequest: Final[Any] = made_by_readers(FindCoordinatorRequest)
+_FindCoordinatorResponse: Final[Any] = made_by_readers(FindCoordinatorResponse)
+_HeartbeatRequest: Final[Any] = made_by_readers(HeartbeatRequest)
+_HeartbeatResponse: Final[Any] = made_by_readers(HeartbeatResponse)
+_JoinGroupRequest: Final[Any] = made_by_readers(JoinGroupRequest)
+_JoinGroupRequestProtocol: Final[Any] = made_by_readers(JoinGroupRequestProtocol)
+_JoinGroupResponse: Final[Any] = made_by_readers(JoinGroupResponse)
+_JoinGroupResponseMember: Final[Any] = made_by_readers(JoinGroupResponseMember)
+_LeaveGroupRequest: Final[Any] = made_by_readers(LeaveGroupRequest)
+_LeaveGroupResponse: Final[Any] = made_by_readers(LeaveGroupResponse)
+_MemberIdentity: Final[Any] = made_by_readers(MemberIdentity)
+_MemberResponse: Final[Any] = made_by_readers(MemberResponse)
+_SyncGroupRequest: Final[Any] = made_by_readers(SyncGroupRequest)
+_SyncGroupRequestAssignment: Final[Any] = made_by_readers(SyncGroupRequestAssignment)
+_SyncGroupResponse: Final[Any] = made_by_readers(SyncGroupResponse)
 
 
 def read_FindCoordinatorRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(FindCoordinatorRequest)
+    m: Any = _FindCoordinatorRequest()
     if version <= 3:
         m.key = r.string("key", False)
     else:
@@ -66,7 +82,7 @@ def write_FindCoordinatorRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_Coordinator(r: Reader, version: i64) -> Any:
-    m: Any = _new(Coordinator)
+    m: Any = _Coordinator()
     m.key = r.string("key", False)
     m.node_id = r.int32()
     m.host = r.string("host", False)
@@ -89,7 +105,7 @@ def write_Coordinator(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_FindCoordinatorResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(FindCoordinatorResponse)
+    m: Any = _FindCoordinatorResponse()
     if version >= 1:
         m.throttle_time_ms = r.int32()
     else:
@@ -151,7 +167,7 @@ def write_FindCoordinatorResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_JoinGroupRequestProtocol(r: Reader, version: i64) -> Any:
-    m: Any = _new(JoinGroupRequestProtocol)
+    m: Any = _JoinGroupRequestProtocol()
     m.name = r.string("name", False)
     m.metadata = r.binary("metadata", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -165,7 +181,7 @@ def write_JoinGroupRequestProtocol(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_JoinGroupRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(JoinGroupRequest)
+    m: Any = _JoinGroupRequest()
     m.group_id = r.string("group_id", False)
     m.session_timeout_ms = r.int32()
     if version >= 1:
@@ -210,7 +226,7 @@ def write_JoinGroupRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_JoinGroupResponseMember(r: Reader, version: i64) -> Any:
-    m: Any = _new(JoinGroupResponseMember)
+    m: Any = _JoinGroupResponseMember()
     m.member_id = r.string("member_id", False)
     if version >= 5:
         m.group_instance_id = r.string("group_instance_id", True)
@@ -230,7 +246,7 @@ def write_JoinGroupResponseMember(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_JoinGroupResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(JoinGroupResponse)
+    m: Any = _JoinGroupResponse()
     if version >= 2:
         m.throttle_time_ms = r.int32()
     else:
@@ -277,7 +293,7 @@ def write_JoinGroupResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_SyncGroupRequestAssignment(r: Reader, version: i64) -> Any:
-    m: Any = _new(SyncGroupRequestAssignment)
+    m: Any = _SyncGroupRequestAssignment()
     m.member_id = r.string("member_id", False)
     m.assignment = r.binary("assignment", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -291,7 +307,7 @@ def write_SyncGroupRequestAssignment(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_SyncGroupRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(SyncGroupRequest)
+    m: Any = _SyncGroupRequest()
     m.group_id = r.string("group_id", False)
     m.generation_id = r.int32()
     m.member_id = r.string("member_id", False)
@@ -331,7 +347,7 @@ def write_SyncGroupRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_SyncGroupResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(SyncGroupResponse)
+    m: Any = _SyncGroupResponse()
     if version >= 1:
         m.throttle_time_ms = r.int32()
     else:
@@ -361,7 +377,7 @@ def write_SyncGroupResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_HeartbeatRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(HeartbeatRequest)
+    m: Any = _HeartbeatRequest()
     m.group_id = r.string("group_id", False)
     m.generation_id = r.int32()
     m.member_id = r.string("member_id", False)
@@ -386,7 +402,7 @@ def write_HeartbeatRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_HeartbeatResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(HeartbeatResponse)
+    m: Any = _HeartbeatResponse()
     if version >= 1:
         m.throttle_time_ms = r.int32()
     else:
@@ -405,7 +421,7 @@ def write_HeartbeatResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_MemberIdentity(r: Reader, version: i64) -> Any:
-    m: Any = _new(MemberIdentity)
+    m: Any = _MemberIdentity()
     m.member_id = r.string("member_id", False)
     m.group_instance_id = r.string("group_instance_id", True)
     if version >= 5:
@@ -425,7 +441,7 @@ def write_MemberIdentity(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_LeaveGroupRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(LeaveGroupRequest)
+    m: Any = _LeaveGroupRequest()
     m.group_id = r.string("group_id", False)
     if version <= 2:
         m.member_id = r.string("member_id", False)
@@ -457,7 +473,7 @@ def write_LeaveGroupRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_MemberResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(MemberResponse)
+    m: Any = _MemberResponse()
     m.member_id = r.string("member_id", False)
     m.group_instance_id = r.string("group_instance_id", True)
     m.error_code = r.int16()
@@ -474,7 +490,7 @@ def write_MemberResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_LeaveGroupResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(LeaveGroupResponse)
+    m: Any = _LeaveGroupResponse()
     if version >= 1:
         m.throttle_time_ms = r.int32()
     else:

@@ -22,13 +22,25 @@ from ..messages.log_dirs import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_AlterReplicaLogDir: Final[Any] = made_by_readers(AlterReplicaLogDir)
+_AlterReplicaLogDirPartitionResult: Final[Any] = made_by_readers(AlterReplicaLogDirPartitionResult)
+_AlterReplicaLogDirTopic: Final[Any] = made_by_readers(AlterReplicaLogDirTopic)
+_AlterReplicaLogDirTopicResult: Final[Any] = made_by_readers(AlterReplicaLogDirTopicResult)
+_AlterReplicaLogDirsRequest: Final[Any] = made_by_readers(AlterReplicaLogDirsRequest)
+_AlterReplicaLogDirsResponse: Final[Any] = made_by_readers(AlterReplicaLogDirsResponse)
+_DescribableLogDirTopic: Final[Any] = made_by_readers(DescribableLogDirTopic)
+_DescribeLogDirsPartition: Final[Any] = made_by_readers(DescribeLogDirsPartition)
+_DescribeLogDirsRequest: Final[Any] = made_by_readers(DescribeLogDirsRequest)
+_DescribeLogDirsResponse: Final[Any] = made_by_readers(DescribeLogDirsResponse)
+_DescribeLogDirsResult: Final[Any] = made_by_readers(DescribeLogDirsResult)
+_DescribeLogDirsTopic: Final[Any] = made_by_readers(DescribeLogDirsTopic)
 
 
 def read_AlterReplicaLogDirTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterReplicaLogDirTopic)
+    m: Any = _AlterReplicaLogDirTopic()
     m.name = r.string("name", False)
     m.partitions = r.int32s("partitions", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -42,7 +54,7 @@ def write_AlterReplicaLogDirTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterReplicaLogDir(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterReplicaLogDir)
+    m: Any = _AlterReplicaLogDir()
     m.path = r.string("path", False)
     count = r.count("topics", False, 3)
     m.topics = [read_AlterReplicaLogDirTopic(r, version) for _ in range(count)]
@@ -60,7 +72,7 @@ def write_AlterReplicaLogDir(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterReplicaLogDirsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterReplicaLogDirsRequest)
+    m: Any = _AlterReplicaLogDirsRequest()
     count = r.count("dirs", False, 3)
     m.dirs = [read_AlterReplicaLogDir(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -76,7 +88,7 @@ def write_AlterReplicaLogDirsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterReplicaLogDirPartitionResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterReplicaLogDirPartitionResult)
+    m: Any = _AlterReplicaLogDirPartitionResult()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -91,7 +103,7 @@ def write_AlterReplicaLogDirPartitionResult(w: Writer, m: Any, version: i64) -> 
 
 
 def read_AlterReplicaLogDirTopicResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterReplicaLogDirTopicResult)
+    m: Any = _AlterReplicaLogDirTopicResult()
     m.topic_name = r.string("topic_name", False)
     count = r.count("partitions", False, 6)
     m.partitions = [read_AlterReplicaLogDirPartitionResult(r, version) for _ in range(count)]
@@ -109,7 +121,7 @@ def write_AlterReplicaLogDirTopicResult(w: Writer, m: Any, version: i64) -> None
 
 
 def read_AlterReplicaLogDirsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterReplicaLogDirsResponse)
+    m: Any = _AlterReplicaLogDirsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("results", False, 3)
     m.results = [read_AlterReplicaLogDirTopicResult(r, version) for _ in range(count)]
@@ -128,7 +140,7 @@ def write_AlterReplicaLogDirsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribableLogDirTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribableLogDirTopic)
+    m: Any = _DescribableLogDirTopic()
     m.topic = r.string("topic", False)
     m.partitions = r.int32s("partitions", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -142,7 +154,7 @@ def write_DescribableLogDirTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeLogDirsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeLogDirsRequest)
+    m: Any = _DescribeLogDirsRequest()
     count = r.count("topics", True, 3)
     m.topics = (
         None if count < 0 else [read_DescribableLogDirTopic(r, version) for _ in range(count)]
@@ -160,7 +172,7 @@ def write_DescribeLogDirsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeLogDirsPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeLogDirsPartition)
+    m: Any = _DescribeLogDirsPartition()
     m.partition_index = r.int32()
     m.partition_size = r.int64()
     m.offset_lag = r.int64()
@@ -179,7 +191,7 @@ def write_DescribeLogDirsPartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeLogDirsTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeLogDirsTopic)
+    m: Any = _DescribeLogDirsTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 21)
     m.partitions = [read_DescribeLogDirsPartition(r, version) for _ in range(count)]
@@ -197,7 +209,7 @@ def write_DescribeLogDirsTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeLogDirsResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeLogDirsResult)
+    m: Any = _DescribeLogDirsResult()
     m.error_code = r.int16()
     m.log_dir = r.string("log_dir", False)
     count = r.count("topics", False, 3)
@@ -227,7 +239,7 @@ def write_DescribeLogDirsResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeLogDirsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeLogDirsResponse)
+    m: Any = _DescribeLogDirsResponse()
     m.throttle_time_ms = r.int32()
     if version >= 3:
         m.error_code = r.int16()

@@ -24,14 +24,28 @@ from ..messages.metadata import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
-from ..schema import NO_TAGS, ZERO_UUID
+from ..schema import NO_TAGS, ZERO_UUID, made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_NO_TAGS: Final = NO_TAGS
+_ApiVersion: Final[Any] = made_by_readers(ApiVersion)
+_ApiVersionsRequest: Final[Any] = made_by_readers(ApiVersionsRequest)
+_ApiVersionsResponse: Final[Any] = made_by_readers(ApiVersionsResponse)
+_DescribeClusterBroker: Final[Any] = made_by_readers(DescribeClusterBroker)
+_DescribeClusterRequest: Final[Any] = made_by_readers(DescribeClusterRequest)
+_DescribeClusterResponse: Final[Any] = made_by_readers(DescribeClusterResponse)
+_FinalizedFeatureKey: Final[Any] = made_by_readers(FinalizedFeatureKey)
+_MetadataRequest: Final[Any] = made_by_readers(MetadataRequest)
+_MetadataRequestTopic: Final[Any] = made_by_readers(MetadataRequestTopic)
+_MetadataResponse: Final[Any] = made_by_readers(MetadataResponse)
+_MetadataResponseBroker: Final[Any] = made_by_readers(MetadataResponseBroker)
+_MetadataResponsePartition: Final[Any] = made_by_readers(MetadataResponsePartition)
+_MetadataResponseTopic: Final[Any] = made_by_readers(MetadataResponseTopic)
+_SupportedFeatureKey: Final[Any] = made_by_readers(SupportedFeatureKey)
 
 
 def read_ApiVersionsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ApiVersionsRequest)
+    m: Any = _ApiVersionsRequest()
     if version >= 3:
         m.client_software_name = r.string("client_software_name", False)
         m.client_software_version = r.string("client_software_version", False)
@@ -50,7 +64,7 @@ def write_ApiVersionsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ApiVersion(r: Reader, version: i64) -> Any:
-    m: Any = _new(ApiVersion)
+    m: Any = _ApiVersion()
     m.api_key = r.int16()
     m.min_version = r.int16()
     m.max_version = r.int16()
@@ -67,7 +81,7 @@ def write_ApiVersion(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_SupportedFeatureKey(r: Reader, version: i64) -> Any:
-    m: Any = _new(SupportedFeatureKey)
+    m: Any = _SupportedFeatureKey()
     m.name = r.string("name", False)
     m.min_version = r.int16()
     m.max_version = r.int16()
@@ -84,7 +98,7 @@ def write_SupportedFeatureKey(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_FinalizedFeatureKey(r: Reader, version: i64) -> Any:
-    m: Any = _new(FinalizedFeatureKey)
+    m: Any = _FinalizedFeatureKey()
     m.name = r.string("name", False)
     m.max_version_level = r.int16()
     m.min_version_level = r.int16()
@@ -105,7 +119,7 @@ def read_tags_of_ApiVersionsResponse(r: Reader, m: Any, version: i64) -> None:
     m.finalized_features_epoch = -1
     m.finalized_features = []
     m.zk_migration_ready = False
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
         return
@@ -135,7 +149,7 @@ def read_tags_of_ApiVersionsResponse(r: Reader, m: Any, version: i64) -> None:
 
 
 def read_ApiVersionsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ApiVersionsResponse)
+    m: Any = _ApiVersionsResponse()
     m.error_code = r.int16()
     count = r.count("api_keys", False, 6)
     m.api_keys = [read_ApiVersion(r, version) for _ in range(count)]
@@ -200,7 +214,7 @@ def write_ApiVersionsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_MetadataRequestTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(MetadataRequestTopic)
+    m: Any = _MetadataRequestTopic()
     if version >= 10:
         m.topic_id = r.uuid()
     else:
@@ -218,7 +232,7 @@ def write_MetadataRequestTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_MetadataRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(MetadataRequest)
+    m: Any = _MetadataRequest()
     count = r.count("topics", version >= 1, 2)
     m.topics = None if count < 0 else [read_MetadataRequestTopic(r, version) for _ in range(count)]
     if version >= 4:
@@ -258,7 +272,7 @@ def write_MetadataRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_MetadataResponseBroker(r: Reader, version: i64) -> Any:
-    m: Any = _new(MetadataResponseBroker)
+    m: Any = _MetadataResponseBroker()
     m.node_id = r.int32()
     m.host = r.string("host", False)
     m.port = r.int32()
@@ -281,7 +295,7 @@ def write_MetadataResponseBroker(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_MetadataResponsePartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(MetadataResponsePartition)
+    m: Any = _MetadataResponsePartition()
     m.error_code = r.int16()
     m.partition_index = r.int32()
     m.leader_id = r.int32()
@@ -314,7 +328,7 @@ def write_MetadataResponsePartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_MetadataResponseTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(MetadataResponseTopic)
+    m: Any = _MetadataResponseTopic()
     m.error_code = r.int16()
     m.name = r.string("name", version >= 12)
     if version >= 10:
@@ -355,7 +369,7 @@ def write_MetadataResponseTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_MetadataResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(MetadataResponse)
+    m: Any = _MetadataResponse()
     if version >= 3:
         m.throttle_time_ms = r.int32()
     else:
@@ -404,7 +418,7 @@ def write_MetadataResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeClusterRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeClusterRequest)
+    m: Any = _DescribeClusterRequest()
     m.include_cluster_authorized_operations = r.boolean()
     if version >= 1:
         m.endpoint_type = r.int8()
@@ -424,7 +438,7 @@ def write_DescribeClusterRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeClusterBroker(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeClusterBroker)
+    m: Any = _DescribeClusterBroker()
     m.broker_id = r.int32()
     m.host = r.string("host", False)
     m.port = r.int32()
@@ -443,7 +457,7 @@ def write_DescribeClusterBroker(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeClusterResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeClusterResponse)
+    m: Any = _DescribeClusterResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)

@@ -28,13 +28,33 @@ from ..messages.offsets import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_DeleteRecordsPartition: Final[Any] = made_by_readers(DeleteRecordsPartition)
+_DeleteRecordsPartitionResult: Final[Any] = made_by_readers(DeleteRecordsPartitionResult)
+_DeleteRecordsRequest: Final[Any] = made_by_readers(DeleteRecordsRequest)
+_DeleteRecordsResponse: Final[Any] = made_by_readers(DeleteRecordsResponse)
+_DeleteRecordsTopic: Final[Any] = made_by_readers(DeleteRecordsTopic)
+_DeleteRecordsTopicResult: Final[Any] = made_by_readers(DeleteRecordsTopicResult)
+_ListOffsetsPartition: Final[Any] = made_by_readers(ListOffsetsPartition)
+_ListOffsetsPartitionResponse: Final[Any] = made_by_readers(ListOffsetsPartitionResponse)
+_ListOffsetsRequest: Final[Any] = made_by_readers(ListOffsetsRequest)
+_ListOffsetsResponse: Final[Any] = made_by_readers(ListOffsetsResponse)
+_ListOffsetsTopic: Final[Any] = made_by_readers(ListOffsetsTopic)
+_ListOffsetsTopicResponse: Final[Any] = made_by_readers(ListOffsetsTopicResponse)
+_OffsetForLeaderEpochRequest: Final[Any] = made_by_readers(OffsetForLeaderEpochRequest)
+_OffsetForLeaderEpochResponse: Final[Any] = made_by_readers(OffsetForLeaderEpochResponse)
+_OffsetForLeaderEpochResponseEpochEndOffset: Final[Any] = made_by_readers(
+    OffsetForLeaderEpochResponseEpochEndOffset
+)
+_OffsetForLeaderPartition: Final[Any] = made_by_readers(OffsetForLeaderPartition)
+_OffsetForLeaderTopic: Final[Any] = made_by_readers(OffsetForLeaderTopic)
+_OffsetForLeaderTopicResult: Final[Any] = made_by_readers(OffsetForLeaderTopicResult)
 
 
 def read_ListOffsetsPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListOffsetsPartition)
+    m: Any = _ListOffsetsPartition()
     m.partition_index = r.int32()
     if version >= 4:
         m.current_leader_epoch = r.int32()
@@ -63,7 +83,7 @@ def write_ListOffsetsPartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListOffsetsTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListOffsetsTopic)
+    m: Any = _ListOffsetsTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 12)
     m.partitions = [read_ListOffsetsPartition(r, version) for _ in range(count)]
@@ -81,7 +101,7 @@ def write_ListOffsetsTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListOffsetsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListOffsetsRequest)
+    m: Any = _ListOffsetsRequest()
     m.replica_id = r.int32()
     if version >= 2:
         m.isolation_level = r.int8()
@@ -108,7 +128,7 @@ def write_ListOffsetsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListOffsetsPartitionResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListOffsetsPartitionResponse)
+    m: Any = _ListOffsetsPartitionResponse()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     if version <= 0:
@@ -153,7 +173,7 @@ def write_ListOffsetsPartitionResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListOffsetsTopicResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListOffsetsTopicResponse)
+    m: Any = _ListOffsetsTopicResponse()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 10)
     m.partitions = [read_ListOffsetsPartitionResponse(r, version) for _ in range(count)]
@@ -171,7 +191,7 @@ def write_ListOffsetsTopicResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListOffsetsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListOffsetsResponse)
+    m: Any = _ListOffsetsResponse()
     if version >= 2:
         m.throttle_time_ms = r.int32()
     else:
@@ -194,7 +214,7 @@ def write_ListOffsetsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetForLeaderPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetForLeaderPartition)
+    m: Any = _OffsetForLeaderPartition()
     m.partition = r.int32()
     if version >= 2:
         m.current_leader_epoch = r.int32()
@@ -215,7 +235,7 @@ def write_OffsetForLeaderPartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetForLeaderTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetForLeaderTopic)
+    m: Any = _OffsetForLeaderTopic()
     m.topic = r.string("topic", False)
     count = r.count("partitions", False, 8)
     m.partitions = [read_OffsetForLeaderPartition(r, version) for _ in range(count)]
@@ -233,7 +253,7 @@ def write_OffsetForLeaderTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetForLeaderEpochRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetForLeaderEpochRequest)
+    m: Any = _OffsetForLeaderEpochRequest()
     if version >= 3:
         m.replica_id = r.int32()
     else:
@@ -256,7 +276,7 @@ def write_OffsetForLeaderEpochRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetForLeaderEpochResponseEpochEndOffset(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetForLeaderEpochResponseEpochEndOffset)
+    m: Any = _OffsetForLeaderEpochResponseEpochEndOffset()
     m.error_code = r.int16()
     m.partition = r.int32()
     if version >= 1:
@@ -279,7 +299,7 @@ def write_OffsetForLeaderEpochResponseEpochEndOffset(w: Writer, m: Any, version:
 
 
 def read_OffsetForLeaderTopicResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetForLeaderTopicResult)
+    m: Any = _OffsetForLeaderTopicResult()
     m.topic = r.string("topic", False)
     count = r.count("partitions", False, 14)
     m.partitions = [
@@ -299,7 +319,7 @@ def write_OffsetForLeaderTopicResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OffsetForLeaderEpochResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(OffsetForLeaderEpochResponse)
+    m: Any = _OffsetForLeaderEpochResponse()
     if version >= 2:
         m.throttle_time_ms = r.int32()
     else:
@@ -322,7 +342,7 @@ def write_OffsetForLeaderEpochResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteRecordsPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteRecordsPartition)
+    m: Any = _DeleteRecordsPartition()
     m.partition_index = r.int32()
     m.offset = r.int64()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -337,7 +357,7 @@ def write_DeleteRecordsPartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteRecordsTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteRecordsTopic)
+    m: Any = _DeleteRecordsTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 12)
     m.partitions = [read_DeleteRecordsPartition(r, version) for _ in range(count)]
@@ -355,7 +375,7 @@ def write_DeleteRecordsTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteRecordsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteRecordsRequest)
+    m: Any = _DeleteRecordsRequest()
     count = r.count("topics", False, 3)
     m.topics = [read_DeleteRecordsTopic(r, version) for _ in range(count)]
     m.timeout_ms = r.int32()
@@ -374,7 +394,7 @@ def write_DeleteRecordsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteRecordsPartitionResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteRecordsPartitionResult)
+    m: Any = _DeleteRecordsPartitionResult()
     m.partition_index = r.int32()
     m.low_watermark = r.int64()
     m.error_code = r.int16()
@@ -391,7 +411,7 @@ def write_DeleteRecordsPartitionResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteRecordsTopicResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteRecordsTopicResult)
+    m: Any = _DeleteRecordsTopicResult()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 14)
     m.partitions = [read_DeleteRecordsPartitionResult(r, version) for _ in range(count)]
@@ -409,7 +429,7 @@ def write_DeleteRecordsTopicResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteRecordsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteRecordsResponse)
+    m: Any = _DeleteRecordsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("topics", False, 3)
     m.topics = [read_DeleteRecordsTopicResult(r, version) for _ in range(count)]

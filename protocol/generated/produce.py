@@ -19,17 +19,26 @@ from ..messages.produce import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
-from ..schema import NO_TAGS, shared_default
+from ..schema import NO_TAGS, made_by_readers, shared_default
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_NO_TAGS: Final = NO_TAGS
+_BatchIndexAndErrorMessage: Final[Any] = made_by_readers(BatchIndexAndErrorMessage)
+_PartitionProduceData: Final[Any] = made_by_readers(PartitionProduceData)
+_PartitionProduceResponse: Final[Any] = made_by_readers(PartitionProduceResponse)
+_ProduceRequest: Final[Any] = made_by_readers(ProduceRequest)
+_ProduceResponse: Final[Any] = made_by_readers(ProduceResponse)
+_ProduceResponseLeaderIdAndEpoch: Final[Any] = made_by_readers(ProduceResponseLeaderIdAndEpoch)
+_ProduceResponseNodeEndpoint: Final[Any] = made_by_readers(ProduceResponseNodeEndpoint)
+_TopicProduceData: Final[Any] = made_by_readers(TopicProduceData)
+_TopicProduceResponse: Final[Any] = made_by_readers(TopicProduceResponse)
 DEFAULT_ProduceResponseLeaderIdAndEpoch: Final[Any] = shared_default(
     ProduceResponseLeaderIdAndEpoch
 )
 
 
 def read_PartitionProduceData(r: Reader, version: i64) -> Any:
-    m: Any = _new(PartitionProduceData)
+    m: Any = _PartitionProduceData()
     m.index = r.int32()
     m.records = r.binary("records", True)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -44,7 +53,7 @@ def write_PartitionProduceData(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_TopicProduceData(r: Reader, version: i64) -> Any:
-    m: Any = _new(TopicProduceData)
+    m: Any = _TopicProduceData()
     m.name = r.string("name", False)
     count = r.count("partition_data", False, 6)
     m.partition_data = [read_PartitionProduceData(r, version) for _ in range(count)]
@@ -62,7 +71,7 @@ def write_TopicProduceData(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ProduceRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ProduceRequest)
+    m: Any = _ProduceRequest()
     if version >= 3:
         m.transactional_id = r.string("transactional_id", True)
     else:
@@ -91,7 +100,7 @@ def write_ProduceRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_BatchIndexAndErrorMessage(r: Reader, version: i64) -> Any:
-    m: Any = _new(BatchIndexAndErrorMessage)
+    m: Any = _BatchIndexAndErrorMessage()
     m.batch_index = r.int32()
     m.batch_index_error_message = r.string("batch_index_error_message", True)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -106,7 +115,7 @@ def write_BatchIndexAndErrorMessage(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ProduceResponseLeaderIdAndEpoch(r: Reader, version: i64) -> Any:
-    m: Any = _new(ProduceResponseLeaderIdAndEpoch)
+    m: Any = _ProduceResponseLeaderIdAndEpoch()
     m.leader_id = r.int32()
     m.leader_epoch = r.int32()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -122,7 +131,7 @@ def write_ProduceResponseLeaderIdAndEpoch(w: Writer, m: Any, version: i64) -> No
 
 def read_tags_of_PartitionProduceResponse(r: Reader, m: Any, version: i64) -> None:
     m.current_leader = DEFAULT_ProduceResponseLeaderIdAndEpoch
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
         return
@@ -141,7 +150,7 @@ def read_tags_of_PartitionProduceResponse(r: Reader, m: Any, version: i64) -> No
 
 
 def read_PartitionProduceResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(PartitionProduceResponse)
+    m: Any = _PartitionProduceResponse()
     m.index = r.int32()
     m.error_code = r.int16()
     m.base_offset = r.int64()
@@ -215,7 +224,7 @@ def write_PartitionProduceResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_TopicProduceResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(TopicProduceResponse)
+    m: Any = _TopicProduceResponse()
     m.name = r.string("name", False)
     count = r.count("partition_responses", False, 14)
     m.partition_responses = [read_PartitionProduceResponse(r, version) for _ in range(count)]
@@ -233,7 +242,7 @@ def write_TopicProduceResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ProduceResponseNodeEndpoint(r: Reader, version: i64) -> Any:
-    m: Any = _new(ProduceResponseNodeEndpoint)
+    m: Any = _ProduceResponseNodeEndpoint()
     m.node_id = r.int32()
     m.host = r.string("host", False)
     m.port = r.int32()
@@ -253,7 +262,7 @@ def write_ProduceResponseNodeEndpoint(w: Writer, m: Any, version: i64) -> None:
 
 def read_tags_of_ProduceResponse(r: Reader, m: Any, version: i64) -> None:
     m.node_endpoints = []
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
         return
@@ -273,7 +282,7 @@ def read_tags_of_ProduceResponse(r: Reader, m: Any, version: i64) -> None:
 
 
 def read_ProduceResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ProduceResponse)
+    m: Any = _ProduceResponse()
     count = r.count("responses", False, 3)
     m.responses = [read_TopicProduceResponse(r, version) for _ in range(count)]
     if version >= 1:

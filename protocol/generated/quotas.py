@@ -23,13 +23,36 @@ from ..messages.quotas import (
 )
 from ..packed import write_i16_be, write_i32_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_AlterClientQuotasRequest: Final[Any] = made_by_readers(AlterClientQuotasRequest)
+_AlterClientQuotasRequestEntityData: Final[Any] = made_by_readers(
+    AlterClientQuotasRequestEntityData
+)
+_AlterClientQuotasRequestEntryData: Final[Any] = made_by_readers(AlterClientQuotasRequestEntryData)
+_AlterClientQuotasResponse: Final[Any] = made_by_readers(AlterClientQuotasResponse)
+_AlterClientQuotasResponseEntityData: Final[Any] = made_by_readers(
+    AlterClientQuotasResponseEntityData
+)
+_AlterClientQuotasResponseEntryData: Final[Any] = made_by_readers(
+    AlterClientQuotasResponseEntryData
+)
+_ComponentData: Final[Any] = made_by_readers(ComponentData)
+_DescribeClientQuotasRequest: Final[Any] = made_by_readers(DescribeClientQuotasRequest)
+_DescribeClientQuotasResponse: Final[Any] = made_by_readers(DescribeClientQuotasResponse)
+_DescribeClientQuotasResponseEntityData: Final[Any] = made_by_readers(
+    DescribeClientQuotasResponseEntityData
+)
+_DescribeClientQuotasResponseEntryData: Final[Any] = made_by_readers(
+    DescribeClientQuotasResponseEntryData
+)
+_OpData: Final[Any] = made_by_readers(OpData)
+_ValueData: Final[Any] = made_by_readers(ValueData)
 
 
 def read_ComponentData(r: Reader, version: i64) -> Any:
-    m: Any = _new(ComponentData)
+    m: Any = _ComponentData()
     m.entity_type = r.string("entity_type", False)
     m.match_type = r.int8()
     m.match = r.string("match", True)
@@ -45,7 +68,7 @@ def write_ComponentData(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeClientQuotasRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeClientQuotasRequest)
+    m: Any = _DescribeClientQuotasRequest()
     count = r.count("components", False, 4)
     m.components = [read_ComponentData(r, version) for _ in range(count)]
     m.strict = r.boolean()
@@ -63,7 +86,7 @@ def write_DescribeClientQuotasRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeClientQuotasResponseEntityData(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeClientQuotasResponseEntityData)
+    m: Any = _DescribeClientQuotasResponseEntityData()
     m.entity_type = r.string("entity_type", False)
     m.entity_name = r.string("entity_name", True)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -77,7 +100,7 @@ def write_DescribeClientQuotasResponseEntityData(w: Writer, m: Any, version: i64
 
 
 def read_ValueData(r: Reader, version: i64) -> Any:
-    m: Any = _new(ValueData)
+    m: Any = _ValueData()
     m.key = r.string("key", False)
     m.value = r.float64()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -91,7 +114,7 @@ def write_ValueData(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeClientQuotasResponseEntryData(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeClientQuotasResponseEntryData)
+    m: Any = _DescribeClientQuotasResponseEntryData()
     count = r.count("entity", False, 3)
     m.entity = [read_DescribeClientQuotasResponseEntityData(r, version) for _ in range(count)]
     count = r.count("values", False, 10)
@@ -113,7 +136,7 @@ def write_DescribeClientQuotasResponseEntryData(w: Writer, m: Any, version: i64)
 
 
 def read_DescribeClientQuotasResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeClientQuotasResponse)
+    m: Any = _DescribeClientQuotasResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -140,7 +163,7 @@ def write_DescribeClientQuotasResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterClientQuotasRequestEntityData(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterClientQuotasRequestEntityData)
+    m: Any = _AlterClientQuotasRequestEntityData()
     m.entity_type = r.string("entity_type", False)
     m.entity_name = r.string("entity_name", True)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -154,7 +177,7 @@ def write_AlterClientQuotasRequestEntityData(w: Writer, m: Any, version: i64) ->
 
 
 def read_OpData(r: Reader, version: i64) -> Any:
-    m: Any = _new(OpData)
+    m: Any = _OpData()
     m.key = r.string("key", False)
     m.value = r.float64()
     m.remove = r.boolean()
@@ -170,7 +193,7 @@ def write_OpData(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterClientQuotasRequestEntryData(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterClientQuotasRequestEntryData)
+    m: Any = _AlterClientQuotasRequestEntryData()
     count = r.count("entity", False, 3)
     m.entity = [read_AlterClientQuotasRequestEntityData(r, version) for _ in range(count)]
     count = r.count("ops", False, 11)
@@ -192,7 +215,7 @@ def write_AlterClientQuotasRequestEntryData(w: Writer, m: Any, version: i64) -> 
 
 
 def read_AlterClientQuotasRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterClientQuotasRequest)
+    m: Any = _AlterClientQuotasRequest()
     count = r.count("entries", False, 3)
     m.entries = [read_AlterClientQuotasRequestEntryData(r, version) for _ in range(count)]
     m.validate_only = r.boolean()
@@ -210,7 +233,7 @@ def write_AlterClientQuotasRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterClientQuotasResponseEntityData(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterClientQuotasResponseEntityData)
+    m: Any = _AlterClientQuotasResponseEntityData()
     m.entity_type = r.string("entity_type", False)
     m.entity_name = r.string("entity_name", True)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -224,7 +247,7 @@ def write_AlterClientQuotasResponseEntityData(w: Writer, m: Any, version: i64) -
 
 
 def read_AlterClientQuotasResponseEntryData(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterClientQuotasResponseEntryData)
+    m: Any = _AlterClientQuotasResponseEntryData()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     count = r.count("entity", False, 3)
@@ -245,7 +268,7 @@ def write_AlterClientQuotasResponseEntryData(w: Writer, m: Any, version: i64) ->
 
 
 def read_AlterClientQuotasResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterClientQuotasResponse)
+    m: Any = _AlterClientQuotasResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("entries", False, 5)
     m.entries = [read_AlterClientQuotasResponseEntryData(r, version) for _ in range(count)]

@@ -26,13 +26,37 @@ from ..messages.reassignments import (
 )
 from ..packed import write_i16_be, write_i32_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_AlterPartitionReassignmentsRequest: Final[Any] = made_by_readers(
+    AlterPartitionReassignmentsRequest
+)
+_AlterPartitionReassignmentsResponse: Final[Any] = made_by_readers(
+    AlterPartitionReassignmentsResponse
+)
+_ElectLeadersRequest: Final[Any] = made_by_readers(ElectLeadersRequest)
+_ElectLeadersRequestTopicPartitions: Final[Any] = made_by_readers(
+    ElectLeadersRequestTopicPartitions
+)
+_ElectLeadersResponse: Final[Any] = made_by_readers(ElectLeadersResponse)
+_ListPartitionReassignmentsRequest: Final[Any] = made_by_readers(ListPartitionReassignmentsRequest)
+_ListPartitionReassignmentsResponse: Final[Any] = made_by_readers(
+    ListPartitionReassignmentsResponse
+)
+_ListPartitionReassignmentsTopics: Final[Any] = made_by_readers(ListPartitionReassignmentsTopics)
+_OngoingPartitionReassignment: Final[Any] = made_by_readers(OngoingPartitionReassignment)
+_OngoingTopicReassignment: Final[Any] = made_by_readers(OngoingTopicReassignment)
+_PartitionResult: Final[Any] = made_by_readers(PartitionResult)
+_ReassignablePartition: Final[Any] = made_by_readers(ReassignablePartition)
+_ReassignablePartitionResponse: Final[Any] = made_by_readers(ReassignablePartitionResponse)
+_ReassignableTopic: Final[Any] = made_by_readers(ReassignableTopic)
+_ReassignableTopicResponse: Final[Any] = made_by_readers(ReassignableTopicResponse)
+_ReplicaElectionResult: Final[Any] = made_by_readers(ReplicaElectionResult)
 
 
 def read_ReassignablePartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(ReassignablePartition)
+    m: Any = _ReassignablePartition()
     m.partition_index = r.int32()
     m.replicas = r.int32s("replicas", True)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -47,7 +71,7 @@ def write_ReassignablePartition(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ReassignableTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(ReassignableTopic)
+    m: Any = _ReassignableTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 6)
     m.partitions = [read_ReassignablePartition(r, version) for _ in range(count)]
@@ -65,7 +89,7 @@ def write_ReassignableTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterPartitionReassignmentsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterPartitionReassignmentsRequest)
+    m: Any = _AlterPartitionReassignmentsRequest()
     m.timeout_ms = r.int32()
     count = r.count("topics", False, 3)
     m.topics = [read_ReassignableTopic(r, version) for _ in range(count)]
@@ -84,7 +108,7 @@ def write_AlterPartitionReassignmentsRequest(w: Writer, m: Any, version: i64) ->
 
 
 def read_ReassignablePartitionResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ReassignablePartitionResponse)
+    m: Any = _ReassignablePartitionResponse()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -101,7 +125,7 @@ def write_ReassignablePartitionResponse(w: Writer, m: Any, version: i64) -> None
 
 
 def read_ReassignableTopicResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ReassignableTopicResponse)
+    m: Any = _ReassignableTopicResponse()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 8)
     m.partitions = [read_ReassignablePartitionResponse(r, version) for _ in range(count)]
@@ -119,7 +143,7 @@ def write_ReassignableTopicResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AlterPartitionReassignmentsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AlterPartitionReassignmentsResponse)
+    m: Any = _AlterPartitionReassignmentsResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -142,7 +166,7 @@ def write_AlterPartitionReassignmentsResponse(w: Writer, m: Any, version: i64) -
 
 
 def read_ListPartitionReassignmentsTopics(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListPartitionReassignmentsTopics)
+    m: Any = _ListPartitionReassignmentsTopics()
     m.name = r.string("name", False)
     m.partition_indexes = r.int32s("partition_indexes", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -156,7 +180,7 @@ def write_ListPartitionReassignmentsTopics(w: Writer, m: Any, version: i64) -> N
 
 
 def read_ListPartitionReassignmentsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListPartitionReassignmentsRequest)
+    m: Any = _ListPartitionReassignmentsRequest()
     m.timeout_ms = r.int32()
     count = r.count("topics", True, 3)
     m.topics = (
@@ -179,7 +203,7 @@ def write_ListPartitionReassignmentsRequest(w: Writer, m: Any, version: i64) -> 
 
 
 def read_OngoingPartitionReassignment(r: Reader, version: i64) -> Any:
-    m: Any = _new(OngoingPartitionReassignment)
+    m: Any = _OngoingPartitionReassignment()
     m.partition_index = r.int32()
     m.replicas = r.int32s("replicas", False)
     m.adding_replicas = r.int32s("adding_replicas", False)
@@ -198,7 +222,7 @@ def write_OngoingPartitionReassignment(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_OngoingTopicReassignment(r: Reader, version: i64) -> Any:
-    m: Any = _new(OngoingTopicReassignment)
+    m: Any = _OngoingTopicReassignment()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 8)
     m.partitions = [read_OngoingPartitionReassignment(r, version) for _ in range(count)]
@@ -216,7 +240,7 @@ def write_OngoingTopicReassignment(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListPartitionReassignmentsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListPartitionReassignmentsResponse)
+    m: Any = _ListPartitionReassignmentsResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -239,7 +263,7 @@ def write_ListPartitionReassignmentsResponse(w: Writer, m: Any, version: i64) ->
 
 
 def read_ElectLeadersRequestTopicPartitions(r: Reader, version: i64) -> Any:
-    m: Any = _new(ElectLeadersRequestTopicPartitions)
+    m: Any = _ElectLeadersRequestTopicPartitions()
     m.topic = r.string("topic", False)
     m.partitions = r.int32s("partitions", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -253,7 +277,7 @@ def write_ElectLeadersRequestTopicPartitions(w: Writer, m: Any, version: i64) ->
 
 
 def read_ElectLeadersRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ElectLeadersRequest)
+    m: Any = _ElectLeadersRequest()
     if version >= 1:
         m.election_type = r.int8()
     else:
@@ -284,7 +308,7 @@ def write_ElectLeadersRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_PartitionResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(PartitionResult)
+    m: Any = _PartitionResult()
     m.partition_id = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -301,7 +325,7 @@ def write_PartitionResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ReplicaElectionResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(ReplicaElectionResult)
+    m: Any = _ReplicaElectionResult()
     m.topic = r.string("topic", False)
     count = r.count("partition_result", False, 8)
     m.partition_result = [read_PartitionResult(r, version) for _ in range(count)]
@@ -319,7 +343,7 @@ def write_ReplicaElectionResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ElectLeadersResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ElectLeadersResponse)
+    m: Any = _ElectLeadersResponse()
     m.throttle_time_ms = r.int32()
     if version >= 1:
         m.error_code = r.int16()

@@ -30,14 +30,34 @@ from ..messages.replication import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
-from ..schema import NO_TAGS, ZERO_UUID
+from ..schema import NO_TAGS, ZERO_UUID, made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_NO_TAGS: Final = NO_TAGS
+_LeaderAndIsrLiveLeader: Final[Any] = made_by_readers(LeaderAndIsrLiveLeader)
+_LeaderAndIsrPartitionError: Final[Any] = made_by_readers(LeaderAndIsrPartitionError)
+_LeaderAndIsrPartitionState: Final[Any] = made_by_readers(LeaderAndIsrPartitionState)
+_LeaderAndIsrRequest: Final[Any] = made_by_readers(LeaderAndIsrRequest)
+_LeaderAndIsrResponse: Final[Any] = made_by_readers(LeaderAndIsrResponse)
+_LeaderAndIsrTopicError: Final[Any] = made_by_readers(LeaderAndIsrTopicError)
+_LeaderAndIsrTopicState: Final[Any] = made_by_readers(LeaderAndIsrTopicState)
+_StopReplicaPartitionError: Final[Any] = made_by_readers(StopReplicaPartitionError)
+_StopReplicaPartitionState: Final[Any] = made_by_readers(StopReplicaPartitionState)
+_StopReplicaPartitionV0: Final[Any] = made_by_readers(StopReplicaPartitionV0)
+_StopReplicaRequest: Final[Any] = made_by_readers(StopReplicaRequest)
+_StopReplicaResponse: Final[Any] = made_by_readers(StopReplicaResponse)
+_StopReplicaTopicState: Final[Any] = made_by_readers(StopReplicaTopicState)
+_StopReplicaTopicV1: Final[Any] = made_by_readers(StopReplicaTopicV1)
+_UpdateMetadataBroker: Final[Any] = made_by_readers(UpdateMetadataBroker)
+_UpdateMetadataEndpoint: Final[Any] = made_by_readers(UpdateMetadataEndpoint)
+_UpdateMetadataPartitionState: Final[Any] = made_by_readers(UpdateMetadataPartitionState)
+_UpdateMetadataRequest: Final[Any] = made_by_readers(UpdateMetadataRequest)
+_UpdateMetadataResponse: Final[Any] = made_by_readers(UpdateMetadataResponse)
+_UpdateMetadataTopicState: Final[Any] = made_by_readers(UpdateMetadataTopicState)
 
 
 def read_LeaderAndIsrPartitionState(r: Reader, version: i64) -> Any:
-    m: Any = _new(LeaderAndIsrPartitionState)
+    m: Any = _LeaderAndIsrPartitionState()
     if version <= 1:
         m.topic_name = r.string("topic_name", False)
     else:
@@ -91,7 +111,7 @@ def write_LeaderAndIsrPartitionState(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_LeaderAndIsrTopicState(r: Reader, version: i64) -> Any:
-    m: Any = _new(LeaderAndIsrTopicState)
+    m: Any = _LeaderAndIsrTopicState()
     m.topic_name = r.string("topic_name", False)
     if version >= 5:
         m.topic_id = r.uuid()
@@ -115,7 +135,7 @@ def write_LeaderAndIsrTopicState(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_LeaderAndIsrLiveLeader(r: Reader, version: i64) -> Any:
-    m: Any = _new(LeaderAndIsrLiveLeader)
+    m: Any = _LeaderAndIsrLiveLeader()
     m.broker_id = r.int32()
     m.host_name = r.string("host_name", False)
     m.port = r.int32()
@@ -132,7 +152,7 @@ def write_LeaderAndIsrLiveLeader(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_LeaderAndIsrRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(LeaderAndIsrRequest)
+    m: Any = _LeaderAndIsrRequest()
     m.controller_id = r.int32()
     if version >= 7:
         m.is_kraft_controller = r.boolean()
@@ -201,7 +221,7 @@ def write_LeaderAndIsrRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_LeaderAndIsrPartitionError(r: Reader, version: i64) -> Any:
-    m: Any = _new(LeaderAndIsrPartitionError)
+    m: Any = _LeaderAndIsrPartitionError()
     if version <= 4:
         m.topic_name = r.string("topic_name", False)
     else:
@@ -222,7 +242,7 @@ def write_LeaderAndIsrPartitionError(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_LeaderAndIsrTopicError(r: Reader, version: i64) -> Any:
-    m: Any = _new(LeaderAndIsrTopicError)
+    m: Any = _LeaderAndIsrTopicError()
     m.topic_id = r.uuid()
     count = r.count("partition_errors", False, 7)
     m.partition_errors = [read_LeaderAndIsrPartitionError(r, version) for _ in range(count)]
@@ -240,7 +260,7 @@ def write_LeaderAndIsrTopicError(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_LeaderAndIsrResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(LeaderAndIsrResponse)
+    m: Any = _LeaderAndIsrResponse()
     m.error_code = r.int16()
     if version <= 4:
         count = r.count("partition_errors", False, 8)
@@ -277,7 +297,7 @@ def write_LeaderAndIsrResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_StopReplicaPartitionV0(r: Reader, version: i64) -> Any:
-    m: Any = _new(StopReplicaPartitionV0)
+    m: Any = _StopReplicaPartitionV0()
     m.topic_name = r.string("topic_name", False)
     m.partition_index = r.int32()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -292,7 +312,7 @@ def write_StopReplicaPartitionV0(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_StopReplicaTopicV1(r: Reader, version: i64) -> Any:
-    m: Any = _new(StopReplicaTopicV1)
+    m: Any = _StopReplicaTopicV1()
     m.name = r.string("name", False)
     m.partition_indexes = r.int32s("partition_indexes", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -306,7 +326,7 @@ def write_StopReplicaTopicV1(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_StopReplicaPartitionState(r: Reader, version: i64) -> Any:
-    m: Any = _new(StopReplicaPartitionState)
+    m: Any = _StopReplicaPartitionState()
     m.partition_index = r.int32()
     m.leader_epoch = r.int32()
     m.delete_partition = r.boolean()
@@ -323,7 +343,7 @@ def write_StopReplicaPartitionState(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_StopReplicaTopicState(r: Reader, version: i64) -> Any:
-    m: Any = _new(StopReplicaTopicState)
+    m: Any = _StopReplicaTopicState()
     m.topic_name = r.string("topic_name", False)
     count = r.count("partition_states", False, 10)
     m.partition_states = [read_StopReplicaPartitionState(r, version) for _ in range(count)]
@@ -341,7 +361,7 @@ def write_StopReplicaTopicState(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_StopReplicaRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(StopReplicaRequest)
+    m: Any = _StopReplicaRequest()
     m.controller_id = r.int32()
     if version >= 4:
         m.is_kraft_controller = r.boolean()
@@ -414,7 +434,7 @@ def write_StopReplicaRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_StopReplicaPartitionError(r: Reader, version: i64) -> Any:
-    m: Any = _new(StopReplicaPartitionError)
+    m: Any = _StopReplicaPartitionError()
     m.topic_name = r.string("topic_name", False)
     m.partition_index = r.int32()
     m.error_code = r.int16()
@@ -431,7 +451,7 @@ def write_StopReplicaPartitionError(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_StopReplicaResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(StopReplicaResponse)
+    m: Any = _StopReplicaResponse()
     m.error_code = r.int16()
     count = r.count("partition_errors", False, 8)
     m.partition_errors = [read_StopReplicaPartitionError(r, version) for _ in range(count)]
@@ -450,7 +470,7 @@ def write_StopReplicaResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_UpdateMetadataPartitionState(r: Reader, version: i64) -> Any:
-    m: Any = _new(UpdateMetadataPartitionState)
+    m: Any = _UpdateMetadataPartitionState()
     if version <= 4:
         m.topic_name = r.string("topic_name", False)
     else:
@@ -487,7 +507,7 @@ def write_UpdateMetadataPartitionState(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_UpdateMetadataTopicState(r: Reader, version: i64) -> Any:
-    m: Any = _new(UpdateMetadataTopicState)
+    m: Any = _UpdateMetadataTopicState()
     m.topic_name = r.string("topic_name", False)
     if version >= 7:
         m.topic_id = r.uuid()
@@ -511,7 +531,7 @@ def write_UpdateMetadataTopicState(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_UpdateMetadataEndpoint(r: Reader, version: i64) -> Any:
-    m: Any = _new(UpdateMetadataEndpoint)
+    m: Any = _UpdateMetadataEndpoint()
     m.port = r.int32()
     m.host = r.string("host", False)
     if version >= 3:
@@ -534,7 +554,7 @@ def write_UpdateMetadataEndpoint(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_UpdateMetadataBroker(r: Reader, version: i64) -> Any:
-    m: Any = _new(UpdateMetadataBroker)
+    m: Any = _UpdateMetadataBroker()
     m.id = r.int32()
     if version <= 0:
         m.v0_host = r.string("v0_host", False)
@@ -573,7 +593,7 @@ def write_UpdateMetadataBroker(w: Writer, m: Any, version: i64) -> None:
 
 def read_tags_of_UpdateMetadataRequest(r: Reader, m: Any, version: i64) -> None:
     m.type = 0
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
         return
@@ -592,7 +612,7 @@ def read_tags_of_UpdateMetadataRequest(r: Reader, m: Any, version: i64) -> None:
 
 
 def read_UpdateMetadataRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(UpdateMetadataRequest)
+    m: Any = _UpdateMetadataRequest()
     m.controller_id = r.int32()
     if version >= 8:
         m.is_kraft_controller = r.boolean()
@@ -671,7 +691,7 @@ def write_UpdateMetadataRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_UpdateMetadataResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(UpdateMetadataResponse)
+    m: Any = _UpdateMetadataResponse()
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
     return m

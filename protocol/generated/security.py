@@ -27,13 +27,30 @@ from ..messages.security import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_AclCreation: Final[Any] = made_by_readers(AclCreation)
+_AclCreationResult: Final[Any] = made_by_readers(AclCreationResult)
+_AclDescription: Final[Any] = made_by_readers(AclDescription)
+_CreateAclsRequest: Final[Any] = made_by_readers(CreateAclsRequest)
+_CreateAclsResponse: Final[Any] = made_by_readers(CreateAclsResponse)
+_DeleteAclsFilter: Final[Any] = made_by_readers(DeleteAclsFilter)
+_DeleteAclsFilterResult: Final[Any] = made_by_readers(DeleteAclsFilterResult)
+_DeleteAclsMatchingAcl: Final[Any] = made_by_readers(DeleteAclsMatchingAcl)
+_DeleteAclsRequest: Final[Any] = made_by_readers(DeleteAclsRequest)
+_DeleteAclsResponse: Final[Any] = made_by_readers(DeleteAclsResponse)
+_DescribeAclsRequest: Final[Any] = made_by_readers(DescribeAclsRequest)
+_DescribeAclsResource: Final[Any] = made_by_readers(DescribeAclsResource)
+_DescribeAclsResponse: Final[Any] = made_by_readers(DescribeAclsResponse)
+_SaslAuthenticateRequest: Final[Any] = made_by_readers(SaslAuthenticateRequest)
+_SaslAuthenticateResponse: Final[Any] = made_by_readers(SaslAuthenticateResponse)
+_SaslHandshakeRequest: Final[Any] = made_by_readers(SaslHandshakeRequest)
+_SaslHandshakeResponse: Final[Any] = made_by_readers(SaslHandshakeResponse)
 
 
 def read_SaslHandshakeRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(SaslHandshakeRequest)
+    m: Any = _SaslHandshakeRequest()
     m.mechanism = r.string("mechanism", False)
     m.unknown_tagged_fields = r.unknown_tags()
     return m
@@ -45,7 +62,7 @@ def write_SaslHandshakeRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_SaslHandshakeResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(SaslHandshakeResponse)
+    m: Any = _SaslHandshakeResponse()
     m.error_code = r.int16()
     m.mechanisms = r.strings("mechanisms", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -60,7 +77,7 @@ def write_SaslHandshakeResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_SaslAuthenticateRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(SaslAuthenticateRequest)
+    m: Any = _SaslAuthenticateRequest()
     m.auth_bytes = r.binary("auth_bytes", False)
     m.unknown_tagged_fields = r.unknown_tags()
     return m
@@ -72,7 +89,7 @@ def write_SaslAuthenticateRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_SaslAuthenticateResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(SaslAuthenticateResponse)
+    m: Any = _SaslAuthenticateResponse()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     m.auth_bytes = r.binary("auth_bytes", False)
@@ -95,7 +112,7 @@ def write_SaslAuthenticateResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeAclsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeAclsRequest)
+    m: Any = _DescribeAclsRequest()
     m.resource_type_filter = r.int8()
     m.resource_name_filter = r.string("resource_name_filter", True)
     if version >= 1:
@@ -125,7 +142,7 @@ def write_DescribeAclsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AclDescription(r: Reader, version: i64) -> Any:
-    m: Any = _new(AclDescription)
+    m: Any = _AclDescription()
     m.principal = r.string("principal", False)
     m.host = r.string("host", False)
     m.operation = r.int8()
@@ -143,7 +160,7 @@ def write_AclDescription(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeAclsResource(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeAclsResource)
+    m: Any = _DescribeAclsResource()
     m.resource_type = r.int8()
     m.resource_name = r.string("resource_name", False)
     if version >= 1:
@@ -171,7 +188,7 @@ def write_DescribeAclsResource(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeAclsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeAclsResponse)
+    m: Any = _DescribeAclsResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -194,7 +211,7 @@ def write_DescribeAclsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AclCreation(r: Reader, version: i64) -> Any:
-    m: Any = _new(AclCreation)
+    m: Any = _AclCreation()
     m.resource_type = r.int8()
     m.resource_name = r.string("resource_name", False)
     if version >= 1:
@@ -224,7 +241,7 @@ def write_AclCreation(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreateAclsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreateAclsRequest)
+    m: Any = _CreateAclsRequest()
     count = r.count("creations", False, 8)
     m.creations = [read_AclCreation(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -240,7 +257,7 @@ def write_CreateAclsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AclCreationResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(AclCreationResult)
+    m: Any = _AclCreationResult()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -255,7 +272,7 @@ def write_AclCreationResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreateAclsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreateAclsResponse)
+    m: Any = _CreateAclsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("results", False, 4)
     m.results = [read_AclCreationResult(r, version) for _ in range(count)]
@@ -274,7 +291,7 @@ def write_CreateAclsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteAclsFilter(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteAclsFilter)
+    m: Any = _DeleteAclsFilter()
     m.resource_type_filter = r.int8()
     m.resource_name_filter = r.string("resource_name_filter", True)
     if version >= 1:
@@ -304,7 +321,7 @@ def write_DeleteAclsFilter(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteAclsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteAclsRequest)
+    m: Any = _DeleteAclsRequest()
     count = r.count("filters", False, 8)
     m.filters = [read_DeleteAclsFilter(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -320,7 +337,7 @@ def write_DeleteAclsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteAclsMatchingAcl(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteAclsMatchingAcl)
+    m: Any = _DeleteAclsMatchingAcl()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     m.resource_type = r.int8()
@@ -355,7 +372,7 @@ def write_DeleteAclsMatchingAcl(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteAclsFilterResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteAclsFilterResult)
+    m: Any = _DeleteAclsFilterResult()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     count = r.count("matching_acls", False, 11)
@@ -376,7 +393,7 @@ def write_DeleteAclsFilterResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteAclsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteAclsResponse)
+    m: Any = _DeleteAclsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("filter_results", False, 5)
     m.filter_results = [read_DeleteAclsFilterResult(r, version) for _ in range(count)]

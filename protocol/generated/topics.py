@@ -26,14 +26,30 @@ from ..messages.topics import (
 )
 from ..packed import write_i16_be, write_i32_be
 from ..reader import Reader
-from ..schema import NO_TAGS, ZERO_UUID
+from ..schema import NO_TAGS, ZERO_UUID, made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_NO_TAGS: Final = NO_TAGS
+_CreatableReplicaAssignment: Final[Any] = made_by_readers(CreatableReplicaAssignment)
+_CreatableTopic: Final[Any] = made_by_readers(CreatableTopic)
+_CreatableTopicConfig: Final[Any] = made_by_readers(CreatableTopicConfig)
+_CreatableTopicConfigs: Final[Any] = made_by_readers(CreatableTopicConfigs)
+_CreatableTopicResult: Final[Any] = made_by_readers(CreatableTopicResult)
+_CreatePartitionsAssignment: Final[Any] = made_by_readers(CreatePartitionsAssignment)
+_CreatePartitionsRequest: Final[Any] = made_by_readers(CreatePartitionsRequest)
+_CreatePartitionsResponse: Final[Any] = made_by_readers(CreatePartitionsResponse)
+_CreatePartitionsTopic: Final[Any] = made_by_readers(CreatePartitionsTopic)
+_CreatePartitionsTopicResult: Final[Any] = made_by_readers(CreatePartitionsTopicResult)
+_CreateTopicsRequest: Final[Any] = made_by_readers(CreateTopicsRequest)
+_CreateTopicsResponse: Final[Any] = made_by_readers(CreateTopicsResponse)
+_DeletableTopicResult: Final[Any] = made_by_readers(DeletableTopicResult)
+_DeleteTopicState: Final[Any] = made_by_readers(DeleteTopicState)
+_DeleteTopicsRequest: Final[Any] = made_by_readers(DeleteTopicsRequest)
+_DeleteTopicsResponse: Final[Any] = made_by_readers(DeleteTopicsResponse)
 
 
 def read_CreatableReplicaAssignment(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatableReplicaAssignment)
+    m: Any = _CreatableReplicaAssignment()
     m.partition_index = r.int32()
     m.broker_ids = r.int32s("broker_ids", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -48,7 +64,7 @@ def write_CreatableReplicaAssignment(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreatableTopicConfig(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatableTopicConfig)
+    m: Any = _CreatableTopicConfig()
     m.name = r.string("name", False)
     m.value = r.string("value", True)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -62,7 +78,7 @@ def write_CreatableTopicConfig(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreatableTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatableTopic)
+    m: Any = _CreatableTopic()
     m.name = r.string("name", False)
     m.num_partitions = r.int32()
     m.replication_factor = r.int16()
@@ -91,7 +107,7 @@ def write_CreatableTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreateTopicsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreateTopicsRequest)
+    m: Any = _CreateTopicsRequest()
     count = r.count("topics", False, 10)
     m.topics = [read_CreatableTopic(r, version) for _ in range(count)]
     m.timeout_ms = r.int32()
@@ -118,7 +134,7 @@ def write_CreateTopicsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreatableTopicConfigs(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatableTopicConfigs)
+    m: Any = _CreatableTopicConfigs()
     m.name = r.string("name", False)
     m.value = r.string("value", True)
     m.read_only = r.boolean()
@@ -139,7 +155,7 @@ def write_CreatableTopicConfigs(w: Writer, m: Any, version: i64) -> None:
 
 def read_tags_of_CreatableTopicResult(r: Reader, m: Any, version: i64) -> None:
     m.topic_config_error_code = 0
-    m.unknown_tagged_fields = NO_TAGS
+    m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
         return
@@ -158,7 +174,7 @@ def read_tags_of_CreatableTopicResult(r: Reader, m: Any, version: i64) -> None:
 
 
 def read_CreatableTopicResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatableTopicResult)
+    m: Any = _CreatableTopicResult()
     m.name = r.string("name", False)
     if version >= 7:
         m.topic_id = r.uuid()
@@ -220,7 +236,7 @@ def write_CreatableTopicResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreateTopicsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreateTopicsResponse)
+    m: Any = _CreateTopicsResponse()
     if version >= 2:
         m.throttle_time_ms = r.int32()
     else:
@@ -243,7 +259,7 @@ def write_CreateTopicsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteTopicState(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteTopicState)
+    m: Any = _DeleteTopicState()
     m.name = r.string("name", True)
     m.topic_id = r.uuid()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -257,7 +273,7 @@ def write_DeleteTopicState(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteTopicsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteTopicsRequest)
+    m: Any = _DeleteTopicsRequest()
     if version >= 6:
         count = r.count("topics", False, 18)
         m.topics = [read_DeleteTopicState(r, version) for _ in range(count)]
@@ -288,7 +304,7 @@ def write_DeleteTopicsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeletableTopicResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeletableTopicResult)
+    m: Any = _DeletableTopicResult()
     m.name = r.string("name", version >= 6)
     if version >= 6:
         m.topic_id = r.uuid()
@@ -315,7 +331,7 @@ def write_DeletableTopicResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DeleteTopicsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DeleteTopicsResponse)
+    m: Any = _DeleteTopicsResponse()
     if version >= 1:
         m.throttle_time_ms = r.int32()
     else:
@@ -338,7 +354,7 @@ def write_DeleteTopicsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreatePartitionsAssignment(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatePartitionsAssignment)
+    m: Any = _CreatePartitionsAssignment()
     m.broker_ids = r.int32s("broker_ids", False)
     m.unknown_tagged_fields = r.unknown_tags()
     return m
@@ -350,7 +366,7 @@ def write_CreatePartitionsAssignment(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreatePartitionsTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatePartitionsTopic)
+    m: Any = _CreatePartitionsTopic()
     m.name = r.string("name", False)
     m.count = r.int32()
     count = r.count("assignments", True, 2)
@@ -373,7 +389,7 @@ def write_CreatePartitionsTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreatePartitionsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatePartitionsRequest)
+    m: Any = _CreatePartitionsRequest()
     count = r.count("topics", False, 7)
     m.topics = [read_CreatePartitionsTopic(r, version) for _ in range(count)]
     m.timeout_ms = r.int32()
@@ -394,7 +410,7 @@ def write_CreatePartitionsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreatePartitionsTopicResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatePartitionsTopicResult)
+    m: Any = _CreatePartitionsTopicResult()
     m.name = r.string("name", False)
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -411,7 +427,7 @@ def write_CreatePartitionsTopicResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_CreatePartitionsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(CreatePartitionsResponse)
+    m: Any = _CreatePartitionsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("results", False, 5)
     m.results = [read_CreatePartitionsTopicResult(r, version) for _ in range(count)]

@@ -23,13 +23,32 @@ from ..messages.transaction_admin import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_DescribeProducersRequest: Final[Any] = made_by_readers(DescribeProducersRequest)
+_DescribeProducersResponse: Final[Any] = made_by_readers(DescribeProducersResponse)
+_DescribeTransactionsRequest: Final[Any] = made_by_readers(DescribeTransactionsRequest)
+_DescribeTransactionsResponse: Final[Any] = made_by_readers(DescribeTransactionsResponse)
+_DescribeTransactionsResponseTopicData: Final[Any] = made_by_readers(
+    DescribeTransactionsResponseTopicData
+)
+_DescribeTransactionsResponseTransactionState: Final[Any] = made_by_readers(
+    DescribeTransactionsResponseTransactionState
+)
+_ListTransactionsRequest: Final[Any] = made_by_readers(ListTransactionsRequest)
+_ListTransactionsResponse: Final[Any] = made_by_readers(ListTransactionsResponse)
+_ListTransactionsResponseTransactionState: Final[Any] = made_by_readers(
+    ListTransactionsResponseTransactionState
+)
+_PartitionResponse: Final[Any] = made_by_readers(PartitionResponse)
+_ProducerState: Final[Any] = made_by_readers(ProducerState)
+_TopicRequest: Final[Any] = made_by_readers(TopicRequest)
+_TopicResponse: Final[Any] = made_by_readers(TopicResponse)
 
 
 def read_TopicRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(TopicRequest)
+    m: Any = _TopicRequest()
     m.name = r.string("name", False)
     m.partition_indexes = r.int32s("partition_indexes", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -43,7 +62,7 @@ def write_TopicRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeProducersRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeProducersRequest)
+    m: Any = _DescribeProducersRequest()
     count = r.count("topics", False, 3)
     m.topics = [read_TopicRequest(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -59,7 +78,7 @@ def write_DescribeProducersRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ProducerState(r: Reader, version: i64) -> Any:
-    m: Any = _new(ProducerState)
+    m: Any = _ProducerState()
     m.producer_id = r.int64()
     m.producer_epoch = r.int32()
     m.last_sequence = r.int32()
@@ -82,7 +101,7 @@ def write_ProducerState(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_PartitionResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(PartitionResponse)
+    m: Any = _PartitionResponse()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
@@ -105,7 +124,7 @@ def write_PartitionResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_TopicResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(TopicResponse)
+    m: Any = _TopicResponse()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 9)
     m.partitions = [read_PartitionResponse(r, version) for _ in range(count)]
@@ -123,7 +142,7 @@ def write_TopicResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeProducersResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeProducersResponse)
+    m: Any = _DescribeProducersResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("topics", False, 3)
     m.topics = [read_TopicResponse(r, version) for _ in range(count)]
@@ -142,7 +161,7 @@ def write_DescribeProducersResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeTransactionsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeTransactionsRequest)
+    m: Any = _DescribeTransactionsRequest()
     m.transactional_ids = r.strings("transactional_ids", False)
     m.unknown_tagged_fields = r.unknown_tags()
     return m
@@ -154,7 +173,7 @@ def write_DescribeTransactionsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_DescribeTransactionsResponseTopicData(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeTransactionsResponseTopicData)
+    m: Any = _DescribeTransactionsResponseTopicData()
     m.topic = r.string("topic", False)
     m.partitions = r.int32s("partitions", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -168,7 +187,7 @@ def write_DescribeTransactionsResponseTopicData(w: Writer, m: Any, version: i64)
 
 
 def read_DescribeTransactionsResponseTransactionState(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeTransactionsResponseTransactionState)
+    m: Any = _DescribeTransactionsResponseTransactionState()
     m.error_code = r.int16()
     m.transactional_id = r.string("transactional_id", False)
     m.transaction_state = r.string("transaction_state", False)
@@ -199,7 +218,7 @@ def write_DescribeTransactionsResponseTransactionState(w: Writer, m: Any, versio
 
 
 def read_DescribeTransactionsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(DescribeTransactionsResponse)
+    m: Any = _DescribeTransactionsResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("transaction_states", False, 28)
     m.transaction_states = [
@@ -220,7 +239,7 @@ def write_DescribeTransactionsResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListTransactionsRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListTransactionsRequest)
+    m: Any = _ListTransactionsRequest()
     m.state_filters = r.strings("state_filters", False)
     m.producer_id_filters = r.int64s("producer_id_filters", False)
     if version >= 1:
@@ -243,7 +262,7 @@ def write_ListTransactionsRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_ListTransactionsResponseTransactionState(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListTransactionsResponseTransactionState)
+    m: Any = _ListTransactionsResponseTransactionState()
     m.transactional_id = r.string("transactional_id", False)
     m.producer_id = r.int64()
     m.transaction_state = r.string("transaction_state", False)
@@ -260,7 +279,7 @@ def write_ListTransactionsResponseTransactionState(w: Writer, m: Any, version: i
 
 
 def read_ListTransactionsResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(ListTransactionsResponse)
+    m: Any = _ListTransactionsResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.unknown_state_filters = r.strings("unknown_state_filters", False)

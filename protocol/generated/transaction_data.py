@@ -13,13 +13,16 @@ from ..messages.transaction_data import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_PartitionsSchema: Final[Any] = made_by_readers(PartitionsSchema)
+_TransactionLogKey: Final[Any] = made_by_readers(TransactionLogKey)
+_TransactionLogValue: Final[Any] = made_by_readers(TransactionLogValue)
 
 
 def read_TransactionLogKey(r: Reader, version: i64) -> Any:
-    m: Any = _new(TransactionLogKey)
+    m: Any = _TransactionLogKey()
     m.transactional_id = r.string("transactional_id", False)
     m.unknown_tagged_fields = r.unknown_tags()
     return m
@@ -31,7 +34,7 @@ def write_TransactionLogKey(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_PartitionsSchema(r: Reader, version: i64) -> Any:
-    m: Any = _new(PartitionsSchema)
+    m: Any = _PartitionsSchema()
     m.topic = r.string("topic", False)
     m.partition_ids = r.int32s("partition_ids", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -45,7 +48,7 @@ def write_PartitionsSchema(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_TransactionLogValue(r: Reader, version: i64) -> Any:
-    m: Any = _new(TransactionLogValue)
+    m: Any = _TransactionLogValue()
     m.producer_id = r.int64()
     m.producer_epoch = r.int16()
     m.transaction_timeout_ms = r.int32()

@@ -36,13 +36,39 @@ from ..messages.transactions import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
+from ..schema import made_by_readers
 from ..writer import Writer
 
-_new: Final[Any] = object.__new__
+_AddOffsetsToTxnRequest: Final[Any] = made_by_readers(AddOffsetsToTxnRequest)
+_AddOffsetsToTxnResponse: Final[Any] = made_by_readers(AddOffsetsToTxnResponse)
+_AddPartitionsToTxnPartitionResult: Final[Any] = made_by_readers(AddPartitionsToTxnPartitionResult)
+_AddPartitionsToTxnRequest: Final[Any] = made_by_readers(AddPartitionsToTxnRequest)
+_AddPartitionsToTxnResponse: Final[Any] = made_by_readers(AddPartitionsToTxnResponse)
+_AddPartitionsToTxnResult: Final[Any] = made_by_readers(AddPartitionsToTxnResult)
+_AddPartitionsToTxnTopic: Final[Any] = made_by_readers(AddPartitionsToTxnTopic)
+_AddPartitionsToTxnTopicResult: Final[Any] = made_by_readers(AddPartitionsToTxnTopicResult)
+_AddPartitionsToTxnTransaction: Final[Any] = made_by_readers(AddPartitionsToTxnTransaction)
+_EndTxnRequest: Final[Any] = made_by_readers(EndTxnRequest)
+_EndTxnResponse: Final[Any] = made_by_readers(EndTxnResponse)
+_InitProducerIdRequest: Final[Any] = made_by_readers(InitProducerIdRequest)
+_InitProducerIdResponse: Final[Any] = made_by_readers(InitProducerIdResponse)
+_TxnOffsetCommitRequest: Final[Any] = made_by_readers(TxnOffsetCommitRequest)
+_TxnOffsetCommitRequestPartition: Final[Any] = made_by_readers(TxnOffsetCommitRequestPartition)
+_TxnOffsetCommitRequestTopic: Final[Any] = made_by_readers(TxnOffsetCommitRequestTopic)
+_TxnOffsetCommitResponse: Final[Any] = made_by_readers(TxnOffsetCommitResponse)
+_TxnOffsetCommitResponsePartition: Final[Any] = made_by_readers(TxnOffsetCommitResponsePartition)
+_TxnOffsetCommitResponseTopic: Final[Any] = made_by_readers(TxnOffsetCommitResponseTopic)
+_WritableTxnMarker: Final[Any] = made_by_readers(WritableTxnMarker)
+_WritableTxnMarkerPartitionResult: Final[Any] = made_by_readers(WritableTxnMarkerPartitionResult)
+_WritableTxnMarkerResult: Final[Any] = made_by_readers(WritableTxnMarkerResult)
+_WritableTxnMarkerTopic: Final[Any] = made_by_readers(WritableTxnMarkerTopic)
+_WritableTxnMarkerTopicResult: Final[Any] = made_by_readers(WritableTxnMarkerTopicResult)
+_WriteTxnMarkersRequest: Final[Any] = made_by_readers(WriteTxnMarkersRequest)
+_WriteTxnMarkersResponse: Final[Any] = made_by_readers(WriteTxnMarkersResponse)
 
 
 def read_InitProducerIdRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(InitProducerIdRequest)
+    m: Any = _InitProducerIdRequest()
     m.transactional_id = r.string("transactional_id", True)
     m.transaction_timeout_ms = r.int32()
     if version >= 3:
@@ -71,7 +97,7 @@ def write_InitProducerIdRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_InitProducerIdResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(InitProducerIdResponse)
+    m: Any = _InitProducerIdResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.producer_id = r.int64()
@@ -90,7 +116,7 @@ def write_InitProducerIdResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AddPartitionsToTxnTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(AddPartitionsToTxnTopic)
+    m: Any = _AddPartitionsToTxnTopic()
     m.name = r.string("name", False)
     m.partitions = r.int32s("partitions", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -104,7 +130,7 @@ def write_AddPartitionsToTxnTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AddPartitionsToTxnTransaction(r: Reader, version: i64) -> Any:
-    m: Any = _new(AddPartitionsToTxnTransaction)
+    m: Any = _AddPartitionsToTxnTransaction()
     m.transactional_id = r.string("transactional_id", False)
     m.producer_id = r.int64()
     m.producer_epoch = r.int16()
@@ -129,7 +155,7 @@ def write_AddPartitionsToTxnTransaction(w: Writer, m: Any, version: i64) -> None
 
 
 def read_AddPartitionsToTxnRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(AddPartitionsToTxnRequest)
+    m: Any = _AddPartitionsToTxnRequest()
     if version >= 4:
         count = r.count("transactions", False, 14)
         m.transactions = [read_AddPartitionsToTxnTransaction(r, version) for _ in range(count)]
@@ -180,7 +206,7 @@ def write_AddPartitionsToTxnRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AddPartitionsToTxnPartitionResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(AddPartitionsToTxnPartitionResult)
+    m: Any = _AddPartitionsToTxnPartitionResult()
     m.partition_index = r.int32()
     m.partition_error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -195,7 +221,7 @@ def write_AddPartitionsToTxnPartitionResult(w: Writer, m: Any, version: i64) -> 
 
 
 def read_AddPartitionsToTxnTopicResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(AddPartitionsToTxnTopicResult)
+    m: Any = _AddPartitionsToTxnTopicResult()
     m.name = r.string("name", False)
     count = r.count("results_by_partition", False, 6)
     m.results_by_partition = [
@@ -215,7 +241,7 @@ def write_AddPartitionsToTxnTopicResult(w: Writer, m: Any, version: i64) -> None
 
 
 def read_AddPartitionsToTxnResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(AddPartitionsToTxnResult)
+    m: Any = _AddPartitionsToTxnResult()
     m.transactional_id = r.string("transactional_id", False)
     count = r.count("topic_results", False, 3)
     m.topic_results = [read_AddPartitionsToTxnTopicResult(r, version) for _ in range(count)]
@@ -233,7 +259,7 @@ def write_AddPartitionsToTxnResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AddPartitionsToTxnResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AddPartitionsToTxnResponse)
+    m: Any = _AddPartitionsToTxnResponse()
     m.throttle_time_ms = r.int32()
     if version >= 4:
         m.error_code = r.int16()
@@ -275,7 +301,7 @@ def write_AddPartitionsToTxnResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AddOffsetsToTxnRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(AddOffsetsToTxnRequest)
+    m: Any = _AddOffsetsToTxnRequest()
     m.transactional_id = r.string("transactional_id", False)
     m.producer_id = r.int64()
     m.producer_epoch = r.int16()
@@ -294,7 +320,7 @@ def write_AddOffsetsToTxnRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_AddOffsetsToTxnResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(AddOffsetsToTxnResponse)
+    m: Any = _AddOffsetsToTxnResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -309,7 +335,7 @@ def write_AddOffsetsToTxnResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_EndTxnRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(EndTxnRequest)
+    m: Any = _EndTxnRequest()
     m.transactional_id = r.string("transactional_id", False)
     m.producer_id = r.int64()
     m.producer_epoch = r.int16()
@@ -328,7 +354,7 @@ def write_EndTxnRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_EndTxnResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(EndTxnResponse)
+    m: Any = _EndTxnResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -343,7 +369,7 @@ def write_EndTxnResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_WritableTxnMarkerTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(WritableTxnMarkerTopic)
+    m: Any = _WritableTxnMarkerTopic()
     m.name = r.string("name", False)
     m.partition_indexes = r.int32s("partition_indexes", False)
     m.unknown_tagged_fields = r.unknown_tags()
@@ -357,7 +383,7 @@ def write_WritableTxnMarkerTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_WritableTxnMarker(r: Reader, version: i64) -> Any:
-    m: Any = _new(WritableTxnMarker)
+    m: Any = _WritableTxnMarker()
     m.producer_id = r.int64()
     m.producer_epoch = r.int16()
     m.transaction_result = r.boolean()
@@ -382,7 +408,7 @@ def write_WritableTxnMarker(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_WriteTxnMarkersRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(WriteTxnMarkersRequest)
+    m: Any = _WriteTxnMarkersRequest()
     count = r.count("markers", False, 17)
     m.markers = [read_WritableTxnMarker(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -398,7 +424,7 @@ def write_WriteTxnMarkersRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_WritableTxnMarkerPartitionResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(WritableTxnMarkerPartitionResult)
+    m: Any = _WritableTxnMarkerPartitionResult()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -413,7 +439,7 @@ def write_WritableTxnMarkerPartitionResult(w: Writer, m: Any, version: i64) -> N
 
 
 def read_WritableTxnMarkerTopicResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(WritableTxnMarkerTopicResult)
+    m: Any = _WritableTxnMarkerTopicResult()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 6)
     m.partitions = [read_WritableTxnMarkerPartitionResult(r, version) for _ in range(count)]
@@ -431,7 +457,7 @@ def write_WritableTxnMarkerTopicResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_WritableTxnMarkerResult(r: Reader, version: i64) -> Any:
-    m: Any = _new(WritableTxnMarkerResult)
+    m: Any = _WritableTxnMarkerResult()
     m.producer_id = r.int64()
     count = r.count("topics", False, 3)
     m.topics = [read_WritableTxnMarkerTopicResult(r, version) for _ in range(count)]
@@ -450,7 +476,7 @@ def write_WritableTxnMarkerResult(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_WriteTxnMarkersResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(WriteTxnMarkersResponse)
+    m: Any = _WriteTxnMarkersResponse()
     count = r.count("markers", False, 10)
     m.markers = [read_WritableTxnMarkerResult(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -466,7 +492,7 @@ def write_WriteTxnMarkersResponse(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_TxnOffsetCommitRequestPartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(TxnOffsetCommitRequestPartition)
+    m: Any = _TxnOffsetCommitRequestPartition()
     m.partition_index = r.int32()
     m.committed_offset = r.int64()
     if version >= 2:
@@ -489,7 +515,7 @@ def write_TxnOffsetCommitRequestPartition(w: Writer, m: Any, version: i64) -> No
 
 
 def read_TxnOffsetCommitRequestTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(TxnOffsetCommitRequestTopic)
+    m: Any = _TxnOffsetCommitRequestTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 14)
     m.partitions = [read_TxnOffsetCommitRequestPartition(r, version) for _ in range(count)]
@@ -507,7 +533,7 @@ def write_TxnOffsetCommitRequestTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_TxnOffsetCommitRequest(r: Reader, version: i64) -> Any:
-    m: Any = _new(TxnOffsetCommitRequest)
+    m: Any = _TxnOffsetCommitRequest()
     m.transactional_id = r.string("transactional_id", False)
     m.group_id = r.string("group_id", False)
     m.producer_id = r.int64()
@@ -551,7 +577,7 @@ def write_TxnOffsetCommitRequest(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_TxnOffsetCommitResponsePartition(r: Reader, version: i64) -> Any:
-    m: Any = _new(TxnOffsetCommitResponsePartition)
+    m: Any = _TxnOffsetCommitResponsePartition()
     m.partition_index = r.int32()
     m.error_code = r.int16()
     m.unknown_tagged_fields = r.unknown_tags()
@@ -566,7 +592,7 @@ def write_TxnOffsetCommitResponsePartition(w: Writer, m: Any, version: i64) -> N
 
 
 def read_TxnOffsetCommitResponseTopic(r: Reader, version: i64) -> Any:
-    m: Any = _new(TxnOffsetCommitResponseTopic)
+    m: Any = _TxnOffsetCommitResponseTopic()
     m.name = r.string("name", False)
     count = r.count("partitions", False, 6)
     m.partitions = [read_TxnOffsetCommitResponsePartition(r, version) for _ in range(count)]
@@ -584,7 +610,7 @@ def write_TxnOffsetCommitResponseTopic(w: Writer, m: Any, version: i64) -> None:
 
 
 def read_TxnOffsetCommitResponse(r: Reader, version: i64) -> Any:
-    m: Any = _new(TxnOffsetCommitResponse)
+    m: Any = _TxnOffsetCommitResponse()
     m.throttle_time_ms = r.int32()
     count = r.count("topics", False, 3)
     m.topics = [read_TxnOffsetCommitResponseTopic(r, version) for _ in range(count)]

@@ -25,7 +25,6 @@ from typing import Any
 import pybroker.broker.server
 from pybroker.broker.resources.clock import Clock
 from tests.support import clock_file
-
 from tests.support.patience import Limit
 
 PR_SET_PDEATHSIG = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ def test_numbers(form: str) -> None:
         for module in (packed, packed_plain):
             out = module.BytesWriter()
             write = getattr(module, f"write_{form}_be")
-            done = outcome(lambda write=write, out=out, value=value: write(out, value))
+            done = outcome(partial(write, out, value))
             found.append((done, out.getvalue()))
         assert found[0] == found[1], value
 
@@ -40,7 +41,7 @@ def test_reading(form: str) -> None:
     data = bytes(range(250, 256)) + bytes(range(12))
     for position in range(20):
         one, other = (
-            outcome(lambda module=module: getattr(module, f"read_{form}_be")(data, position))
+            outcome(partial(getattr(module, f"read_{form}_be"), data, position))
             for module in (packed, packed_plain)
         )
         assert one == other, position

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pybroker.protocol.schema import (
     Struct,
     array,
     int32,
+    made_by_readers,
     message,
     shared_default,
     string,
@@ -96,6 +98,20 @@ def test_no_tags_cannot_be_changed() -> None:
     tags: Any = NO_TAGS
     with pytest.raises(TypeError):
         tags[1] = b""
+
+
+def test_what_readers_make_is_of_the_class() -> None:
+    bare = made_by_readers(FetchPartition)
+    read = bare()
+    assert isinstance(read, FetchPartition)
+    for field in FetchPartition._fields:
+        setattr(read, field.name, field.default)
+    read.unknown_tagged_fields = NO_TAGS
+    assert read == FetchPartition()
+    assert repr(read) == repr(FetchPartition())
+    assert copy(read) == read
+    with pytest.raises(TypeError):
+        bare(partition=3)
 
 
 def test_a_definition_of_ones_own() -> None:

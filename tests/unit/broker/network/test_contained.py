@@ -88,7 +88,7 @@ def in_the_flush(_: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
 PLACES = [
     (in_receive, "g"),
     (before_the_handler, "g"),
-    (in_decoding, "g"),
+    pytest.param(in_decoding, "g", marks=needs_sources),
     (behind_the_answer, "throttle100"),
     pytest.param(in_the_flush, "g", marks=needs_sources),
 ]
