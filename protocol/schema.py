@@ -15,6 +15,7 @@ compiled when the first instance is made, and version ranges are parsed by the c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeVar, dataclass_transform
 
@@ -278,12 +279,10 @@ def shared_default(cls: type[S]) -> S:
         return shared
 
 
-def made_by_readers(cls: type[S]) -> type[S]:
-    """The same class without its constructor: what reads a message sets all of its fields, and
-    makes three objects of this one in the time of one of `cls`."""
-    made: Any = StructMeta(cls.__name__, (cls,), {"__init__": object.__init__})
-    made.__module__, made.__qualname__ = cls.__module__, cls.__qualname__
-    return made  # type: ignore[no-any-return]
+def made_by_readers(cls: type[S]) -> Callable[[], S]:
+    """Makes an empty object of the class without its constructor: what reads a message sets all of
+    its fields."""
+    return partial(object.__new__, cls)
 
 
 class MessageSpec(NamedTuple):
