@@ -296,6 +296,9 @@ class Broker:
         """Put this broker into /brokers/ids; also after its session has expired."""
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
+        # Before the node is there: killed in between, a successor must be able to close it. What
+        # was remembered before has expired, or was released by this start.
+        save_sessions(self._session_dirs(), self.cluster_id, self.zookeeper.session)
         self.broker_epoch = await self.zookeeper.run(
             register_broker(
                 record,
@@ -307,7 +310,6 @@ class Broker:
         )
         self.parts.replicas.manager.leadership.broker_epoch = self.broker_epoch
         self.sessions.append(session_id)
-        save_sessions(self._session_dirs(), self.cluster_id, self.zookeeper.session)
 
     def _session_dirs(self) -> list[Path]:
         assert self.logs is not None
