@@ -135,13 +135,13 @@ def test_those_who_lack_much_cost_the_others_nothing(good: Bystander) -> None:
 
 
 def test_all_of_them_are_due_at_once(good: Bystander) -> None:
-    """Again and again: who is answered asks again."""
-
+    """One append to each partition answers thousands."""
+    frames = fetches(good.bootstrap, ["others"], 1)
     with connections(good.broker.port, WAITING) as opened:
+        begin(opened, frames)
+        until_all_wait(good)
 
         def abuse() -> None:
-            begin(opened, fetches(good.bootstrap, ["others"], 1))
-            until_all_wait(good)
             with WireClient(good.bootstrap) as client:
                 for partition in range(GOOD_PARTITIONS):
                     client.append("others", b"what all wait for", partition=partition)

@@ -11,8 +11,7 @@ from unittest.mock import patch
 
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.wall_clock import WallClock
-from pybroker.replication.controller import partition_states
-from pybroker.replication.controller.elections import elect_offline
+from pybroker.replication.controller.partition_states import PartitionStateMachine
 from pybroker.replication.follower import FollowerPartition, FollowerState
 from pybroker.replication.follower_fetcher import FollowerFetcher
 from pybroker.replication.isr import IsrState, RemoteReplica
@@ -123,12 +122,13 @@ def _followers_forget_producers() -> Any:
 
 
 def _election_outside_the_isr() -> Any:
-    """The first live replica is elected, in sync or not."""
+    """A live replica is elected, in sync or not, where no replica in the ISR lives."""
 
-    def careless(context: Any, partition: Any, state: Any, _unclean: bool) -> Any:
-        return elect_offline(context, partition, state, True)
+    def careless(_self: PartitionStateMachine, states: Any) -> Any:
+        yield from ()
+        return {topic for topic, _partition in states}
 
-    return patch.object(partition_states, "elect_offline", careless)
+    return patch.object(PartitionStateMachine, "_topics_allowing_unclean", careless)
 
 
 def _dirty_reads() -> Any:
@@ -179,13 +179,14 @@ def _retention_right_after_a_jump() -> Iterator[None]:
 def _producers_expire_by_the_wall_clock() -> Any:
     """Producers count as idle since the time in their last batch, as the wall clock has it now."""
 
-    def forget(self: LogUpkeep, now_ms: int) -> None:
+    def forget(self: LogUpkeep, now_ms: int) -> Iterator[None]:
         for log in self._table.current.online():
             entries, limit_ms = log.producer_state.entries, self._config.producer_id_expiration_ms
             for entry in list(entries.values()):
                 idle_ms = self._wall.at_ms(now_ms) - entry.last_timestamp
                 if entry.current_txn_first_offset < 0 and idle_ms >= limit_ms:
                     del entries[entry.producer_id]
+            yield
 
     return patch.object(LogUpkeep, "_expire_producers", forget)
 
