@@ -10,15 +10,15 @@ What is registered here is what ApiVersions advertises; `handlers` says which fi
 
 from __future__ import annotations
 
-import base64
 import random
-import uuid
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 import trio
 
 from ..protocol.api import ApiKey
+from ..protocol.uuids import uuid_to_text
 from ..replication.fetch_session import FetchSessions
 from ..replication.metadata_cache import MetadataCache, MetadataUpdate
 from ..replication.replica_manager import ReplicaManager
@@ -35,7 +35,7 @@ from .cluster.delegation_token_store import DelegationTokenStore
 from .cluster.finalized_features import FinalizedFeatures
 from .cluster.metadata_waits import MetadataWaits
 from .cluster.topic_config_cache import TopicConfigCache
-from .cluster.topic_creation import TopicCreator
+from .cluster.topic_creation import TopicCreator, random_uuid
 from .cluster.zookeeper_client import ZooKeeperClient
 from .cluster.zookeeper_offsets import ZooKeeperOffsets
 from .config import KafkaConfig
@@ -227,7 +227,8 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
 
 
 def _new_token_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    """It begins with no dash, which commands would take for an option."""
+    return uuid_to_text(random_uuid(random.SystemRandom()))
 
 
 def _replicas(ground: Ground, cache: MetadataCache) -> Replicas:
@@ -287,7 +288,7 @@ def _control(
             settings.controller_config(config, broker_id),
             clock=ground.clock,
             wall=ground.logs.wall,
-            new_topic_id=lambda: uuid.uuid4().bytes,
+            new_topic_id=partial(random_uuid, random.SystemRandom()),
             register=register_broker,
             listener=listener,
             connect=connect,

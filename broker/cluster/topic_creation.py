@@ -80,7 +80,8 @@ class _AutoCreation:
             tell(code)
 
 
-def random_topic_id(generator: random.Random) -> bytes:
+def random_uuid(generator: random.Random) -> bytes:
+    """As Kafka draws topic ids."""
     while (topic_id := new_uuid(generator.randbytes(16))) is None:
         pass
     return topic_id
@@ -147,7 +148,7 @@ class TopicCreator:
             if before is not None:
                 before(len(replicas))
             if protocol_of(self._config.get_string(INTER_BROKER_VERSION)).has_topic_ids:
-                topic_id = random_topic_id(self._random)
+                topic_id = random_uuid(self._random)
             await self._zookeeper.run(topic_admin.create_topic(topic, topic_id, replicas, config))
             logger.info("topic %s is created with %d partitions", topic, len(replicas))
         return CreatedTopic(topic_id or ZERO_UUID, len(replicas), len(replicas[0]))

@@ -21,6 +21,7 @@ CLOSED_SHARE = 8
 
 
 def idlest(connections: Iterable[Connection], now: float) -> list[Connection]:
+    """The connections to close, those that are missed least first; `now` in seconds of the loop."""
     everyone = list(connections)
     idle = [
         connection

@@ -414,7 +414,8 @@ def test_a_group_goes_on_with_what_was_not_printed(place: Place, topic: str) -> 
     words = (topic, "--group", f"g-{topic}", "-o", "beginning", "--format", "%p %o")
     first = lines(place, *words, "--max-records", "3")
     rows = place.commands.json("groups", "describe", f"g-{topic}")
-    assert sorted(row["lag"] for row in rows) == [2, 5]
+    # A partition whose first offset was not known by then is not committed.
+    assert sum(5 - row["lag"] for row in rows) == 3
     left = lines(place, *words, "--until", "end")
     assert len(first) == 3
     assert len(set(first + left)) == len(first + left) == 10

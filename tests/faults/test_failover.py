@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -93,7 +94,9 @@ def test_deaths_and_what_the_supervisor_makes_of_them(cluster: DetachedCluster) 
 
 
 def children_beside(process: psutil.Process, known: set[int]) -> list[psutil.Process]:
-    return [child for child in process.children() if child.pid not in known]
+    with contextlib.suppress(psutil.NoSuchProcess):  # one of them has just ended
+        return [child for child in process.children() if child.pid not in known]
+    return []
 
 
 def test_a_death_while_the_supervisor_waits_for_another_node(cluster: DetachedCluster) -> None:

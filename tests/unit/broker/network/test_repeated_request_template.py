@@ -37,6 +37,7 @@ from pybroker.protocol.messages.group_offsets import (
 )
 from pybroker.protocol.messages.groups import HeartbeatRequest
 from tests.support.frames import joined
+from tests.support.sources import needs_sources
 
 OFFSET = st.one_of(st.integers(-1, 300), st.integers(-(2**63), 2**63 - 1))
 EPOCH = st.integers(-1, 2**31 - 1)
@@ -276,6 +277,7 @@ def test_what_has_many_numbers_has_no_template(key: ApiKey, version: int) -> Non
     assert not learn(key, version, frame_of(key, many, version, 1)).is_learned
 
 
+@needs_sources  # it counts calls of the codec, which is compiled with the templates
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_frame_that_we_would_write_otherwise_has_none(
     version: int, monkeypatch: pytest.MonkeyPatch
