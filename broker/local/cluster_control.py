@@ -92,6 +92,7 @@ class ControlSocket:
         self._data_dir = data_dir
         self._listener = listen_privately(data_dir / SOCKET_FILE)
         self._callers: dict[socket.socket, _Caller] = {}  # the oldest first
+        self._answered: list[socket.socket] = []  # whose command is obeyed now, one in the other
         self._selectors: list[selectors.BaseSelector] = []
 
     def __enter__(self) -> ControlSocket:
@@ -111,7 +112,7 @@ class ControlSocket:
 
     def descriptors(self) -> list[int]:
         """What a forked node must close."""
-        return [self._listener.fileno(), *(connection.fileno() for connection in self._callers)]
+        return [one.fileno() for one in (self._listener, *self._callers, *self._answered)]
 
     @contextlib.contextmanager
     def watched_by(self, selector: selectors.BaseSelector) -> Iterator[None]:
@@ -143,9 +144,22 @@ class ControlSocket:
         elif isinstance(ready, socket.socket) and ready in self._callers:
             line = self._received(ready)
             if line is not None:
-                with contextlib.suppress(OSError):
-                    ready.send(json.dumps(_answer(line, obey)).encode() + b"\n")
-                self._drop(ready)
+                self._obey(ready, line, obey)
+
+    def _obey(
+        self, connection: socket.socket, line: bytes, obey: Callable[[str, str], str]
+    ) -> None:
+        """Obey and answer. No time limit of a caller is running meanwhile; others are served, if
+        the command waits for something."""
+        self._forget(connection)
+        self._answered.append(connection)
+        try:
+            answer = _answer(line, obey)
+            with contextlib.suppress(OSError):
+                connection.send(json.dumps(answer).encode() + b"\n")
+        finally:
+            self._answered.remove(connection)
+            connection.close()
 
     def _accept(self) -> None:
         try:
@@ -179,10 +193,13 @@ class ControlSocket:
         return None
 
     def _drop(self, connection: socket.socket) -> None:
+        self._forget(connection)
+        connection.close()
+
+    def _forget(self, connection: socket.socket) -> None:
         del self._callers[connection]
         for selector in self._selectors:
             selector.unregister(connection)
-        connection.close()
 
 
 class _Caller:

@@ -59,6 +59,9 @@ class Supervising:
         self.obeyed.append((command, node))
         if command == "refuse":
             raise ClusterError("it is refused")
+        if command == "wait":  # as for a node that starts: others are served meanwhile
+            time.sleep(1.2 * REQUEST_TIMEOUT_SECONDS)
+            self._control.patience()
         if command == "break":
             raise KeyError("a defect")
         return f"{command} {node}"
@@ -162,3 +165,11 @@ def test_it_is_its_owners_alone_whatever_the_umask(tmp_path: Path, umask: int) -
     finally:
         os.umask(before)
     assert stat.S_IMODE(mode) == 0o600
+
+
+def test_a_command_that_takes_longer_than_a_caller_may_is_answered(
+    tmp_path: Path, supervising: Supervising
+) -> None:
+    assert command_node(tmp_path, "wait", "3") == "wait 3"
+    assert command_node(tmp_path, "kill", "3") == "kill 3"
+    assert supervising.died_of is None
