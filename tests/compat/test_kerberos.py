@@ -252,14 +252,15 @@ def test_commands_with_a_jaas_file_in_kafka_opts(nodes: Nodes, tmp_path: Path) -
         "".join(f"{k}={v}\n" for k, v in nodes.settings.items() if k != "sasl.jaas.config")
     )
     options = f"-Djava.security.auth.login.config={tmp_path / 'client.conf'}"
-    told = subprocess.run(
-        [*PYBROKER, "topics", "list", "--bootstrap-server", nodes.bootstrap,
-         "--command-config", str(properties)],
-        cwd=ROOT, env={**os.environ, **nodes.realm.environment, "KAFKA_OPTS": options},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    assert "replicated" in told.stdout
+    for words in (["create", "by-jaas-file", "-p", "1"], ["list"]):
+        told = subprocess.run(
+            [*PYBROKER, "topics", *words, "--bootstrap-server", nodes.bootstrap,
+             "--command-config", str(properties)],
+            cwd=ROOT, env={**os.environ, **nodes.realm.environment, "KAFKA_OPTS": options},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert told.returncode == 0, told.stderr
+    assert "by-jaas-file" in told.stdout
 
 
 def test_a_session_is_renewed_with_another_ticket(nodes: Nodes) -> None:
