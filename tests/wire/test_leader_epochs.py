@@ -5,10 +5,13 @@ The tests play the controller for topics of their own (see control_steps).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
+from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import Topic, WireClient, covers, records_of
 from tests.wire.control_steps import ABSENT_BROKER, Control
 from tests.wire.test_offsets import LATEST, delete_records, end_of_epoch, list_offsets
@@ -17,6 +20,13 @@ from tests.wire.test_produce import in_format_of
 FENCED = ErrorCode.FENCED_LEADER_EPOCH
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 EPOCH = 5
+
+
+@pytest.fixture(scope="module")
+def wire_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """Of these tests alone: metadata lists a broker that left for a while (`Control.follow`)."""
+    with running_broker(tmp_path_factory.mktemp("epochs")) as broker:
+        yield broker
 
 
 @pytest.fixture
