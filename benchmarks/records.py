@@ -28,7 +28,6 @@ from collections.abc import Callable
 from functools import partial
 
 from pybroker.protocol.records.batch import (
-    HEADER_SIZE,
     Compression,
     SimpleRecord,
     read_batch_header,
@@ -37,6 +36,7 @@ from pybroker.protocol.records.batch import (
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.columns import decode_columns
 from pybroker.protocol.records.compression import MAX_DECOMPRESSED_BYTES
+from pybroker.protocol.records.layout import HEADER_SIZE
 from pybroker.protocol.records.loops import COMPILED
 from pybroker.protocol.records.loops.keys import scan_keys
 from pybroker.protocol.records.record import Record, decode_records

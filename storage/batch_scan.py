@@ -14,11 +14,11 @@ from struct import Struct
 from typing import Final, Protocol
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
-from ..protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_batch_header
+from ..protocol.records.batch import BatchHeader, read_batch_header
+from ..protocol.records.layout import HEADER_SIZE, LENGTH_POSITION, LOG_OVERHEAD
 from .files import DataFile
 
 _LENGTH: Final = Struct(">i")
-_LENGTH_OFFSET: Final = 8
 _MIN_MESSAGE_SIZE: Final = 14
 _MAGIC_V2: Final = 2
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta
@@ -133,7 +133,7 @@ def find_in(chunk: bytes, offset: int, lowest: int, highest: int) -> int:
 
 def batch_size_in(chunk: bytes, relative: int) -> int:
     """The size of the batch that begins there, all of whose header is there."""
-    length: int = _LENGTH.unpack_from(chunk, relative + _LENGTH_OFFSET)[0]
+    length: int = _LENGTH.unpack_from(chunk, relative + LENGTH_POSITION)[0]
     return length + LOG_OVERHEAD
 
 
@@ -146,7 +146,7 @@ def batch_size_at(file: Readable, position: int) -> int:
 
 
 def _checked_size(chunk: bytes | memoryview, relative: int, position: int, path: str) -> int:
-    length: int = _LENGTH.unpack_from(chunk, relative + _LENGTH_OFFSET)[0]
+    length: int = _LENGTH.unpack_from(chunk, relative + LENGTH_POSITION)[0]
     if length < _MIN_MESSAGE_SIZE:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,

@@ -33,13 +33,8 @@ from typing import Final, NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import Buffer
-from ..protocol.records.batch import (
-    HEADER_SIZE,
-    BatchHeader,
-    ControlRecordType,
-    EndTxnMarker,
-    iter_records,
-)
+from ..protocol.records.batch import BatchHeader, ControlRecordType, EndTxnMarker, iter_records
+from ..protocol.records.layout import HEADER_SIZE, MAGIC_POSITION
 from ..protocol.records.record import increment_sequence
 from ..protocol.wall_clock import NOT_SEEN
 from .append_info import AppendOrigin
@@ -115,7 +110,6 @@ class ProducerMemory(NamedTuple):
 _MARKER: Final = Struct(">b4xh34xi7sh3siB").unpack_from
 _MARKER_FORM: Final = (2, 1, b"\x20\0\0\0\x08\0\0", b"\x0c\0\0", 0)
 _MARKER_BYTES: Final = HEADER_SIZE + 17
-_MAGIC_POSITION: Final = 16
 _MARKERS: Final = {int(k): k for k in (ControlRecordType.ABORT, ControlRecordType.COMMIT)}
 _CODEC_BITS: Final = 0x07
 
@@ -555,7 +549,7 @@ def end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:
     """The marker in a control batch, None if compaction emptied it or it is of another kind."""
     if len(buffer) == _MARKER_BYTES:
         magic, attributes, count, head, kind, value, epoch, headers = _MARKER(
-            buffer, _MAGIC_POSITION
+            buffer, MAGIC_POSITION
         )
         if (
             (magic, count, head, value, headers) == _MARKER_FORM

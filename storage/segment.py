@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 
 from ..protocol.errors import KafkaError
 from ..protocol.primitives import Buffer
-from ..protocol.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, iter_records
+from ..protocol.records.batch import NO_TIMESTAMP, BatchHeader, iter_records
+from ..protocol.records.layout import HEADER_SIZE
 from .batch_scan import (
     SCAN_CHUNK,
     LookUp,

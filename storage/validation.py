@@ -22,8 +22,6 @@ from crc32c import crc32c
 
 from ..protocol.errors import EndlessLength, ErrorCode, InvalidRecord, KafkaError, ProtocolError
 from ..protocol.records.batch import (
-    HEADER_SIZE,
-    LOG_OVERHEAD,
     NO_TIMESTAMP,
     BatchHeader,
     Compression,
@@ -38,6 +36,13 @@ from ..protocol.records.batch import (
 )
 from ..protocol.records.builder import assemble, build_batch
 from ..protocol.records.compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
+from ..protocol.records.layout import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    LOW_ATTRIBUTES_POSITION,
+    MAGIC_POSITION,
+    OLD_ATTRIBUTES_POSITION,
+)
 from ..protocol.records.loops import COMPILED
 from ..protocol.records.loops.scan import RecordScan
 from ..protocol.records.loops.small_batch import CHECKED_FROM, is_plain_and_whole
@@ -64,9 +69,6 @@ from .append_rules import (
 from .log_config import LogConfig
 from .old_formats import validate_with_old_format
 
-_MAGIC_OFFSET: Final = 16
-_ATTRIBUTES_OFFSET: Final = 22  # the low byte of a v2 batch's
-_OLD_ATTRIBUTES_OFFSET: Final = 17
 # Timestamp type, control, delete horizon: not in what a producer usually sends.
 _ODD_BITS: Final = 0x68
 
@@ -115,8 +117,8 @@ def needs_record_scan(records: Records, config: LogConfig, full: bool) -> bool:
     """Whether each record of a client's batch has to be looked at, and may be one of very many."""
     if len(records) < HEADER_SIZE or config.record_version < MAGIC_V2:
         return False
-    if records[_MAGIC_OFFSET] == MAGIC_V2:
-        attributes = records[_ATTRIBUTES_OFFSET]
+    if records[MAGIC_POSITION] == MAGIC_V2:
+        attributes = records[LOW_ATTRIBUTES_POSITION]
         codec = attributes & CODEC_BITS
         if config.target_compression in (None, codec):
             if not _needs_records(config, full):
@@ -124,7 +126,7 @@ def needs_record_scan(records: Records, config: LogConfig, full: bool) -> bool:
             if not codec and not attributes & TIMESTAMP_TYPE_BIT and config.records_have_no_rules:
                 return len(records) > _SCAN_BYTES
     else:
-        codec = records[_OLD_ATTRIBUTES_OFFSET] & CODEC_BITS
+        codec = records[OLD_ATTRIBUTES_POSITION] & CODEC_BITS
     return bool(codec) or len(records) > QUICK_BYTES
 
 
@@ -163,7 +165,7 @@ def pre_validate_quickly(
     """
     if (
         len(records) > _QUICK_PACKED_BYTES
-        or records[_MAGIC_OFFSET] != MAGIC_V2
+        or records[MAGIC_POSITION] != MAGIC_V2
         or config.target_compression is not None
         or not config.records_have_no_rules
     ):
@@ -171,7 +173,7 @@ def pre_validate_quickly(
     request = AppendRequest(
         config, 0, 0, stamp_ms, AppendOrigin.CLIENT, request_version, name, full
     )
-    is_gzip = records[_ATTRIBUTES_OFFSET] & CODEC_BITS == Compression.GZIP
+    is_gzip = records[LOW_ATTRIBUTES_POSITION] & CODEC_BITS == Compression.GZIP
     request.max_unpacked_bytes = _QUICK_GZIP_BYTES if is_gzip else _QUICK_UNPACKED_BYTES
     try:
         return _pre_validate(records, request)
@@ -284,7 +286,7 @@ def _take(batch: PreValidatedBatch, request: AppendRequest) -> Validated | None:
 
 def _validate_any(records: Records, request: AppendRequest) -> Validated | None:
     """Every rule, in the order in which 3.9 applies them."""
-    if len(records) < HEADER_SIZE or records[_MAGIC_OFFSET] != MAGIC_V2:
+    if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC_V2:
         converted = validate_with_old_format(records, request)
         if converted is None:
             return None

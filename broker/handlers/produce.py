@@ -35,6 +35,7 @@ from ...protocol.messages.produce import (
     ProduceResponseNodeEndpoint,
     TopicProduceResponse,
 )
+from ...protocol.records.layout import LOW_ATTRIBUTES_POSITION, MAGIC_POSITION
 from ...protocol.topics import TopicPartition
 from ...replication.types import ACKS_ALL, ProduceResult, ProduceResults
 from ...storage.validation import (
@@ -56,8 +57,6 @@ logger: Final = logging.getLogger("pybroker.broker.handlers.produce")
 ADMIN_CLIENT_ID: Final = "__admin_client"
 _VALID_ACKS: Final = (-1, 0, 1)
 _ANSWERED_ACKS: Final = (-1, 1)
-_MAGIC_POSITION: Final = 16
-_ATTRIBUTES_POSITION: Final = 22  # the low byte of a v2 batch's attributes
 _TRANSACTIONAL: Final = 0x10
 _CODEC: Final = 0x07
 # They compete with the event loop for the interpreter: not many at a time.
@@ -122,8 +121,8 @@ class ProduceHandler:
         replicas = self.replicas
         if (
             records is None
-            or len(records) <= _ATTRIBUTES_POSITION
-            or (attributes := records[_ATTRIBUTES_POSITION]) & _TRANSACTIONAL
+            or len(records) <= LOW_ATTRIBUTES_POSITION
+            or (attributes := records[LOW_ATTRIBUTES_POSITION]) & _TRANSACTIONAL
             or topic.name in self._internal_topics
         ):
             return False
@@ -173,9 +172,9 @@ class ProduceHandler:
                 if records is None:
                     records = _NO_RECORDS
                 elif (
-                    len(records) > _ATTRIBUTES_POSITION
-                    and records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL
-                    and records[_MAGIC_POSITION] == 2
+                    len(records) > LOW_ATTRIBUTES_POSITION
+                    and records[LOW_ATTRIBUTES_POSITION] & _TRANSACTIONAL
+                    and records[MAGIC_POSITION] == 2
                 ):
                     # By the attributes of a v2 batch; what is malformed fails later.
                     transactional = True

@@ -22,9 +22,9 @@ from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ...protocol.primitives import Buffer
-from ...protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from ...protocol.records.convert import down_convert
+from ...protocol.records.layout import HEADER_SIZE, LOG_OVERHEAD
 from ...storage.batch_scan import scan_batches
 from ...storage.files import FileSlice
 

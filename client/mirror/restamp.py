@@ -24,9 +24,7 @@ from ...protocol.errors import ProtocolError
 from ...protocol.messages.fetch import AbortedTransaction
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import (
-    ATTRIBUTES_OFFSET,
     DELETE_HORIZON_BIT,
-    HEADER_SIZE,
     TRANSACTIONAL_BIT,
     BatchHeader,
     assign_offset_and_epoch,
@@ -38,6 +36,7 @@ from ...protocol.records.batch import (
 from ...protocol.records.builder import build_batch
 from ...protocol.records.compression import Compression
 from ...protocol.records.control import ControlRecordType
+from ...protocol.records.layout import ATTRIBUTES_POSITION, HEADER_SIZE, PRODUCER_POSITION
 from ...protocol.records.record import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -49,7 +48,6 @@ from ...protocol.records.record import (
 
 SMALL_BYTES: Final = 8 * 1024
 BUILT_BYTES: Final = 256 * 1024  # of the records of a batch that is written anew, before its codec
-_PRODUCER_AT: Final = 43
 _PRODUCER = Struct(">qhi")
 _ATTRIBUTES = Struct(">h")
 
@@ -182,8 +180,8 @@ class _Work:
         data = bytearray(self._records[at : at + header.size_in_bytes])
         assign_offset_and_epoch(data, 0, 0, NO_PARTITION_LEADER_EPOCH)
         kept = header.attributes & ~(TRANSACTIONAL_BIT | DELETE_HORIZON_BIT)
-        _ATTRIBUTES.pack_into(data, ATTRIBUTES_OFFSET, kept | self._bits)
-        _PRODUCER.pack_into(data, _PRODUCER_AT, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+        _ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, kept | self._bits)
+        _PRODUCER.pack_into(data, PRODUCER_POSITION, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
         offsets = range(header.base_offset, header.next_offset)
         self.done.append(Portion(data, offsets, header.max_timestamp))
         self.passed += 1

@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeAlias, cast
 from ...protocol.records.batch import update_crc
 from ...protocol.records.builder import build_batch
 from ...protocol.records.compression import Compression
+from ...protocol.records.layout import PRODUCER_POSITION
 from ...protocol.records.message_set import encode_message_set
 from ...protocol.records.record import NO_SEQUENCE, Headers, Record, SimpleRecord
 
 # Of a batch's header: producer id, epoch, base sequence.
 _PRODUCER = Struct(">qhi")
-_PRODUCER_AT = 43
 
 
 # Of a record, as SimpleRecord has them: timestamp, key, value, headers.
@@ -112,7 +112,7 @@ class Batch:
         """What it is sent under from now on."""
         self.identity, self.sequence = identity, sequence
         if self.data is not None:
-            _PRODUCER.pack_into(self.data, _PRODUCER_AT, *identity, sequence)
+            _PRODUCER.pack_into(self.data, PRODUCER_POSITION, *identity, sequence)
             update_crc(self.data, 0)
 
     def settle(self, outcome: Outcome) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from crc32c import crc32c
 
 from ...protocol.messages.group_offsets import OffsetCommitRequest, OffsetCommitRequestPartition
-from ...protocol.records.batch import ATTRIBUTES_OFFSET, CRC_OFFSET, HEADER_SIZE
+from ...protocol.records.layout import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE
 from ...protocol.records.loops.varint import encode_varlong
 from ...protocol.records.plain_batch import build_plain_batch
 from ...protocol.topics import TopicPartition
@@ -92,7 +92,7 @@ class CommitPlan:
         for _, entry, offset_at, time_at in self.entries:
             _INT64(batch, offset_at, entry.committed_offset)
             _INT64(batch, time_at, stamp_ms)
-        _UINT32(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
+        _UINT32(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
         return batch
 
 

@@ -26,13 +26,18 @@ from .compression import (
     decompress,
 )
 from .control import ControlRecordType, EndTxnMarker, parse_control_record_type
-from .loops.scan import NO_TIMESTAMP
-from .message_set import (
+from .layout import (
+    ATTRIBUTES_POSITION,
+    CRC_POSITION,
+    HEADER_SIZE,
+    LEADER_EPOCH_POSITION,
     LOG_OVERHEAD,
-    MIN_MESSAGE_BYTES,
-    message_crc_is_valid,
-    read_message,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    OLD_TIMESTAMP_POSITION,
 )
+from .loops.scan import NO_TIMESTAMP
+from .message_set import MIN_MESSAGE_BYTES, message_crc_is_valid, read_message
 from .record import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -47,8 +52,6 @@ from .record import (
 )
 
 __all__ = [
-    "HEADER_SIZE",
-    "LOG_OVERHEAD",
     "NO_PARTITION_LEADER_EPOCH",
     "NO_PRODUCER_EPOCH",
     "NO_PRODUCER_ID",
@@ -76,8 +79,6 @@ __all__ = [
     "update_crc",
 ]
 
-HEADER_SIZE: Final = 61
-
 TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
@@ -91,13 +92,6 @@ _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
 _UINT32: Final = Struct(">I")
 _INT16: Final = Struct(">h")
-
-EPOCH_OFFSET: Final = 12
-MAGIC_OFFSET: Final = 16
-CRC_OFFSET: Final = 17
-ATTRIBUTES_OFFSET: Final = 21
-MAX_TIMESTAMP_OFFSET: Final = 35
-_LEGACY_TIMESTAMP_OFFSET: Final = 18
 _MIN_V2_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
 _unpack_header: Final = HEADER.unpack_from
@@ -192,7 +186,7 @@ def read_batch_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
 
 def _read_short_header(buffer: Buffer, offset: int) -> BatchHeader:
     """Fewer than 61 bytes are left: a small v0/v1 entry, or a batch cut short."""
-    if 0 <= offset <= len(buffer) - _LEGACY.size and buffer[offset + MAGIC_OFFSET] in (0, 1):
+    if 0 <= offset <= len(buffer) - _LEGACY.size and buffer[offset + MAGIC_POSITION] in (0, 1):
         return _read_legacy_header(buffer, offset)
     raise ProtocolError(f"a batch header is cut short after {len(buffer) - offset} bytes")
 
@@ -208,9 +202,9 @@ def _read_legacy_header(buffer: Buffer, offset: int) -> BatchHeader:
         attributes &= 0x07
     else:
         attributes &= 0x0F
-        if offset + _LEGACY_TIMESTAMP_OFFSET + 8 > len(buffer):
+        if offset + OLD_TIMESTAMP_POSITION + 8 > len(buffer):
             raise ProtocolError("a message header is cut short")
-        timestamp = _INT64.unpack_from(buffer, offset + _LEGACY_TIMESTAMP_OFFSET)[0]
+        timestamp = _INT64.unpack_from(buffer, offset + OLD_TIMESTAMP_POSITION)[0]
     return BatchHeader(
         base_offset=base_offset,
         batch_length=size,
@@ -257,7 +251,7 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
         return message_crc_is_valid(buffer, position, header.batch_length, header.crc)
     if end > len(buffer):
         return False
-    crc: int = crc32c.crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : end])
+    crc: int = crc32c.crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : end])
     return crc == header.crc
 
 
@@ -266,20 +260,20 @@ def assign_offset_and_epoch(
 ) -> None:
     """Write both in place; the CRC covers neither."""
     _pack_int64(buffer, position, base_offset)
-    _pack_int32(buffer, position + EPOCH_OFFSET, leader_epoch)
+    _pack_int32(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
 
 
 def set_max_timestamp(
     buffer: bytearray | memoryview, position: int, kind: TimestampType, max_timestamp: int
 ) -> None:
     """Write type and max timestamp of a whole v2 batch in place, and its CRC if they changed."""
-    attributes: int = _INT16.unpack_from(buffer, position + ATTRIBUTES_OFFSET)[0]
+    attributes: int = _INT16.unpack_from(buffer, position + ATTRIBUTES_POSITION)[0]
     wanted = attributes & ~TIMESTAMP_TYPE_BIT | kind << 3
-    current: int = _INT64.unpack_from(buffer, position + MAX_TIMESTAMP_OFFSET)[0]
+    current: int = _INT64.unpack_from(buffer, position + MAX_TIMESTAMP_POSITION)[0]
     if wanted == attributes and current == max_timestamp:
         return
-    _INT16.pack_into(buffer, position + ATTRIBUTES_OFFSET, wanted)
-    _INT64.pack_into(buffer, position + MAX_TIMESTAMP_OFFSET, max_timestamp)
+    _INT16.pack_into(buffer, position + ATTRIBUTES_POSITION, wanted)
+    _INT64.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp)
     update_crc(buffer, position)
 
 
@@ -288,8 +282,8 @@ def update_crc(buffer: bytearray | memoryview, position: int) -> None:
     length: int = _INT32.unpack_from(buffer, position + 8)[0]
     end = position + LOG_OVERHEAD + length
     assert position + HEADER_SIZE <= end <= len(buffer)
-    crc = crc32c.crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : end])
-    _UINT32.pack_into(buffer, position + CRC_OFFSET, crc)
+    crc = crc32c.crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : end])
+    _UINT32.pack_into(buffer, position + CRC_POSITION, crc)
 
 
 def records_block(

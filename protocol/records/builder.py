@@ -12,14 +12,13 @@ from .batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     HEADER,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
     TRANSACTIONAL_BIT,
     BatchHeader,
     update_crc,
 )
 from .compression import Compression, compress
 from .control import EndTxnMarker
+from .layout import HEADER_SIZE, LOG_OVERHEAD
 from .loops.encode import encode_parts
 from .loops.scan import NO_TIMESTAMP
 from .record import (

@@ -38,7 +38,6 @@ from ..errors import InvalidRecord, ProtocolError
 from ..primitives import Buffer
 from .batch import (
     CONTROL_BIT,
-    HEADER_SIZE,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     crc_is_valid,
@@ -48,6 +47,7 @@ from .batch import (
 )
 from .compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from .control import ControlRecordType, parse_control_record_type
+from .layout import HEADER_SIZE
 from .loops.places import find_places, places_of_batches
 from .record import Headers, Record, check_block, headers_at, records_at
 from .vecs import as_buffer

@@ -27,11 +27,11 @@ from .compression import (
     compression_of,
     decompress,
 )
+from .layout import LOG_OVERHEAD, MAGIC_POSITION, OLD_ATTRIBUTES_POSITION, OLD_TIMESTAMP_POSITION
 from .loops.scan import NO_TIMESTAMP
 from .loops.varint import MAX_INT64
 from .record import Record, TimestampType
 
-LOG_OVERHEAD: Final = 12
 MIN_MESSAGE_BYTES: Final = (14, 22)
 
 _TIMESTAMP_TYPE_BIT: Final = 8
@@ -43,8 +43,6 @@ _V1_HEAD = Struct(">bbq")  # magic, attributes, timestamp
 _NULL: Final = b"\xff\xff\xff\xff"
 _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
-_MAGIC_OFFSET: Final = 16
-_TIMESTAMP_OFFSET: Final = 18
 _KEY_OFFSET: Final = (18, 26)
 
 
@@ -52,7 +50,8 @@ def message_crc_is_valid(buffer: Buffer, position: int, size: int, crc: int) -> 
     """Whether ``crc`` is that of the message at ``position``, whose size field says ``size``."""
     end = position + LOG_OVERHEAD + size
     return (
-        end <= len(buffer) and zlib.crc32(memoryview(buffer)[position + _MAGIC_OFFSET : end]) == crc
+        end <= len(buffer)
+        and zlib.crc32(memoryview(buffer)[position + MAGIC_POSITION : end]) == crc
     )
 
 
@@ -126,7 +125,7 @@ def _complete_entry_size(view: memoryview, position: int) -> int:
     if position + _ENTRY.size > len(view):
         raise ProtocolError("a message is cut short")
     size: int = _INT32.unpack_from(view, position + 8)[0]
-    magic = view[position + _MAGIC_OFFSET]
+    magic = view[position + MAGIC_POSITION]
     if magic > 1:
         raise ProtocolError(f"magic {magic} in a message set")
     if size < MIN_MESSAGE_BYTES[magic]:
@@ -150,9 +149,9 @@ def _complete_entries(view: memoryview) -> Iterator[memoryview]:
 
 
 def _read_inner(entry: memoryview, magic: int, *, check_inner_crc: bool) -> Record:
-    if entry[_MAGIC_OFFSET] != magic:
-        raise InvalidRecord(f"magic {entry[_MAGIC_OFFSET]} inside a wrapper of magic {magic}")
-    if entry[_MAGIC_OFFSET + 1] & 7:
+    if entry[MAGIC_POSITION] != magic:
+        raise InvalidRecord(f"magic {entry[MAGIC_POSITION]} inside a wrapper of magic {magic}")
+    if entry[OLD_ATTRIBUTES_POSITION] & 7:
         raise InvalidRecord("a compressed message inside a compressed message")
     if check_inner_crc:
         _, size, crc = _ENTRY_HEAD.unpack_from(entry)
@@ -163,12 +162,12 @@ def _read_inner(entry: memoryview, magic: int, *, check_inner_crc: bool) -> Reco
 
 def _read_plain(entry: memoryview) -> Record:
     """One complete entry, taken as if it were not compressed."""
-    magic = entry[_MAGIC_OFFSET]
+    magic = entry[MAGIC_POSITION]
     if len(entry) - LOG_OVERHEAD < MIN_MESSAGE_BYTES[magic]:
         raise ProtocolError(f"a message of {len(entry)} bytes is smaller than any")
     timestamp = NO_TIMESTAMP
     if magic == 1:
-        timestamp = _INT64.unpack_from(entry, _TIMESTAMP_OFFSET)[0]
+        timestamp = _INT64.unpack_from(entry, OLD_TIMESTAMP_POSITION)[0]
     key, position = _read_field(entry, _KEY_OFFSET[magic])
     value, _ = _read_field(entry, position)
     return Record(_INT64.unpack_from(entry, 0)[0], timestamp, key, value)
@@ -198,13 +197,13 @@ def set_message_timestamp(
     _, size, _, magic, attributes = _ENTRY.unpack_from(buffer, position)
     assert magic == 1
     wanted = attributes & 7 | kind << 3
-    current: int = _INT64.unpack_from(buffer, position + _TIMESTAMP_OFFSET)[0]
+    current: int = _INT64.unpack_from(buffer, position + OLD_TIMESTAMP_POSITION)[0]
     if wanted & 8 == attributes & 8 and current == timestamp:
         return
-    buffer[position + _MAGIC_OFFSET + 1] = wanted
-    _INT64.pack_into(buffer, position + _TIMESTAMP_OFFSET, timestamp)
+    buffer[position + OLD_ATTRIBUTES_POSITION] = wanted
+    _INT64.pack_into(buffer, position + OLD_TIMESTAMP_POSITION, timestamp)
     end = position + LOG_OVERHEAD + size
-    crc = zlib.crc32(memoryview(buffer)[position + _MAGIC_OFFSET : end])
+    crc = zlib.crc32(memoryview(buffer)[position + MAGIC_POSITION : end])
     _UINT32.pack_into(buffer, position + LOG_OVERHEAD, crc)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from .batch import HEADER_SIZE, LOG_OVERHEAD
+from .layout import HEADER_SIZE, LOG_OVERHEAD
 from .loops.varint import encode_varlong
 from .record import (
     NO_PARTITION_LEADER_EPOCH,

@@ -12,8 +12,9 @@ from typing import Final
 
 from ..errors import InvalidRecord
 from ..primitives import Buffer
-from .batch import HEADER_SIZE, BatchHeader
+from .batch import BatchHeader
 from .compression import decompress_in_pieces
+from .layout import HEADER_SIZE
 from .loops.scan import MIN_RECORD_BYTES, RecordScan
 
 _PIECE_BYTES: Final = 128 * 1024

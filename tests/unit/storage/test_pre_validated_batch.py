@@ -10,7 +10,6 @@ import pytest
 
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.records.batch import (
-    HEADER_SIZE,
     Compression,
     SimpleRecord,
     TimestampType,
@@ -21,6 +20,7 @@ from pybroker.protocol.records.batch import (
 from pybroker.protocol.records.builder import assemble, build_batch
 from pybroker.protocol.records.compression import UnpacksTooLarge
 from pybroker.protocol.records.convert import MAX_RECORDS, read_produced
+from pybroker.protocol.records.layout import HEADER_SIZE
 from pybroker.protocol.records.loops import COMPILED
 from pybroker.storage.append_info import InvalidRecords
 from pybroker.storage.log import Log

@@ -20,7 +20,6 @@ from pybroker.protocol.messages.offsets import (
     OffsetForLeaderTopic,
 )
 from pybroker.protocol.records.batch import (
-    HEADER_SIZE,
     Compression,
     SimpleRecord,
     TimestampType,
@@ -28,6 +27,7 @@ from pybroker.protocol.records.batch import (
     update_crc,
 )
 from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.layout import HEADER_SIZE
 from tests.support.handlers import Call
 from tests.support.replication import ME, NOW, TOPIC, batch
 from tests.support.replication_handlers import HandlerBroker, versions

@@ -1,12 +1,14 @@
 """v2 batches: headers, iteration, in-place changes, control batches, rebuilding."""
 
 import struct
+from struct import Struct
 
 import pytest
 
 from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.records import layout
 from pybroker.protocol.records.batch import (
-    HEADER_SIZE,
+    HEADER,
     ControlRecordType,
     EndTxnMarker,
     InvalidRecord,
@@ -32,6 +34,7 @@ from pybroker.protocol.records.builder import (
     build_end_txn_marker,
 )
 from pybroker.protocol.records.compression import Compression
+from pybroker.protocol.records.layout import HEADER_SIZE
 from tests.support.conversions import build_message_set, rebuild
 from tests.support.dumb_records import dumb_decode
 
@@ -339,3 +342,28 @@ def test_empty_batches() -> None:
     assert (after.record_count, after.base_timestamp, after.max_timestamp) == (0, -1, 1010)
     assert not after.is_compressed
     assert list(iter_records(empty)) == []
+
+
+def test_positions_are_those_of_the_header() -> None:
+    """Each field, overwritten at its position, is the one that the header then shows."""
+    fields = (
+        ("length", layout.LENGTH_POSITION, Struct(">i")),
+        ("partition_leader_epoch", layout.LEADER_EPOCH_POSITION, Struct(">i")),
+        ("magic", layout.MAGIC_POSITION, Struct(">b")),
+        ("crc", layout.CRC_POSITION, Struct(">I")),
+        ("attributes", layout.ATTRIBUTES_POSITION, Struct(">h")),
+        ("attributes", layout.LOW_ATTRIBUTES_POSITION, Struct(">b")),
+        ("max_timestamp", layout.MAX_TIMESTAMP_POSITION, Struct(">q")),
+        ("producer_id", layout.PRODUCER_POSITION, Struct(">q")),
+    )
+    names = (
+        "base_offset", "length", "partition_leader_epoch", "magic", "crc", "attributes",
+        "last_offset_delta", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch",
+        "base_sequence", "record_count",
+    )  # fmt: skip
+    for name, position, form in fields:
+        written = bytearray(layout.HEADER_SIZE)
+        form.pack_into(written, position, 77)
+        shown = dict(zip(names, HEADER.unpack(written), strict=True))
+        assert [field for field, value in shown.items() if value] == [name]
+        assert shown[name] == 77
