@@ -10,9 +10,7 @@ import timeit
 from collections.abc import Callable
 from functools import partial
 
-from pybroker.protocol.codec import decode, encode
-from pybroker.protocol.framing import decode_request_header, encode_request, encode_response
-from pybroker.protocol.messages.fetch import (
+from pybroker.protocol.apis.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -20,7 +18,7 @@ from pybroker.protocol.messages.fetch import (
     FetchResponsePartitionData,
     FetchTopic,
 )
-from pybroker.protocol.messages.produce import (
+from pybroker.protocol.apis.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -28,6 +26,8 @@ from pybroker.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from pybroker.protocol.codec import decode, encode
+from pybroker.protocol.framing import decode_request_header, encode_request, encode_response
 from tests.support.frames import joined
 
 CALLS = 200

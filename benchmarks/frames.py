@@ -14,28 +14,23 @@ from typing import Any
 
 from benchmarks.native import LoadError
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.framing import encode_request
-from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from pybroker.protocol.messages.group_offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-)
-from pybroker.protocol.messages.groups import HeartbeatRequest
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from pybroker.protocol.messages.topics import (
+from pybroker.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
-    DeleteTopicsRequest,
 )
+from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest
+from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pybroker.protocol.framing import encode_request
 from pybroker.protocol.primitives import Buffer
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord

@@ -18,22 +18,18 @@ from typing import Any
 
 from pybroker.broker.cluster.registration import ensure_top_level_paths
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.codec import encode_parts
-from pybroker.protocol.framing import encode_request
-from pybroker.protocol.messages.cluster import ControlledShutdownRequest
-from pybroker.protocol.messages.metadata import (
+from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from pybroker.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.messages.replication import (
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
+from pybroker.protocol.apis.stop_replica import StopReplicaResponse
+from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from pybroker.protocol.codec import encode_parts
+from pybroker.protocol.framing import encode_request
 from pybroker.protocol.schema import Message
 from pybroker.protocol.zookeeper.operations import (
     Check,

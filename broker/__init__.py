@@ -7,7 +7,7 @@ those below it:
 - `testkit`: clusters for tests, and what harms them; `pybroker.testing` is its front;
 - `local`: a cluster on one machine: supervisor, nodes, what they leave in the data directory;
 - `cleaner`: the log cleaner's tasks and its processes;
-- `handlers`: what is answered, API by API (`handlers.HANDLED_IN`);
+- `handlers`: what is answered, API by API (docs/APIS.md);
 - `coordinators`: drivers of the group and transaction coordinators, and what they ask of others;
 - `replicas`: drivers of the replica manager, fetchers, moves between directories, ISR changes;
 - `cluster`: ZooKeeper, registration, configs, the controller and the way to it;

@@ -27,15 +27,15 @@ from typing import TypeVar
 import trio
 
 from ..protocol.api import ApiKey
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.groups import FindCoordinatorRequest, FindCoordinatorResponse
-from ..protocol.messages.metadata import (
+from ..protocol.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ..protocol.apis.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
 from .connection import REQUEST_TIMEOUT_SECONDS, Connection, Connections, Question
 from .errors import ClientError, LoginError, Refused, Unsupported

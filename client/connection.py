@@ -26,8 +26,8 @@ from typing import TypeAlias, TypeVar, cast
 import trio
 
 from ..protocol.api import API_TABLE, ApiKey
+from ..protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.errors import ErrorCode, ProtocolError
-from ..protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
 from .errors import ClientError, ConnectionFailed, LoginError, Unsupported
 from .exchanges import STREAM_ERRORS, Exchanges, SentRequest

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..protocol.apis.metadata import MetadataResponse, MetadataResponseTopic
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 MAX_AGE_MS = 300_000
 NO_EPOCH = -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..protocol.messages.offsets import ListOffsetsPartitionResponse
+from ..protocol.apis.list_offsets import ListOffsetsPartitionResponse
 
 
 def offset_of(part: ListOffsetsPartitionResponse) -> int:

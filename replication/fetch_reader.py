@@ -10,8 +10,8 @@ and not much more than what is left of it otherwise (Kafka's gets what it has as
 Mirrors ReplicaManager.readFromLog. Leaves out the quotas of clients.
 """
 
+from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.messages.fetch import FetchResponsePartitionData
 from .delayed_operations import DelayedFetch
 from .hosted_partitions import HostedPartitions
 from .partition import Partition

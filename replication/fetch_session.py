@@ -19,8 +19,8 @@ share out a lock. The cache is bounded by slots; eviction searches it, which hap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.fetch import FetchResponsePartitionData
 from .types import FetchEntry, FetchResults
 
 NO_SESSION: Final = 0

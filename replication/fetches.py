@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from mypy_extensions import mypyc_attr
 
+from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.fetch import FetchResponsePartitionData
 from ..protocol.topics import TopicPartition
 from .delayed_operations import DelayedFetch
 from .fetch_reader import FetchReader

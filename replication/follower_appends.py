@@ -9,8 +9,8 @@ Mirrors ReplicaFetcherThread.processPartitionData and truncate.
 
 import logging
 
+from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.messages.fetch import FetchResponsePartitionData
 from ..storage.append_info import UnexpectedAppendOffset
 from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_table import FollowerTable

@@ -17,14 +17,15 @@ log directories.
 import logging
 from collections.abc import Iterator
 
-from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.messages.fetch import (
+from ..protocol.apis.fetch import (
     FetchRequest,
     FetchResponse,
     FetchResponsePartitionData,
     ReplicaState,
 )
-from ..protocol.messages.offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse
+from ..protocol.apis.list_offsets import ListOffsetsResponse
+from ..protocol.apis.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.schema import Message
 from ..protocol.topics import TopicPartition
 from .follower import FollowerPartition, FollowerState

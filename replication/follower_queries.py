@@ -9,19 +9,21 @@ Mirrors AbstractFetcherThread.truncateToEpochEndOffsets and fetchOffsetAndTrunca
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.messages.offsets import (
+from ..protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
+)
+from ..protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_appends import FollowerAppends

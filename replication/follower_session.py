@@ -14,14 +14,14 @@ Mirrors org.apache.kafka.clients.FetchSessionHandler.
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.fetch import (
+from ..protocol.apis.fetch import (
     FetchPartition,
     FetchResponse,
     FetchResponsePartitionData,
     FetchTopic,
     ForgottenTopic,
 )
+from ..protocol.errors import ErrorCode
 from ..protocol.topics import TopicPartition
 from .fetch_session import INITIAL_EPOCH, NO_SESSION, SessionKey, next_epoch
 from .types import ZERO_TOPIC_ID

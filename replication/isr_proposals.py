@@ -14,14 +14,14 @@ Mirrors kafka.server.DefaultAlterPartitionManager, without what waits: that is
 
 from typing import NamedTuple
 
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.cluster import (
+from ..protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     AlterPartitionResponse,
     BrokerState,
 )
+from ..protocol.errors import ErrorCode
 from ..protocol.topics import TopicPartition
 from .inter_broker import NEWEST
 from .types import ZERO_TOPIC_ID, AlterIsr

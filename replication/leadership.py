@@ -13,12 +13,9 @@ what only a KRaft controller in a migration sends (full requests, stray partitio
 import logging
 from collections.abc import Iterator
 
+from ..protocol.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+from ..protocol.apis.stop_replica import StopReplicaRequest
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.messages.replication import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-)
 from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
 from ..storage.log import Log

@@ -5,12 +5,12 @@ Mirrors ReplicaManager.describeLogDirs.
 
 from collections.abc import Collection, Generator
 
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.log_dirs import (
+from ..protocol.apis.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from ..protocol.errors import ErrorCode
 from ..protocol.topics import TopicPartition
 from .hosted_partitions import HostedPartitions
 from .types import UNKNOWN_OFFSET

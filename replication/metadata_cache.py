@@ -11,7 +11,7 @@ replica manager makes them before it calls `update`) and KRaft's full/incrementa
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..protocol.messages.replication import (
+from ..protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,

@@ -15,8 +15,8 @@ methods say what has moved.
 
 from typing import Final
 
+from ..protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.messages.replication import LeaderAndIsrPartitionState
 from ..protocol.topics import TopicPartition
 from ..storage.append_info import AppendInfo, AppendOrigin
 from ..storage.log import Log

@@ -9,14 +9,14 @@ Mirrors Partition.fetchRecords / readRecords of Kafka (KIP-320, KIP-595's diverg
 
 from typing import Final
 
-from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.messages.fetch import (
+from ..protocol.apis.fetch import (
     AbortedTransaction,
     FetchResponseEpochEndOffset,
     FetchResponseLeaderIdAndEpoch,
     FetchResponsePartitionData,
     SnapshotId,
 )
+from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.schema import shared_default
 from .partition import Partition
 from .types import (

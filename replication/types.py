@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from ..protocol.apis.fetch import FetchResponsePartitionData
+from ..protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.fetch import FetchResponsePartitionData
-from ..protocol.messages.replication import LeaderAndIsrPartitionState
 from ..protocol.topics import INTERNAL_TOPICS, TopicPartition
 from ..storage.log import Log
 from .purgatory import Operation

@@ -1,10 +1,11 @@
-"""Writes `protocol/generated/`: what reads and writes each message of `protocol/messages/`.
+"""Writes `protocol/generated/`: what reads and writes each message of `protocol/apis/` and
+`protocol/messages/`, and the table of all APIs with their versions.
 
     python -m tests.codecs
 
 `tests/unit/protocol/test_generated.py` fails until that is done.
 
-A module for each module of messages, with two functions for each struct: `read_X(r, version)` and
+A module for each module with messages, with two functions for each struct: `read_X(r, version)` and
 `write_X(w, m, version)`, and two more for the tagged fields where there are some. A function serves
 all versions and asks which one it is where that matters, as Kafka's own generated classes do: the
 code of a function for each version would be eight times as long, and takes as long to run
@@ -20,8 +21,10 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
+import pybroker.protocol.apis
 import pybroker.protocol.messages
 from pybroker.protocol.schema import UNSET, ZERO_UUID, Field, Message, Struct, version_range
 
@@ -66,15 +69,54 @@ def write(room: Path) -> None:
 def _modules() -> dict[str, str]:
     """The text of each file."""
     found = {"__init__.py": '"""Written by `python -m tests.codecs`: see there."""\n'}
-    for module in pkgutil.iter_modules(pybroker.protocol.messages.__path__):
-        found[f"{module.name}.py"] = _Module(module.name).text()
+    keys: dict[int, str] = {}
+    for room in (pybroker.protocol.apis, pybroker.protocol.messages):
+        for module in pkgutil.iter_modules(room.__path__):
+            page = import_module(f"{room.__name__}.{module.name}")
+            found[f"{module.name}.py"] = _Module(page).text()
+            if room is pybroker.protocol.apis:
+                keys[page.API.request._spec.api_key] = module.name
+    found["api_table.py"] = _table(keys)
     return found
 
 
-def _structs(name: str) -> dict[type[Struct], Versions]:
+def _table(keys: dict[int, str]) -> str:
+    """The enumeration of all APIs, and their versions."""
+    members, rows = [], []
+    for key, name in sorted(keys.items()):
+        page = import_module(f"pybroker.protocol.apis.{name}")
+        spec = page.API.request._spec
+        first, last = version_range(spec.valid)
+        flexible = None if spec.flexible == "none" else version_range(spec.flexible)[0]
+        of = page.API.request.__name__.removesuffix("Request")
+        members.append(f"    {name.upper()} = {key}")
+        rows.append(f'    (ApiKey.{name.upper()}, "{of}", {first}, {last}, {flexible}),')
+    return "\n".join(
+        [
+            '"""Of the pages in `apis/`. Written by `python -m tests.codecs`: see there."""',
+            "",
+            "from __future__ import annotations",
+            "",
+            "from enum import IntEnum",
+            "from typing import Final",
+            "",
+            "",
+            "class ApiKey(IntEnum):",
+            *members,
+            "",
+            "",
+            "# The name, the first and the last version, and the first in flexible form.",
+            "VERSIONS: Final[tuple[tuple[ApiKey, str, int, int, int | None], ...]] = (",
+            *rows,
+            ")",
+            "",
+        ]
+    )
+
+
+def _structs(module: ModuleType) -> dict[type[Struct], Versions]:
     """The structs of a module, elements before what they are in, with the versions of the
     messages that they are in."""
-    module = import_module(f"pybroker.protocol.messages.{name}")
     found: dict[type[Struct], Versions] = {}
 
     def visit(cls: type[Struct], versions: Versions) -> None:
@@ -112,9 +154,9 @@ def _condition(versions: Versions, among: Versions) -> str:
 
 
 class _Module:
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.structs = _structs(name)
+    def __init__(self, module: ModuleType) -> None:
+        self.place = ".".join(module.__name__.split(".")[-2:])  # from protocol/ on
+        self.structs = _structs(module)
         self.lines: list[str] = []
         self.defaults: dict[str, type[Struct]] = {}
         self.depth = 0
@@ -128,13 +170,14 @@ class _Module:
             self.writer(cls, versions)
         body = "\n".join(self.lines)
         used = sorted(cls.__name__ for cls in self.structs)
+        path = self.place.replace(".", "/")
         imported = [
             ("..packed", [name for name in PACKED.values() if f"{name}(" in body]),
             ("..schema", [name for name in ("NO_TAGS", "ZERO_UUID") if name in body]
                          + ["made_by_readers"] + ["shared_default"] * bool(self.defaults)),
         ]  # fmt: skip
         head = [
-            f'"""Of `messages/{self.name}.py`. Written by `python -m tests.codecs`: see there."""',
+            f'"""Of `{path}.py`. Written by `python -m tests.codecs`: see there."""',
             "",
             "from __future__ import annotations",
             "",
@@ -142,7 +185,7 @@ class _Module:
             "",
             "from mypy_extensions import i64",
             "",
-            f"from ..messages.{self.name} import (",
+            f"from ..{self.place} import (",
             *(f"    {name}," for name in used),
             ")",
         ]

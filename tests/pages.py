@@ -1,4 +1,4 @@
-"""docs/CONFIG.md, METRICS.md, AUTHORIZATION.md, COMMANDS.md and the keys of docs/SECURITY.md,
+"""docs/CONFIG.md, METRICS.md, APIS.md, AUTHORIZATION.md, COMMANDS.md and the keys of SECURITY.md,
 written from the tables of the code.
 
 `python -m tests.pages` writes them anew; tests/unit/docs/test_generated.py says when that is due.
@@ -34,6 +34,7 @@ from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.client.tls.settings import OF_JAVA
 from pybroker.storage.config_def import ConfigDef, DynamicMode
 from pybroker.storage.topic_configs import TOPIC_CONFIGS
+from tests.support.apis_page import apis_page
 from tests.support.authorization_page import authorization_page
 from tests.support.commands_page import commands_page
 from tests.support.in_process import broker, zookeeper
@@ -42,6 +43,7 @@ from tests.support.processes import ROOT
 
 CONFIG = ROOT / "docs" / "CONFIG.md"
 METRICS = ROOT / "docs" / "METRICS.md"
+APIS = ROOT / "docs" / "APIS.md"
 AUTHORIZATION = ROOT / "docs" / "AUTHORIZATION.md"
 SECURITY = ROOT / "docs" / "SECURITY.md"
 COMMANDS = ROOT / "docs" / "COMMANDS.md"
@@ -404,10 +406,11 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
 def main() -> None:
     CONFIG.write_text(config_page())
     METRICS.write_text(trio.run(metrics_page))
+    APIS.write_text(apis_page())
     AUTHORIZATION.write_text(authorization_page())
     SECURITY.write_text(security_page(SECURITY.read_text()))
     COMMANDS.write_text(commands_page())
-    for page in (CONFIG, METRICS, AUTHORIZATION, SECURITY, COMMANDS):
+    for page in (CONFIG, METRICS, APIS, AUTHORIZATION, SECURITY, COMMANDS):
         print(page.relative_to(ROOT))
 
 

@@ -26,16 +26,11 @@ from benchmarks.frames import topic_name
 from benchmarks.loads.base import Bench, BrokerCpu, Figure, Figures, Load
 from benchmarks.native import LoadError
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from pybroker.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pybroker.protocol.framing import decode_response, encode_request
-from pybroker.protocol.messages.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from pybroker.protocol.schema import Message
 from tests.support.frames import joined
 from tests.support.wire import WireClient

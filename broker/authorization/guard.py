@@ -1,14 +1,14 @@
-"""Stands before the handlers and does what the rows of `table` say.
+"""Stands before the handlers and does what the access rules on the pages of the APIs say.
 
-Job: `AccessGuard` wraps the handler of each API whose row asks something. First the questions about
+Job: `AccessGuard` wraps the handler of each API. First the questions about
 the request as a whole: the first that is denied is the answer. Then elements: denied ones are taken
 out, the handler gets a request with the others, and its answer gets the errors of those that were
 taken out. Last, what the client may not see is taken out of the answer.
 
 Invariants: where nothing is denied and nothing can be hidden, the handler gets the request itself;
-an API without a row has no handler (KeyError at its first request); the connection's `access`
-belongs to its present principal. Large requests come here in parts (`network.request_parts`), so
-that no loop here is long, except the one over an answer, which is done in turns.
+the connection's `access` belongs to its present principal. Large requests come here in parts
+(`network.request_parts`), so that no loop here is long, except the one over an answer, which is
+done in turns.
 
 Mirrors the calls of AuthHelper in KafkaApis.
 """
@@ -21,17 +21,26 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from ...protocol.api import ApiKey
-from ...protocol.error_responses import error_elements
+from ...protocol.access_rules import (
+    ANY_NAME,
+    ITEM,
+    AccessRules,
+    Each,
+    Hidden,
+    Question,
+    Whole,
+)
+from ...protocol.acls import CLUSTER_NAME, ResourceType
+from ...protocol.api import ApiKey, page
 from ...protocol.errors import ErrorCode
+from ...protocol.failures import error_elements
 from ...protocol.framing import decode_response
 from ..network.request import ConnectionInfo, Request
 from ..network.request_parts import join
 from ..network.turns import Steps
 from ..quotas.client_quotas import MutationQuota
 from ..security.access import Access, DenialLog
-from ..security.authorizer import CLUSTER_NAME, Authorizer, ResourceType
-from .table import ANY_NAME, ITEM, TABLE, Each, Hidden, Question, Row, Whole
+from ..security.authorizer import Authorizer
 
 _SIZE_BYTES = 4
 HIDDEN_PER_STEP = 100
@@ -61,10 +70,10 @@ class AccessGuard:
 
     def __call__(self, key: ApiKey, handle: Handle) -> Handle:
         """The handler to use in the place of `handle`."""
-        row = TABLE[key]
+        rules = page(key).access
         if key is ApiKey.PRODUCE:
-            return _ProduceGuard(self, row, handle)
-        return _Guarded(self, row, handle)
+            return _ProduceGuard(self, rules, handle)
+        return _Guarded(self, rules, handle)
 
     def access_of(self, peer: ConnectionInfo) -> Access:
         access = peer.access
@@ -73,27 +82,27 @@ class AccessGuard:
             peer.access = access
         return access
 
-    def refuses_as_no_controller(self, row: Row) -> bool:
-        return row.only_controller and not self._is_controller()
+    def refuses_as_no_controller(self, rules: AccessRules) -> bool:
+        return rules.only_controller and not self._is_controller()
 
 
 class _Guarded:
-    """The handler of one API behind the questions of its row."""
+    """The handler of one API behind the questions of its rules."""
 
-    __slots__ = ("_guard", "_handle", "_row")
+    __slots__ = ("_guard", "_handle", "_rules")
 
-    def __init__(self, guard: AccessGuard, row: Row, handle: Handle) -> None:
+    def __init__(self, guard: AccessGuard, rules: AccessRules, handle: Handle) -> None:
         self._guard = guard
-        self._row = row
+        self._rules = rules
         self._handle = handle
 
     def __call__(self, request: Request) -> None:
-        row = self._row
+        rules = self._rules
         access = self._guard.access_of(request.connection.peer)
-        if row.only_controller and self._guard.refuses_as_no_controller(row):
+        if rules.only_controller and self._guard.refuses_as_no_controller(rules):
             request.fail(ErrorCode.NOT_CONTROLLER)
             return
-        for whole in row.whole:
+        for whole in rules.whole:
             if (whole.when is None or whole.when.holds(request)) and _is_denied(
                 access, whole, request
             ):
@@ -102,16 +111,16 @@ class _Guarded:
                 if hear is not None:
                     hear(request)
                 return
-        if row.each is not None:
-            split = _split(access, row.each, request)
+        if rules.each is not None:
+            split = _split(access, rules.each, request)
             if split is not None:
-                self._perform_rest(request, row.each, split)
+                self._perform_rest(request, rules.each, split)
                 return
         self._perform(request)
 
     def _perform(self, request: Request) -> None:
-        if self._row.hidden:
-            request = _Filtered(request, self._row.hidden)
+        if self._rules.hidden:
+            request = _Filtered(request, self._rules.hidden)
         self._handle(request)
 
     def _perform_rest(self, request: Request, each: Each, split: _Split) -> None:
@@ -135,8 +144,8 @@ class _ProduceGuard(_Guarded):
 
     __slots__ = ("_authorizer",)
 
-    def __init__(self, guard: AccessGuard, row: Row, handle: Handle) -> None:
-        super().__init__(guard, row, handle)
+    def __init__(self, guard: AccessGuard, rules: AccessRules, handle: Handle) -> None:
+        super().__init__(guard, rules, handle)
         self._authorizer = guard.authorizer
 
     def __call__(self, request: Request) -> None:

@@ -15,9 +15,7 @@ import click
 
 from ...client.admin.acls import Acl, Acls
 from ...client.cluster import Cluster
-from ...protocol.messages.security import DeleteAclsFilter, DescribeAclsRequest
-from ..security.acl_words import acl_words
-from ..security.authorizer import (
+from ...protocol.acls import (
     CLUSTER_NAME,
     WILDCARD,
     AclOperation,
@@ -25,6 +23,9 @@ from ..security.authorizer import (
     PatternType,
     ResourceType,
 )
+from ...protocol.apis.delete_acls import DeleteAclsFilter
+from ...protocol.apis.describe_acls import DescribeAclsRequest
+from ..security.acl_words import acl_words
 from .completion import complete_groups, complete_topics, complete_transactional_ids
 from .options import UserError, echo, escape, principal, show, show_json, table
 from .target import Target, cluster_options

@@ -12,7 +12,7 @@ from .options import UserError
 
 if TYPE_CHECKING:
     from ...client.cluster import Cluster
-    from ...protocol.messages.metadata import MetadataResponseTopic
+    from ...protocol.apis.metadata import MetadataResponseTopic
     from ...protocol.topics import TopicPartition
 
 MAX_RANGE = 100_000

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ...client.admin.config_types import ConfigEntry, ConfigSource
-from ...protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from ...protocol.apis.metadata import MetadataResponsePartition, MetadataResponseTopic
 from ...protocol.uuids import uuid_to_text
 from ...storage.retention import age_text, date_text
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...client.admin.config_types import ConfigEntry
     from ...client.admin.records import OffsetFound
     from ...client.cluster import Cluster
-    from ...protocol.messages.metadata import MetadataResponseTopic
+    from ...protocol.apis.metadata import MetadataResponseTopic
     from ...protocol.topics import TopicPartition
 
 RATE_SECONDS = 2.0  # between two looks at the ends

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import trio
 
+from ...protocol.acls import PatternType
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
     Check,
@@ -42,7 +43,6 @@ from ...replication.controller.znodes import MalformedZnode
 from ...storage.log_directory import StartupError
 from ..security.acl_authorizer import AclAuthorizer
 from ..security.acls import NO_ENTRIES, AccessControlEntry, ResourcePattern
-from ..security.authorizer import PatternType
 from . import acl_znodes
 from .change_notifications import ChangeNotifications
 

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from ...protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
 from ...replication.controller.znodes import MalformedZnode
 from ..security.acls import AccessControlEntry, ResourcePattern
-from ..security.authorizer import AclOperation, AclPermission, PatternType, ResourceType
 from ..security.principal import parse_principal
 
 VERSION = 1

@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ...protocol.messages.cluster import ControlledShutdownRequest, ControlledShutdownResponse
+from ...protocol.apis.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 from .controller_client import ControllerClient, ControllerUnavailable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ...protocol.messages.metadata import MetadataResponse
+from ...protocol.apis.metadata import MetadataResponse
 
 NAMES_SHOWN: Final = 5
 

@@ -20,7 +20,7 @@ from ...client.admin.admin import Admin
 from ...client.cluster import Cluster
 from ...client.errors import ClientError
 from ...protocol.api import ApiKey
-from ...protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ...protocol.apis.metadata import MetadataRequest, MetadataResponse
 from .asked import Wrong
 from .cluster_view import (
     NOTHING_YET,

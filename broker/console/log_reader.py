@@ -18,14 +18,14 @@ from ...client.cluster import Cluster
 from ...client.consumer.unpacking import is_for_a_thread
 from ...client.errors import ClientError
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, ProtocolError
-from ...protocol.messages.fetch import (
+from ...protocol.apis.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchResponsePartitionData,
     FetchTopic,
 )
+from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.records.columns import decode_columns
 from ...protocol.topics import TopicPartition
 from .rows import Fetched, OpenRows, Row

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ...client.consumer.received import Received
-from ...protocol.messages.fetch import AbortedTransaction
+from ...protocol.apis.fetch import AbortedTransaction
 from ...protocol.records.batch import BatchHeader
 from ...protocol.records.columns import RecordColumns
 from ...protocol.records.control import ControlRecordType

@@ -11,11 +11,7 @@ from typing import Any, Final
 
 from ...client.admin.acls import Acl
 from ...client.errors import ClientError
-from ...protocol.messages.security import DeleteAclsFilter, DescribeAclsRequest
-from ...protocol.sasl import MECHANISMS
-from ...protocol.sasl.scram import MIN_ITERATIONS
-from ..security.acl_words import acl_words
-from ..security.authorizer import (
+from ...protocol.acls import (
     CLUSTER_NAME,
     WILDCARD,
     AclOperation,
@@ -23,6 +19,11 @@ from ..security.authorizer import (
     PatternType,
     ResourceType,
 )
+from ...protocol.apis.delete_acls import DeleteAclsFilter
+from ...protocol.apis.describe_acls import DescribeAclsRequest
+from ...protocol.sasl import MECHANISMS
+from ...protocol.sasl.scram import MIN_ITERATIONS
+from ..security.acl_words import acl_words
 from .asked import Wrong, number, text
 from .collector import Collector
 

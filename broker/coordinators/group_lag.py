@@ -19,12 +19,8 @@ from typing import Any, NamedTuple
 import trio
 
 from ...coordinator.group.group import Group
+from ...protocol.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from ...protocol.topics import TopicPartition
 from ...replication.metadata_cache import MetadataCache
 from ...replication.replica_manager import ReplicaManager

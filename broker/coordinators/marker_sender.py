@@ -24,8 +24,8 @@ from ...coordinator.transaction.markers import (
     marker_results,
     markers_request,
 )
+from ...protocol.apis.write_txn_markers import WriteTxnMarkersResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import WriteTxnMarkersResponse
 from ...protocol.topics import TopicPartition
 from ...replication.inter_broker import NEWEST
 from ...replication.metadata_cache import Endpoint, MetadataCache

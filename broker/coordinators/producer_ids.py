@@ -13,8 +13,11 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from ...protocol.apis.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.cluster import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller.requests import allocate_producer_ids
 from ...replication.controller.znodes import PRODUCER_ID_BLOCK_SIZE, MalformedZnode

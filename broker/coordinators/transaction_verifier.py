@@ -23,14 +23,14 @@ import trio
 
 from ...coordinator.group.placement import partition_for_key
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.metadata import ApiVersionsRequest
-from ...protocol.messages.transactions import (
+from ...protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from ...protocol.apis.api_versions import ApiVersionsRequest
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TRANSACTIONS_TOPIC, TopicPartition
 from ...replication.metadata_cache import MetadataCache
 from ..cluster.broker_connection import (

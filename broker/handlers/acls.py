@@ -18,31 +18,25 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from ...protocol.acls import CLUSTER_NAME, AclOperation, AclPermission, PatternType, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.discarding import discard_all
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.security import (
-    AclCreation,
-    AclCreationResult,
-    AclDescription,
-    CreateAclsResponse,
+from ...protocol.apis.create_acls import AclCreation, AclCreationResult, CreateAclsResponse
+from ...protocol.apis.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsResponse,
+)
+from ...protocol.apis.describe_acls import (
+    AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,
     DescribeAclsResponse,
 )
+from ...protocol.discarding import discard_all
+from ...protocol.errors import ErrorCode
 from ..cluster.acl_store import AclStore, Change, Entries, UpdateFailed
 from ..security.acls import AccessControlEntry, AclBinding, AclFilter, ResourcePattern
-from ..security.authorizer import (
-    CLUSTER_NAME,
-    AclOperation,
-    AclPermission,
-    PatternType,
-    ResourceType,
-)
 from ..security.principal import parse_principal
 
 if TYPE_CHECKING:

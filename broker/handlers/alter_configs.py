@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import trio
 
+from ...protocol.acls import AclOperation
 from ...protocol.api import ApiKey
-from ...protocol.discarding import discard_all
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.configs import (
+from ...protocol.apis.alter_configs import (
     AlterConfigsResponse,
     AlterConfigsResponseAlterConfigsResourceResponse,
+)
+from ...protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
+from ...protocol.discarding import discard_all
+from ...protocol.errors import ErrorCode, KafkaError
 from ...replication.controller.znodes import encode_config
 from ...storage.config_def import (
     ConfigDef,
@@ -40,7 +43,6 @@ from ..cluster.config_store import ConfigStore, NoController, broker_entity, top
 from ..config import ConfigError, dynamic, passwords
 from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
-from ..security.authorizer import AclOperation
 from . import loggers
 from .describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, TOPIC, check_permitted
 

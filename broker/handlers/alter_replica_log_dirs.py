@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.log_dirs import (
+from ...protocol.apis.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ..network.request import Handler, Request
 from ..replicas.log_dir_mover import LogDirMover

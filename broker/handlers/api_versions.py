@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request

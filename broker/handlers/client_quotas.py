@@ -24,22 +24,24 @@ from typing import TypeAlias
 import trio
 
 from ...protocol.api import ApiKey
-from ...protocol.discarding import discard_all
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.quotas import (
+from ...protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntityData,
     AlterClientQuotasResponseEntryData,
+    OpData,
+)
+from ...protocol.apis.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
     DescribeClientQuotasResponseEntityData,
     DescribeClientQuotasResponseEntryData,
-    OpData,
     ValueData,
 )
+from ...protocol.discarding import discard_all
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...storage.config_def import ConfigType, format_value
 from ..cluster.config_store import ConfigStore, NoController

@@ -17,18 +17,19 @@ import logging
 from collections.abc import Callable, Mapping
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.replication import (
+from ...protocol.apis.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
+)
+from ...protocol.apis.stop_replica import (
     StopReplicaPartitionError,
     StopReplicaRequest,
     StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
 )
+from ...protocol.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ...protocol.errors import ErrorCode
 from ...replication.metadata_cache import MetadataUpdate
 from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
 from ..network.request import Handler, Request

@@ -11,8 +11,8 @@ Mirrors the handlers of the same names in KafkaApis. Leaves out authorization.
 from collections.abc import Mapping
 
 from ...protocol.api import ApiKey
+from ...protocol.apis.update_features import UpdateFeaturesResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.cluster import UpdateFeaturesResponse
 from ...replication.controller import events
 from ..cluster.controller_runtime import ControllerRuntime
 from ..network.request import Handler, Request

@@ -16,17 +16,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.credentials import (
-    CreateDelegationTokenResponse,
+from ...protocol.apis.create_delegation_token import CreateDelegationTokenResponse
+from ...protocol.apis.describe_delegation_token import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenResponse,
-    ExpireDelegationTokenResponse,
-    RenewDelegationTokenResponse,
 )
-from ..security.authorizer import AclOperation, ResourceType
+from ...protocol.apis.expire_delegation_token import ExpireDelegationTokenResponse
+from ...protocol.apis.renew_delegation_token import RenewDelegationTokenResponse
+from ...protocol.errors import ErrorCode
 from ..security.delegation_tokens import TokenInfo
 from ..security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 

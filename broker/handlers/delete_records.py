@@ -6,13 +6,13 @@ Mirrors KafkaApis.handleDeleteRecordsRequest. Leaves out authorization.
 from collections.abc import Mapping
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.offsets import (
+from ...protocol.apis.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ...replication.types import DeleteRecordsResult, DeleteRecordsResults
 from ..network.request import Handler, Request

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...protocol.api import ApiKey
+from ...protocol.apis.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.metadata import DescribeClusterBroker, DescribeClusterResponse
 from .metadata import cluster_operations
 
 if TYPE_CHECKING:

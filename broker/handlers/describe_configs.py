@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ...protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.discarding import discard_all, discard_list
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.configs import (
+from ...protocol.apis.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ...protocol.discarding import discard_all, discard_list
+from ...protocol.errors import ErrorCode, KafkaError
 from ...replication.controller.topic_admin import check_topic_name
 from ...storage.config_def import (
     ConfigDef,
@@ -35,7 +36,6 @@ from ..cluster.config_store import ConfigStore, topic_entity
 from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
 from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..config.tables import authorizer, extensions
-from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from . import loggers
 
 if TYPE_CHECKING:

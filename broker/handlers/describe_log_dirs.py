@@ -6,7 +6,7 @@ Mirrors KafkaApis.handleDescribeLogDirsRequest. Leaves out authorization.
 from collections.abc import Mapping
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ...protocol.apis.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ...protocol.topics import TopicPartition
 from ...replication.log_dirs import describe_log_dirs
 from ...replication.replica_manager import ReplicaManager

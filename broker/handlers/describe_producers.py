@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.transaction_admin import (
+from ...protocol.apis.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
+from ...protocol.errors import ErrorCode, KafkaError
 from ...replication.controller.topic_admin import check_topic_name
 from ...replication.producers import active_producers
 from ...replication.replica_manager import ReplicaManager
 from ...storage.producer_entry import ProducerEntry
-from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 import trio
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.reassignments import (
+from ...protocol.apis.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ...replication.controller import events
 from ...replication.controller.requests import ElectionResult

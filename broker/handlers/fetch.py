@@ -20,9 +20,9 @@ from functools import partial
 
 import trio
 
+from ...protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.fetch import (
+from ...protocol.apis.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -30,6 +30,7 @@ from ...protocol.messages.fetch import (
     FetchResponseNodeEndpoint,
     FetchResponsePartitionData,
 )
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records.compression import Compression
 from ...replication.fetch_session import Answer, FetchContext, FetchSessions, SessionKey
 from ...replication.types import (
@@ -49,7 +50,6 @@ from ..network.turns import Steps, distinct
 from ..observability.request_metrics import Conversions
 from ..replicas.settled_replicas import SettledReplicas
 from ..security.access import Access
-from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from .leaders import current_leader
 from .quick_fetch_answers import QuickFetchAnswers
 from .request_waits import RequestWait

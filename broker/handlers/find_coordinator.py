@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from ...protocol.api import ApiKey
+from ...protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.groups import Coordinator, FindCoordinatorResponse
 from ...protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...coordinator.group.commit_plan import CommitPlan, plan_of
 from ...coordinator.group.offsets import INVALID_OFFSET
+from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.group_offsets import (
+from ...protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-    OffsetDeleteRequest,
+)
+from ...protocol.apis.offset_delete import OffsetDeleteRequest
+from ...protocol.apis.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -34,9 +36,9 @@ from ...protocol.messages.group_offsets import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ..network.repeated_request_template import RepeatedCommit
-from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ...coordinator.group.group_coordinator import GroupCoordinator

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 
 from ...coordinator.group.group_coordinator import GROUP_TYPE
 from ...coordinator.group.states import GroupState
+from ...protocol.acls import ResourceType
 from ...protocol.api import ApiKey
+from ...protocol.apis.describe_groups import DescribeGroupsResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.group_admin import DescribeGroupsResponse
 from ..coordinators.group_runtime import GroupRuntime
 from ..network.turns import Steps
-from ..security.authorizer import ResourceType
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request

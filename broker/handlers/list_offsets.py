@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping
 import trio
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.offsets import (
+from ...protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ...replication.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,

@@ -22,19 +22,19 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from ...protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.metadata import (
+from ...protocol.apis.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.scala_texts import hash_ordered
 from ...protocol.topics import INTERNAL_TOPICS
 from ...protocol.uuids import ZERO_UUID
-from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import (

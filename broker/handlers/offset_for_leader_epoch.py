@@ -6,7 +6,7 @@ Mirrors KafkaApis.handleOffsetForLeaderEpochRequest. Leaves out authorization.
 from collections.abc import Mapping
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.offsets import (
+from ...protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,

@@ -25,8 +25,7 @@ import trio
 from mypy_extensions import mypyc_attr
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.produce import (
+from ...protocol.apis.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
@@ -35,6 +34,7 @@ from ...protocol.messages.produce import (
     ProduceResponseNodeEndpoint,
     TopicProduceResponse,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.records.layout import LOW_ATTRIBUTES_POSITION, MAGIC_POSITION
 from ...protocol.topics import TopicPartition
 from ...replication.types import ACKS_ALL, ProduceResult, ProduceResults

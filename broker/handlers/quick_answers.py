@@ -14,12 +14,8 @@ from struct import Struct
 from typing import Final
 
 from ...protocol.api import ApiKey
+from ...protocol.apis.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ...protocol.framing import encode_response
-from ...protocol.messages.produce import (
-    PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
-)
 from ...protocol.topics import TopicPartition
 from ...replication.types import ProduceResult
 

@@ -15,12 +15,8 @@ from struct import Struct
 from typing import Any, Final
 
 from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.apis.fetch import FetchableTopicResponse, FetchResponse, FetchResponsePartitionData
 from ...protocol.framing import encode_response
-from ...protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchResponse,
-    FetchResponsePartitionData,
-)
 from ...protocol.primitives import encode_uvarint
 from ...replication.reader import is_plain
 from ...replication.types import FetchEntry

@@ -15,17 +15,19 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.credentials import (
+from ...protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
-    CredentialInfo,
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from ...protocol.apis.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from ...protocol.errors import ErrorCode
 from ...protocol.sasl.scram import (
     MIN_ITERATIONS,
     ScramCredential,

@@ -14,25 +14,30 @@ from typing import TypeVar
 
 import trio
 
+from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.discarding import discard_all
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
+from ...protocol.apis.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
+)
+from ...protocol.apis.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from ...protocol.apis.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from ...protocol.discarding import discard_all
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.uuids import ZERO_UUID
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
@@ -48,7 +53,6 @@ from ..cluster.zookeeper_client import ZooKeeperClient
 from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..network.request import Handler, Request
 from ..quotas.client_quotas import MutationQuota
-from ..security.authorizer import AclOperation, ResourceType
 from .client_waits import waiting_for
 from .metadata import may_create
 

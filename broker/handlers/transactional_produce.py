@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.apis.produce import ProduceRequest
 from ...protocol.errors import ErrorCode, ProtocolError
-from ...protocol.messages.produce import ProduceRequest
 from ...protocol.records.batch import BatchHeader, read_batch_header
 from ...protocol.topics import TopicPartition
 from ...replication.producers import begin_verification

@@ -24,12 +24,10 @@ from typing import TYPE_CHECKING
 from ...coordinator.transaction.core import InitAttempt, InitResult
 from ...coordinator.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ...coordinator.transaction.states import STATES_BY_LABEL
+from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.transaction_admin import DescribeTransactionsResponse
-from ...protocol.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
+from ...protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ...protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -37,16 +35,15 @@ from ...protocol.messages.transactions import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
 )
+from ...protocol.apis.describe_transactions import DescribeTransactionsResponse
+from ...protocol.apis.end_txn import EndTxnRequest, EndTxnResponse
+from ...protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TopicPartition
 from ..coordinators.producer_ids import ProducerIds
 from ..coordinators.transaction_runtime import TransactionRuntime
 from ..network.turns import Steps, distinct
-from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache

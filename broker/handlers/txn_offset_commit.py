@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from ...coordinator.group.commit_attempt import client_error, partition_errors
 from ...protocol.api import ApiKey
+from ...protocol.apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.producers import begin_verification
 from ...storage.verification import NOT_VERIFIED, VerificationGuard

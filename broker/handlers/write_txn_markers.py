@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 from ...coordinator.connection_order import ConnectionOrders
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import (
+from ...protocol.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -30,6 +29,7 @@ from ...protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ..coordinators.marker_writer import Errors, Marker, MarkerWriter
 

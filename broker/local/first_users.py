@@ -23,18 +23,12 @@ from ...client.connection import Connection, Connections
 from ...client.errors import ClientError, LoginError
 from ...client.security.connector import Connector
 from ...client.security.settings import connector_from
+from ...protocol.acls import WILDCARD, AclOperation, AclPermission, PatternType, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.messages.security import DescribeAclsRequest, DescribeAclsResponse
+from ...protocol.apis.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ...protocol.sasl import ScramHash
 from ...protocol.sasl.scram import MIN_ITERATIONS
 from ...protocol.topics import INTERNAL_TOPICS
-from ..security.authorizer import (
-    WILDCARD,
-    AclOperation,
-    AclPermission,
-    PatternType,
-    ResourceType,
-)
 from .secured import ADMIN, USER, SecurityFiles
 
 WAIT_SECONDS = 20.0

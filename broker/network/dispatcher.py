@@ -242,7 +242,7 @@ class Dispatcher:
             )
         except (ProtocolError, IndexError) as error:
             raise _unreadable(route, error) from None
-        if found is None or place_to_cut(route.api_key, found[0]) is not None:
+        if found is None or place_to_cut(route, found[0]) is not None:
             return None
         return found[0], client_id
 
@@ -306,7 +306,7 @@ class Dispatcher:
             connection, route, correlation_id, client_id, body, len(frame), started_at
         )
         handle = route.handle
-        place = place_to_cut(route.api_key, body)
+        place = place_to_cut(route, body)
         if place is not None:
             yield from InParts(request, place, partial(self.perform, handle)).steps()
         elif isinstance(handle, _Stepped):

@@ -3,7 +3,8 @@
 Job: between the moment in which a broker's port opens and the controller's first UpdateMetadata,
 its metadata is empty. An answer from it ("no brokers, no such topic") harms: librdkafka forgets
 every broker that it knew and is left without any for half a minute, and a commit of offsets fails
-for good. So what would be answered from the metadata is held back until there is some.
+for good. So requests of the APIs that are answered from the metadata, as their pages say,
+are held back until there is some.
 
 Invariants: a held request keeps its connection muted, so at most one of a connection is held; the
 owner calls `open` once, at the latest after a limit of its own; afterwards nothing passes here.
@@ -16,24 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.api import ApiKey
+from ...protocol.api import ApiKey, page
 
 if TYPE_CHECKING:
     from .request import Request
-
-ANSWERED_FROM_METADATA = frozenset(
-    {
-        ApiKey.METADATA,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.DELETE_TOPICS,
-    }
-)
 
 
 class MetadataGate:
@@ -46,7 +33,7 @@ class MetadataGate:
         self, key: ApiKey, handle: Callable[[Request], Any]
     ) -> Callable[[Request], Any] | None:
         """The handler to use meanwhile, or None where the own one will do."""
-        if key not in ANSWERED_FROM_METADATA:
+        if not page(key).needs_metadata:
             return None
         return lambda request: self._held.append((request, handle))
 

@@ -33,13 +33,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SIZE_BYTES: Final = 4
-# What is only asked among brokers.
-EXEMPT: Final = frozenset(
-    {
-        ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA,
-        ApiKey.CONTROLLED_SHUTDOWN, ApiKey.WRITE_TXN_MARKERS, ApiKey.ALTER_PARTITION,
-    }
-)  # fmt: skip
 
 
 class MeteredRequest(Request):
@@ -140,7 +133,7 @@ class MeteredRequest(Request):
         yield from self.timed(super()._encode(response))
         # What is known only afterwards counts for the next request.
         metered = self._quotas.request.find(*self._who, meter_clock_ms())
-        if metered is not None and self.route.api_key not in EXEMPT:
+        if metered is not None and not self.route.page.is_exempt:
             percent = (self._worked - worked) * PERCENT_OF_SECONDS
             metered.meter.record(percent, meter_clock_ms())
 
@@ -168,7 +161,7 @@ class MeteredRequest(Request):
             return
         self._is_charged = True
         api_key = self.route.api_key
-        if api_key in EXEMPT and not self._is_denied:
+        if self.route.page.is_exempt and not self._is_denied:
             self._record_exempt(meter_clock_ms())
             return
         quotas, (user, client) = self._quotas, self._who

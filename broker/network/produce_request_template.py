@@ -17,7 +17,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ...protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from .receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...protocol import codec
 from ...protocol.api import ApiKey
-from ...protocol.messages.group_offsets import OffsetCommitRequest, OffsetCommitRequestTopic
+from ...protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from .receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:

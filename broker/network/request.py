@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from mypy_extensions import mypyc_attr
 
 from ...protocol import framing, large_messages
-from ...protocol.api import API_TABLE, ApiKey, request_class
+from ...protocol.acls import AclOperation, ResourceType
+from ...protocol.api import API_TABLE, ApiKey, page
+from ...protocol.api_page import Api
 from ...protocol.discarding import discard
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.framing import RequestHeader
 from ..security.access import OPERATIONS_ON, Access, bitmap
-from ..security.authorizer import AclOperation, ResourceType
 from ..security.principal import ANONYMOUS, KafkaPrincipal
 from .turns import Pace, Steps, Turns
 
@@ -38,26 +39,9 @@ T = TypeVar("T")
 
 # A frame up to this size is decoded at once: 2 000 of the smallest elements, a millisecond.
 LARGE_FRAME_BYTES: Final = 4 * 1024
-# What a controller sends makes and removes the files of each partition, however few bytes it is.
-NEVER_SMALL: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA})
-# What is asked again and again, and read by its likeness (`repeated_request_template`).
-REPEATED: Final = frozenset(
-    {ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.HEARTBEAT}
-)
 # Clients do not take more either (`receive.message.max.bytes` of librdkafka); parts of files do not
 # count, `fetch.max.bytes` bounds them.
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
-# What is answered to a small request is small; of other APIs it may be all that the cluster has. A
-# JoinGroup's is small as well, but that of the leader, who is told of all members.
-SMALL_ANSWERS: Final = frozenset(
-    {
-        ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT,
-        ApiKey.FIND_COORDINATOR, ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP, ApiKey.API_VERSIONS,
-        ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
-        ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_FOR_LEADER_EPOCH,
-    }
-)  # fmt: skip
 
 
 class ConnectionInfo:
@@ -136,25 +120,30 @@ class Route:
     """How requests of one API in one version are read, handled and answered."""
 
     __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "is_join",
-                 "is_repeated", "large_bytes", "metrics", "name", "request_class", "small_answer",
-                 "tagged_response", "turns")  # fmt: skip
+                 "is_repeated", "large_bytes", "metrics", "name", "page", "places", "request_class",
+                 "small_answer", "tagged_response", "turns")  # fmt: skip
 
     def __init__(
         self, api_key: ApiKey, api_version: int, handle: Callable[[Request], Any],
         metrics: RequestMetrics, turns: Turns,
     ) -> None:  # fmt: skip
         spec = API_TABLE[api_key]
+        self.page: Api = page(api_key)
         self.api_key = api_key
         self.api_version = api_version
         self.name = spec.name
         self.flexible = spec.is_flexible(api_version)
         self.tagged_response = self.flexible and api_key is not ApiKey.API_VERSIONS
-        self.large_bytes = 0 if api_key in NEVER_SMALL else LARGE_FRAME_BYTES
-        self.in_place = api_key is ApiKey.PRODUCE
+        self.large_bytes = 0 if self.page.makes_files else LARGE_FRAME_BYTES
+        self.in_place = self.page.is_read_in_place
+        # A JoinGroup's answer is small as well, but that of the leader, who is told of all members.
         self.is_join = api_key is ApiKey.JOIN_GROUP
-        self.is_repeated = api_key in REPEATED
-        self.small_answer = api_key in SMALL_ANSWERS
-        self.request_class = request_class(api_key)
+        self.is_repeated = self.page.is_repeated
+        # Of other APIs the answer to a small request may be all that the cluster has.
+        self.small_answer = self.page.has_small_answers
+        # Where a request may be cut into parts.
+        self.places = [each for each in self.page.elements_in(api_version) if each.are_independent]
+        self.request_class = self.page.request
         self.handle = handle
         self.metrics = metrics
         self.turns = turns  # of all that takes long
@@ -328,7 +317,7 @@ class Request:
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         """Answer with the API's own error response; without one, close the connection."""
-        from ...protocol.error_responses import error_response
+        from ...protocol.failures import error_response
 
         self.route.metrics.error(code.name)
         if self.frame_bytes > LARGE_FRAME_BYTES:
@@ -344,7 +333,7 @@ class Request:
 
     def _fail(self, code: ErrorCode, message: str | None) -> Steps:
         """In turns with others: the error may stand at each of very many elements."""
-        from ...protocol.error_responses import error_response_slices
+        from ...protocol.failures import error_response_slices
 
         try:
             response = yield from error_response_slices(self, code, message)

@@ -1,15 +1,16 @@
 """A request with very many elements is handled in parts, and answered as one.
 
-Job: `PARTS` says for each API whose elements are independent of each other where they are in the
-request and in the response. `InParts` cuts such a request into copies of at most MAX_PART_ELEMENTS
-elements, has each handled like a request of its own, in turns with others, and joins the answers.
-So handlers need not know how long a list can be: a part takes a few milliseconds at most.
+Job: the page of an API says where its elements are in the request and in the response, and whether
+they are independent of each other. `InParts` cuts such a request into copies of at most
+MAX_PART_ELEMENTS elements, has each handled like a request of its own, in turns with others, and
+joins the answers. So handlers need not know how long a list can be: a part takes a few milliseconds
+at most.
 
 Invariants: a part begins when the one before it is answered, so that the order of what is done is
 that of the request; the joined answer has the shape that the handler would have given it, only that
-names which Kafka would answer as often as they are asked for are answered once (DISTINCT); an error
-of the request as a whole ends it, and if its answer names elements, it names those of all parts;
-what would make a response that nobody could read is refused.
+names which Kafka would answer as often as they are asked for are answered once, if the page says
+so; an error of the request as a whole ends it, and if its answer names elements, it names those of
+all parts; what would make a response that nobody could read is refused.
 
 Left out are requests whose elements belong together: their handlers take turns themselves.
 Mirrors nothing in Kafka.
@@ -21,14 +22,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...protocol.api import ApiKey
+from ...protocol.api_page import Elements
 from ...protocol.discarding import discard_all
 from ...protocol.errors import ErrorCode
 from ...protocol.framing import decode_response
 from ...protocol.schema import Struct
-from .request import Request
+from .request import Request, Route
 from .turns import Steps
 
 logger = logging.getLogger("pybroker.broker.network.dispatcher")
@@ -43,82 +44,20 @@ MAX_RESPONSE_ELEMENTS = 2_000_000
 _SIZE_BYTES = 4
 
 
-class Place(NamedTuple):
-    """Where the elements are: the names of the lists, from the outermost to the innermost."""
-
-    asked: tuple[str, ...]
-    answered: tuple[str, ...]
-    limit: int = MAX_PART_ELEMENTS  # elements of a part
-
-
-_TOPICS = Place(("topics", "partitions"), ("topics", "partitions"))
-_INDEXES = Place(("topics", "partition_indexes"), ("topics", "partitions"))
-
-# The first place that a request uses counts: versions have their lists in different places.
-PARTS: dict[ApiKey, tuple[Place, ...]] = {
-    ApiKey.PRODUCE: (
-        Place(("topic_data", "partition_data"), ("responses", "partition_responses")),
-    ),
-    ApiKey.LIST_OFFSETS: (_TOPICS,),
-    ApiKey.LEADER_AND_ISR: (
-        Place(("topic_states", "partition_states"), ("topics", "partition_errors"), FILES),
-        Place(("ungrouped_partition_states",), ("partition_errors",), FILES),
-    ),
-    ApiKey.STOP_REPLICA: (
-        Place(("topic_states", "partition_states"), ("partition_errors",), FILES),
-        Place(("topics", "partition_indexes"), ("partition_errors",), FILES),
-        Place(("ungrouped_partitions",), ("partition_errors",), FILES),
-    ),
-    ApiKey.UPDATE_METADATA: (
-        Place(("topic_states", "partition_states"), ()),
-        Place(("ungrouped_partition_states",), ()),
-    ),
-    ApiKey.OFFSET_COMMIT: (_TOPICS,),
-    ApiKey.OFFSET_FETCH: (
-        Place(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
-        _INDEXES,
-    ),
-    ApiKey.FIND_COORDINATOR: (Place(("coordinator_keys",), ("coordinators",)),),
-    ApiKey.LEAVE_GROUP: (Place(("members",), ("members",)),),
-    ApiKey.DESCRIBE_GROUPS: (Place(("groups",), ("groups",)),),
-    ApiKey.DELETE_RECORDS: (_TOPICS,),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (_TOPICS,),
-    ApiKey.WRITE_TXN_MARKERS: (
-        Place(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")),
-    ),
-    ApiKey.TXN_OFFSET_COMMIT: (_TOPICS,),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: (
-        Place(("dirs", "topics", "partitions"), ("results", "partitions")),
-    ),
-    ApiKey.DELETE_GROUPS: (Place(("groups_names",), ("results",)),),
-    ApiKey.ELECT_LEADERS: (
-        Place(("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),
-    ),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
-        Place(("topics", "partitions"), ("responses", "partitions")),
-    ),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: (_INDEXES,),
-    ApiKey.OFFSET_DELETE: (_TOPICS,),
-    ApiKey.ALTER_PARTITION: (_TOPICS,),
-    ApiKey.DESCRIBE_PRODUCERS: (_INDEXES,),
-    ApiKey.DESCRIBE_TRANSACTIONS: (Place(("transactional_ids",), ("transaction_states",)),),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: (Place(("group_ids",), ("groups",)),),
-}
-# What one of these answers may be large: the same name again and again is answered once.
-DISTINCT = frozenset(
-    {
-        ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS,
-        ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.CONSUMER_GROUP_DESCRIBE,
-    }
-)  # fmt: skip
 # Lists in a response that each part repeats.
 _REPEATED = ("node_endpoints",)
 
 
-def place_to_cut(key: ApiKey, body: Any) -> Place | None:
+def limit_of(route: Route) -> int:
+    """The elements of a part."""
+    return FILES if route.page.makes_files else MAX_PART_ELEMENTS
+
+
+def place_to_cut(route: Route, body: Any) -> Elements | None:
     """Where to cut this request, or None if it is handled as it is."""
-    for place in PARTS.get(key, ()):
-        if weight(getattr(body, place.asked[0]), place.asked[1:], place.limit) > place.limit:
+    limit = limit_of(route)
+    for place in route.places:
+        if weight(getattr(body, place.asked[0]), place.asked[1:], limit) > limit:
             return place
     return None
 
@@ -167,17 +106,19 @@ def cut(
 class InParts:
     """One request on its way through its parts."""
 
-    def __init__(self, request: Request, place: Place, perform: Callable[[Request], None]) -> None:
+    def __init__(
+        self, request: Request, place: Elements, perform: Callable[[Request], None]
+    ) -> None:
         self._request = request
         self._place = place
         self._perform = perform
         self._joined: Any = None
         self._elements = 0
         self._is_over = False
-        self._seen: set[str] | None = set() if request.api_key in DISTINCT else None
+        self._seen: set[str] | None = set() if request.route.page.has_distinct_elements else None
         self._refusal: tuple[ErrorCode, str | None] | None = None
         items = getattr(request.body, place.asked[0])
-        self._elements_to_cut = (items, place.asked[1:], place.limit)
+        self._elements_to_cut = (items, place.asked[1:], limit_of(request.route))
         self._groups = cut(*self._elements_to_cut)
 
     def steps(self) -> Steps:
@@ -252,7 +193,7 @@ class InParts:
 
     def _refuse(self, code: ErrorCode, message: str | None) -> Steps:
         """The error once for all, and the elements of all parts, as if they had been one."""
-        from ...protocol.error_responses import error_response
+        from ...protocol.failures import error_response
 
         self._joined, self._elements = None, 0
         for group in cut(*self._elements_to_cut):
@@ -287,7 +228,7 @@ class _Part(Request):
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         """An error that is said once for all names the elements of all parts, as Kafka does."""
-        from ...protocol.error_responses import error_response
+        from ...protocol.failures import error_response
 
         if getattr(error_response(self, code, message), "error_code", 0):
             assert self.responded_at == 0.0, f"{self} was answered twice"

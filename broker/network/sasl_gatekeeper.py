@@ -30,9 +30,10 @@ from typing import Any
 
 from ...protocol import framing
 from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.apis.api_versions import ApiVersionsResponse
+from ...protocol.apis.sasl_authenticate import SaslAuthenticateResponse
+from ...protocol.apis.sasl_handshake import SaslHandshakeResponse
 from ...protocol.errors import ErrorCode, ProtocolError
-from ...protocol.messages.metadata import ApiVersionsResponse
-from ...protocol.messages.security import SaslAuthenticateResponse, SaslHandshakeResponse
 from ...protocol.schema import Message
 from ..observability.metrics import BrokerMetrics
 from ..security.sasl.gssapi import GSSAPI

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 
 import trio
 
+from ...protocol.apis.alter_partition import AlterPartitionResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.cluster import AlterPartitionResponse
 from ...protocol.topics import TopicPartition
 from ...protocol.zookeeper.operations import Create, SessionExpired, ZkError
 from ...replication.controller import znodes

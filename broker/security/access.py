@@ -18,7 +18,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from .authorizer import CLUSTER_NAME, WILDCARD, AclOperation, Authorizer, ResourceType
+from ...protocol.acls import CLUSTER_NAME, WILDCARD, AclOperation, ResourceType
+from .authorizer import Authorizer
 from .principal import KafkaPrincipal
 
 logger = logging.getLogger("pybroker.authorizer")

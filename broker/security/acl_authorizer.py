@@ -23,14 +23,8 @@ from ipaddress import IPv6Address
 from itertools import product
 from typing import Final
 
+from ...protocol.acls import WILDCARD, AclOperation, AclPermission, PatternType, ResourceType
 from .acls import ANY_USER, NO_ENTRIES, AccessControlEntry, ResourcePattern
-from .authorizer import (
-    WILDCARD,
-    AclOperation,
-    AclPermission,
-    PatternType,
-    ResourceType,
-)
 from .principal import KafkaPrincipal
 
 MAX_DECISIONS = 10_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...client.admin.acls import Acl
-from .authorizer import AclOperation, AclPermission, PatternType, ResourceType
+from ...protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
 
 
 def acl_words(acl: Acl) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from .authorizer import WILDCARD, AclOperation, AclPermission, PatternType, ResourceType
+from ...protocol.acls import WILDCARD, AclOperation, AclPermission, PatternType, ResourceType
 
 ANY_USER: Final = "User:*"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...protocol.messages.fetch import AbortedTransaction
+from ...protocol.apis.fetch import AbortedTransaction
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import iter_batch_headers
 

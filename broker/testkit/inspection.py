@@ -18,25 +18,25 @@ from ...client.admin.topics import create_topic
 from ...client.cluster import Cluster
 from ...client.errors import ClientError
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from ...protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
+from ...protocol.apis.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
 )
-from ...protocol.messages.offsets import (
+from ...protocol.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ...protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ...protocol.messages.topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
+from ...protocol.apis.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.records.batch import iter_batch_headers, iter_records
 from ..local.cluster_state import ClusterError
 from .aborted import aborted_places

@@ -7,14 +7,16 @@ import trio
 from ...client.cluster import Cluster
 from ...client.errors import ClientError
 from ...protocol.api import ApiKey
-from ...protocol.messages.reassignments import (
+from ...protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ...protocol.apis.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,
     ElectLeadersResponse,
-    ReassignablePartition,
-    ReassignableTopic,
 )
 from .inspection import wait_until
 

@@ -12,13 +12,9 @@ import trio
 from ...client.cluster import Cluster
 from ...client.errors import ClientError
 from ...protocol.api import ApiKey
-from ...protocol.messages.group_admin import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
-from ...protocol.messages.metadata import MetadataResponsePartition
+from ...protocol.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ...protocol.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from ...protocol.apis.metadata import MetadataResponsePartition
 
 ANSWER_SECONDS = 1.0
 MAX_PARTITIONS = 50

@@ -11,16 +11,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.security import (
-    AclCreation,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResponse,
-)
+from ...protocol.apis.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from ...protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
+from ...protocol.apis.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ..cluster import Cluster
 
 FIRST_WITH_PATTERNS = 1  # of all three: before 2.0 all names are literal

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...protocol.api import API_TABLE, ApiKey
-from ...protocol.messages.cluster import (
+from ...protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.apis.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ...protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from ..cluster import Cluster
 from ..connection import CLIENT_ID, CLIENT_VERSION, Connection
 from .results import Results, refused

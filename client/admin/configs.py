@@ -12,15 +12,19 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.configs import (
+from ...protocol.apis.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
     AlterConfigsResponse,
+)
+from ...protocol.apis.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
+)
+from ...protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,

@@ -12,20 +12,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...protocol.api import ApiKey
-from ...protocol.codec import decode_versioned
-from ...protocol.errors import ProtocolError
-from ...protocol.messages.consumer_protocol import ConsumerProtocolAssignment
-from ...protocol.messages.group_admin import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
+from ...protocol.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ...protocol.apis.describe_groups import (
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     DescribeGroupsResponseDescribedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
 )
-from ...protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ...protocol.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ...protocol.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from ...protocol.codec import decode_versioned
+from ...protocol.errors import ProtocolError
+from ...protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 from ...protocol.primitives import Buffer
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster, CoordinatorKind

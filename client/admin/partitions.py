@@ -11,19 +11,23 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.reassignments import (
+from ...protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ElectLeadersRequest,
-    ElectLeadersRequestTopicPartitions,
-    ElectLeadersResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
 )
+from ...protocol.apis.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+    ElectLeadersResponse,
+)
+from ...protocol.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+)
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster
 from .results import Results

@@ -9,15 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.quotas import (
+from ...protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasResponse,
+    OpData,
+)
+from ...protocol.apis.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
-    OpData,
 )
 from ..cluster import Cluster
 

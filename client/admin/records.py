@@ -9,17 +9,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.offsets import (
+from ...protocol.apis.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
+)
+from ...protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster
 from ..connection import Connection

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
+from ...protocol.apis.metadata import MetadataResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.metadata import MetadataResponse
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster, CoordinatorKind, retrying
 from ..connection import Connection

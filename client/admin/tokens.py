@@ -10,15 +10,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.credentials import (
+from ...protocol.apis.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
+)
+from ...protocol.apis.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
+)
+from ...protocol.apis.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
+)
+from ...protocol.apis.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )

@@ -11,22 +11,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.metadata import MetadataResponseTopic
-from ...protocol.messages.topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
+from ...protocol.apis.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
+)
+from ...protocol.apis.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from ...protocol.apis.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from ...protocol.apis.metadata import MetadataResponseTopic
+from ...protocol.errors import ErrorCode
 from ..cluster import Cluster, retrying
 from ..errors import ClientError, Unsupported
 from ..releases import too_old

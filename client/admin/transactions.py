@@ -10,24 +10,24 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.transaction_admin import (
+from ...protocol.apis.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
     TopicRequest,
 )
-from ...protocol.messages.transactions import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
+from ...protocol.apis.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from ...protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.apis.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ...protocol.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster, CoordinatorKind
 from ..connection import Connection

@@ -11,16 +11,18 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.credentials import (
+from ...protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
+)
+from ...protocol.apis.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
     UserName,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.sasl import ScramHash
 from ...protocol.sasl.scram import SALT_CHARACTERS, salt_text
 from ..cluster import Cluster

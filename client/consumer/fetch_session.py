@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ...protocol.apis.fetch import FetchPartition, FetchTopic, ForgottenTopic
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
 from ...protocol.topics import TopicPartition
 
 NO_SESSION: Final = 0

@@ -26,12 +26,8 @@ from typing import Final, Generic
 import trio
 
 from ...protocol.api import ApiKey
+from ...protocol.apis.fetch import FetchRequest, FetchResponse, FetchResponsePartitionData
 from ...protocol.errors import ErrorCode, ProtocolError
-from ...protocol.messages.fetch import (
-    FetchRequest,
-    FetchResponse,
-    FetchResponsePartitionData,
-)
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import iter_batch_headers
 from ...protocol.topics import TopicPartition

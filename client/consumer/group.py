@@ -23,13 +23,11 @@ from typing import Final, NamedTuple
 import trio
 
 from ...protocol.api import ApiKey
+from ...protocol.apis.heartbeat import HeartbeatResponse
+from ...protocol.apis.join_group import JoinGroupResponse
+from ...protocol.apis.leave_group import LeaveGroupResponse
+from ...protocol.apis.sync_group import SyncGroupResponse
 from ...protocol.errors import ErrorCode, ProtocolError
-from ...protocol.messages.groups import (
-    HeartbeatResponse,
-    JoinGroupResponse,
-    LeaveGroupResponse,
-    SyncGroupResponse,
-)
 from ...protocol.topics import INTERNAL_TOPICS, TopicPartition
 from ..cluster import RETRY_BACKOFF_SECONDS, Cluster, CoordinatorKind
 from ..connection import Connection

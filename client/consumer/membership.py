@@ -21,19 +21,19 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Final
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.groups import (
-    HeartbeatRequest,
-    HeartbeatResponse,
+from ...protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ...protocol.apis.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
-    LeaveGroupRequest,
-    MemberIdentity,
+)
+from ...protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from ...protocol.apis.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from ...protocol.errors import ErrorCode
 
 PROTOCOL_TYPE: Final = "consumer"
 NO_GENERATION: Final = -1

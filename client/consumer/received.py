@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Any, Final, NamedTuple, final
 
-from ...protocol.messages.fetch import AbortedTransaction
+from ...protocol.apis.fetch import AbortedTransaction
 from ...protocol.records.columns import RecordColumns
 from ...protocol.records.control import ControlRecordType
 from ...protocol.records.loops.places import contents_at

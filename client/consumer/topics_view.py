@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from ...protocol.apis.metadata import MetadataResponse, MetadataResponseTopic
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from ...protocol.topics import TopicPartition
 from .assignments import TopicShape
 

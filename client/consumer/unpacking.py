@@ -15,7 +15,7 @@ from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 import trio
 
-from ...protocol.messages.fetch import AbortedTransaction
+from ...protocol.apis.fetch import AbortedTransaction
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import iter_batch_headers
 from ...protocol.records.columns import decode_columns

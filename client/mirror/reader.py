@@ -14,7 +14,7 @@ from functools import partial
 
 import trio
 
-from ...protocol.messages.fetch import AbortedTransaction
+from ...protocol.apis.fetch import AbortedTransaction
 from ...protocol.primitives import Buffer
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster

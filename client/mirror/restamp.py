@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
+from ...protocol.apis.fetch import AbortedTransaction
 from ...protocol.errors import ProtocolError
-from ...protocol.messages.fetch import AbortedTransaction
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import (
     DELETE_HORIZON_BIT,

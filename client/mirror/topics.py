@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import trio
 
+from ...protocol.apis.describe_acls import DescribeAclsRequest
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.security import DescribeAclsRequest
 from ...protocol.topics import TopicPartition
 from ..admin.acls import Acls
 from ..admin.configs import ConfigEntry, ConfigResource, Configs, ResourceKind

@@ -14,22 +14,21 @@ from typing import NamedTuple, TypeVar
 import trio
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
+from ...protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ...protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
+)
+from ...protocol.apis.end_txn import EndTxnRequest, EndTxnResponse
+from ...protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..cluster import RETRY_BACKOFF_SECONDS, Cluster, CoordinatorKind, retrying
 from ..errors import ClientError, LoginError, ProducerFenced, Refused, Unsupported

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 import trio
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.produce import (
+from ...protocol.apis.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,

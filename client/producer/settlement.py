@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import trio
 
+from ...protocol.apis.produce import PartitionProduceResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.produce import PartitionProduceResponse
 from ...protocol.records.record import NO_SEQUENCE
 from ..cluster import Cluster
 from ..errors import ClientError, DeliveryTimeout, ProducerFenced, Refused

@@ -19,14 +19,10 @@ from typing import NamedTuple, TypeAlias, cast
 import trio
 
 from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ...protocol.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ...protocol.errors import ErrorCode, ProtocolError
-from ...protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
-from ...protocol.messages.security import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from ...protocol.sasl import SaslClient, SaslError
 from ...protocol.schema import Message
 from ..errors import LoginError

@@ -7,23 +7,25 @@ error a partition, in the order of the request.
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.group_offsets import (
+from ...protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+)
+from ...protocol.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ...protocol.messages.transactions import (
+from ...protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from .offsets import OffsetAndMetadata
 from .placement import utf16_length

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from ...protocol.messages.group_offsets import OffsetCommitRequest, OffsetCommitRequestPartition
+from ...protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
 from ...protocol.records.layout import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE
 from ...protocol.records.loops.varint import encode_varlong
 from ...protocol.records.plain_batch import build_plain_batch

@@ -17,16 +17,14 @@ from collections.abc import Callable, Collection, Container, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.group_offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
+from ...protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
+from ...protocol.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ...protocol.apis.offset_fetch import (
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import NOT_SEEN
 from .commit_attempt import CommitAttempt, client_error, partition_errors

@@ -11,11 +11,11 @@ a member or None; `static_members` maps each group.instance.id of the group to i
 from collections import Counter
 from collections.abc import Collection
 
+from ...protocol.apis.describe_groups import DescribedGroupMember
+from ...protocol.apis.join_group import JoinGroupResponseMember
 from ...protocol.codec import decode
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from ...protocol.messages.group_admin import DescribedGroupMember
-from ...protocol.messages.groups import JoinGroupResponseMember
 from .members import JoinTicket, Member, MemberProtocol
 from .offsets import OffsetStore
 from .states import GroupState, check_transition

@@ -19,26 +19,18 @@ handlers' matter.
 import logging
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
+from ...protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from ...protocol.apis.describe_groups import DescribeGroupsResponseDescribedGroup
+from ...protocol.apis.heartbeat import HeartbeatRequest
+from ...protocol.apis.join_group import JoinGroupRequest
+from ...protocol.apis.leave_group import LeaveGroupRequest
+from ...protocol.apis.list_groups import ListedGroup, ListGroupsResponse
+from ...protocol.apis.offset_commit import OffsetCommitRequest
+from ...protocol.apis.offset_delete import OffsetDeleteRequest
+from ...protocol.apis.offset_fetch import OffsetFetchResponseGroup
+from ...protocol.apis.sync_group import SyncGroupRequest
+from ...protocol.apis.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.group_admin import (
-    DeletableGroupResult,
-    DeleteGroupsResponse,
-    DescribeGroupsResponseDescribedGroup,
-    ListedGroup,
-    ListGroupsResponse,
-)
-from ...protocol.messages.group_offsets import (
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchResponseGroup,
-)
-from ...protocol.messages.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
-from ...protocol.messages.transactions import TxnOffsetCommitRequest
 from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import WallClock
 from .commit_plan import CommitPlan

@@ -15,8 +15,8 @@ REBALANCE_IN_PROGRESS, where Kafka never answers it.
 import logging
 from functools import partial
 
+from ...protocol.apis.join_group import JoinGroupRequest
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.groups import JoinGroupRequest
 from .core import Core
 from .group import Group
 from .members import JoinTicket, Member, MemberProtocol, printable_reason

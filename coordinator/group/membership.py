@@ -13,17 +13,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.groups import (
-    HeartbeatRequest,
-    HeartbeatResponse,
+from ...protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ...protocol.apis.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
 )
+from ...protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from ...protocol.errors import ErrorCode
 from .core import Core
 from .group import Group
 from .members import SyncTicket, printable_reason

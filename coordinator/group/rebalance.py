@@ -20,8 +20,9 @@ in SyncGroup, where Kafka forgets the request.
 import logging
 from collections.abc import Mapping
 
+from ...protocol.apis.join_group import JoinGroupResponse
+from ...protocol.apis.sync_group import SyncGroupResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from .core import AppendCompletion, Core
 from .group import Group, InitialDelay
 from .members import JoinTicket, Member

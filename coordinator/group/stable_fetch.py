@@ -14,8 +14,8 @@ Mirrors nothing in Kafka, which answers at once.
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from ...protocol.apis.offset_fetch import OffsetFetchResponseGroup
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.group_offsets import OffsetFetchResponseGroup
 from ...protocol.records.record import SimpleRecord
 from ...protocol.topics import TopicPartition
 from .commits import Commits

@@ -18,8 +18,8 @@ import logging
 from collections.abc import Container
 from functools import partial
 
+from ...protocol.apis.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import TxnOffsetCommitRequest
 from ...protocol.topics import TopicPartition
 from ..connection_order import ConnectionOrders
 from .commit_attempt import CommitAttempt, client_error

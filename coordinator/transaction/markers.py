@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import (
+from ...protocol.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from .core import MarkerJob
 

@@ -22,13 +22,15 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.transaction_admin import (
+from ...protocol.apis.describe_transactions import (
     DescribeTransactionsResponseTopicData,
     DescribeTransactionsResponseTransactionState,
+)
+from ...protocol.apis.list_transactions import (
     ListTransactionsResponse,
     ListTransactionsResponseTransactionState,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import WallClock
 from .core import (

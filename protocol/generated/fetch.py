@@ -1,4 +1,4 @@
-"""Of `messages/fetch.py`. Written by `python -m tests.codecs`: see there."""
+"""Of `apis/fetch.py`. Written by `python -m tests.codecs`: see there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from ..messages.fetch import (
+from ..apis.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,

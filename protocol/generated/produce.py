@@ -1,4 +1,4 @@
-"""Of `messages/produce.py`. Written by `python -m tests.codecs`: see there."""
+"""Of `apis/produce.py`. Written by `python -m tests.codecs`: see there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from ..messages.produce import (
+from ..apis.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,

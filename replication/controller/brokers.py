@@ -11,8 +11,8 @@ onReplicasBecomeOffline, doControlledShutdown and the log-directory events.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from ...protocol.apis.leader_and_isr import LeaderAndIsrResponse
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.replication import LeaderAndIsrResponse
 from ...protocol.topics import TopicPartition
 from ...protocol.zookeeper.operations import Delete, Flow, GetChildren, GetData, run_one
 from . import partition_states, replica_states, znodes

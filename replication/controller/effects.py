@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...protocol.messages.replication import (
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
+from ...protocol.apis.leader_and_isr import LeaderAndIsrRequest
+from ...protocol.apis.stop_replica import StopReplicaRequest
+from ...protocol.apis.update_metadata import UpdateMetadataRequest
 from .znodes import BrokerRegistration
 
 ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest

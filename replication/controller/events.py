@@ -6,16 +6,12 @@ A request event carries an opaque `token`; exactly one `Reply` with it follows.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...protocol.messages.cluster import (
-    AllocateProducerIdsRequest,
-    AlterPartitionRequest,
-    ControlledShutdownRequest,
-    UpdateFeaturesRequest,
-)
-from ...protocol.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ListPartitionReassignmentsRequest,
-)
+from ...protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
+from ...protocol.apis.alter_partition import AlterPartitionRequest
+from ...protocol.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from ...protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from ...protocol.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
+from ...protocol.apis.update_features import UpdateFeaturesRequest
 from ...protocol.topics import TopicPartition
 from .effects import ControlRequest
 

@@ -12,13 +12,13 @@ Mirrors KafkaController.setupFeatureVersioning and processFeatureUpdates. Unlike
 import logging
 from collections.abc import Mapping
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.cluster import (
+from ...protocol.apis.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.scala_texts import hash_ordered
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import Create, Flow, GetData, SetData, expect, run_one

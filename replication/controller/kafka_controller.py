@@ -19,19 +19,15 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from ...protocol.apis.allocate_producer_ids import AllocateProducerIdsResponse
+from ...protocol.apis.alter_partition import AlterPartitionResponse
+from ...protocol.apis.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from ...protocol.apis.controlled_shutdown import ControlledShutdownResponse, RemainingPartition
+from ...protocol.apis.leader_and_isr import LeaderAndIsrResponse
+from ...protocol.apis.list_partition_reassignments import ListPartitionReassignmentsResponse
+from ...protocol.apis.stop_replica import StopReplicaResponse
+from ...protocol.apis.update_features import UpdateFeaturesResponse
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.cluster import (
-    AllocateProducerIdsResponse,
-    AlterPartitionResponse,
-    ControlledShutdownResponse,
-    RemainingPartition,
-    UpdateFeaturesResponse,
-)
-from ...protocol.messages.reassignments import (
-    AlterPartitionReassignmentsResponse,
-    ListPartitionReassignmentsResponse,
-)
-from ...protocol.messages.replication import LeaderAndIsrResponse, StopReplicaResponse
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
     Create,

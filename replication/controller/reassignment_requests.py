@@ -9,17 +9,19 @@ Mirrors the handlers of the same names in KafkaApis.
 from collections.abc import Iterable
 from typing import TypeVar
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.reassignments import (
+from ...protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from ...protocol.apis.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.zookeeper.operations import Flow
 from .reassignment import Reassignments
 

@@ -13,14 +13,18 @@ Mirrors kafka.controller.ControllerBrokerRequestBatch. Leaves out KRaft's `type`
 
 from collections.abc import Iterable
 
-from ...protocol.messages.replication import (
+from ...protocol.apis.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
+)
+from ...protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
+)
+from ...protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,

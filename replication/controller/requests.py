@@ -15,16 +15,18 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.cluster import (
+from ...protocol.apis.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+)
+from ...protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import Create, Flow, GetData, SetData, expect, run_one

@@ -23,8 +23,7 @@ from ...client.consumer.topics_view import Leader
 from ...client.errors import ClientError
 from ...client.refusals import NotAllowed
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import (
+from ...protocol.apis.fetch import (
     AbortedTransaction,
     FetchPartition,
     FetchRequest,
@@ -32,6 +31,7 @@ from ...protocol.messages.fetch import (
     FetchResponsePartitionData,
     FetchTopic,
 )
+from ...protocol.errors import ErrorCode
 from ...protocol.records.batch import iter_batch_headers
 from .catalogue import ANY_EPOCH
 from .limits import EARLIEST, LATEST

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...protocol.messages.fetch import AbortedTransaction
+from ...protocol.apis.fetch import AbortedTransaction
 from ...protocol.records.columns import RecordColumns
 from ...protocol.records.control import ControlRecordType
 

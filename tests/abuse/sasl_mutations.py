@@ -17,10 +17,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
 from pybroker.protocol.codec import encode
 from pybroker.protocol.framing import encode_request_header
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
-from pybroker.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from pybroker.protocol.sasl import (
     MECHANISMS,
     OAuthBearerClient,

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from pybroker.protocol.records.batch import Compression, SimpleRecord
 from pybroker.protocol.records.builder import build_batch
 from tests.abuse.storms import MEGABYTE, SLACK_MB, resident_mb, settled_mb

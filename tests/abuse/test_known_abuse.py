@@ -11,37 +11,38 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.security.authorizer import AclOperation, AclPermission, ResourceType
+from pybroker.protocol.acls import AclOperation, AclPermission, ResourceType
 from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.messages.credentials import (
-    AlterUserScramCredentialsRequest,
-    CreatableRenewers,
-    CreateDelegationTokenRequest,
-    DescribeDelegationTokenOwner,
-    DescribeDelegationTokenRequest,
-    DescribeUserScramCredentialsRequest,
-    ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-    UserName,
-)
-from pybroker.protocol.messages.metadata import MetadataRequest
-from pybroker.protocol.messages.quotas import (
+from pybroker.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
-    ComponentData,
-    DescribeClientQuotasRequest,
     OpData,
 )
-from pybroker.protocol.messages.security import (
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
+from pybroker.protocol.apis.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
+from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker.protocol.apis.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker.protocol.apis.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from pybroker.protocol.apis.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
+from pybroker.protocol.apis.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from pybroker.protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
 from pybroker.protocol.schema import Message
 from tests.abuse.secured import Secured, for_a_while
 from tests.support.wire import WireClient

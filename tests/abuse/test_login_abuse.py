@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from pybroker.protocol.sasl import OAuthBearerClient, PlainClient
 from pybroker.protocol.sasl.oauthbearer import MAX_MESSAGE_BYTES
 from tests.abuse.secured import DELAY_MS, PASSWORDS, Secured, for_a_while

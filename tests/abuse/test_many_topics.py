@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import MetadataRequest
-from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.abuse.beside import assert_unharmed, bystander
 from tests.support.patience import fair
 from tests.support.wire import WireClient

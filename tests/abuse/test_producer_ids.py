@@ -8,17 +8,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.configs import (
-    IncrementalAlterConfigsRequest,
-)
-from pybroker.protocol.messages.configs import (
+from pybroker.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
+from pybroker.protocol.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pybroker.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterableConfig as AlterableConfig,
 )
-from pybroker.protocol.messages.configs import (
+from pybroker.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource as AlterConfigsResource,
 )
-from pybroker.protocol.messages.transaction_admin import DescribeProducersRequest, TopicRequest
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import update_crc
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord

@@ -16,21 +16,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pybroker.broker.security.authorizer import AclOperation, PatternType, ResourceType
+from pybroker.protocol.acls import AclOperation, PatternType, ResourceType
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.group_offsets import (
+from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.messages.security import (
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-)
-from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.random_requests import (

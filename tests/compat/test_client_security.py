@@ -24,7 +24,7 @@ from pybroker.client.connection import Connections
 from pybroker.client.errors import ClientError
 from pybroker.client.security.settings import connector_from
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataResponse
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.certificates import PASSWORD, AuthorityFiles
 from tests.support.kafka_tools import kafka_tool

@@ -20,8 +20,8 @@ from pybroker.client.admin.admin import Admin
 from pybroker.client.cluster import Cluster
 from pybroker.client.errors import ClientError, LoginError
 from pybroker.client.producer.producer import Producer
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.support.kerberos import REALM, Kerberos, kerberos
 from tests.support.processes import (
     PYBROKER,

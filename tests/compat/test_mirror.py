@@ -33,7 +33,7 @@ from pybroker.client.mirror.mirror import Mirror
 from pybroker.client.mirror.settings import read_settings
 from pybroker.client.mirror.simple import SimpleMirror, SimpleSettings
 from pybroker.client.mirror.topic_plan import ALLOW, LITERAL, READ, TOPIC, WRITE
-from pybroker.protocol.messages.security import DescribeAclsRequest
+from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
 from tests.support.mirrors import (
     WAIT_SECONDS,
     Ends,

@@ -38,11 +38,11 @@ from pybroker.client.cluster import Cluster
 from pybroker.client.errors import ClientError
 from pybroker.client.exchanges import Exchanges
 from pybroker.client.security.settings import connector_from
-from pybroker.protocol.messages.security import (
+from pybroker.protocol.apis.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
-    SaslHandshakeRequest,
 )
+from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
 from pybroker.protocol.sasl import ScramClient, ScramHash
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import PYBROKER

@@ -28,33 +28,29 @@ from typing import Any, NamedTuple
 import pytest
 from cryptography import x509
 
-from pybroker.broker.security.authorizer import AclOperation, AclPermission, ResourceType
+from pybroker.protocol.acls import AclOperation, AclPermission, ResourceType
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestAlterConfigsResource,
-)
-from pybroker.protocol.messages.credentials import (
+from pybroker.protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
-    CreateDelegationTokenRequest,
-    DescribeDelegationTokenRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.messages.security import (
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-)
-from pybroker.protocol.messages.topics import (
+from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker.protocol.apis.create_delegation_token import CreateDelegationTokenRequest
+from pybroker.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
+from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker.protocol.apis.describe_delegation_token import DescribeDelegationTokenRequest
+from pybroker.protocol.apis.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.sasl import MECHANISMS, ScramClient, ScramHash
 from tests.support.certificates import Authority, Pair, pem
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.messages.offsets import (
+from pybroker.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,

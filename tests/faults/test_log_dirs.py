@@ -18,18 +18,18 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestAlterConfigsResource,
-)
-from pybroker.protocol.messages.offsets import (
+from pybroker.protocol.apis.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from pybroker.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.apis.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from pybroker.protocol.errors import ErrorCode
 from tests.faults.directories import content, directory_of, give_directories, move, paths_of
 from tests.support.cluster import Cluster, cluster
 from tests.support.wire import WireClient, batch

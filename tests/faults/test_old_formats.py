@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.messages.group_offsets import (
+from pybroker.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from pybroker.protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

@@ -11,8 +11,8 @@ import trio
 from confluent_kafka import Producer
 
 from pybroker.coordinator.group.commits import Commits
+from pybroker.protocol.apis.offset_fetch import OffsetFetchResponseGroup
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.group_offsets import OffsetFetchResponseGroup
 from tests.support.in_process import broker, zookeeper
 from tests.support.ledger import ConfluentReader
 

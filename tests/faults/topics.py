@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pybroker.protocol.messages.reassignments import (
+from pybroker.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ListPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tests.faults.scenario import TOPIC, Scenario, case
 from tests.support.audit import replicas_of
 

@@ -20,8 +20,8 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from pybroker.protocol.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup
-from pybroker.protocol.messages.groups import FindCoordinatorRequest
+from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.audit import audit
 from tests.support.cluster import CONFIG, Cluster, PartitionView, ZooKeeperServer

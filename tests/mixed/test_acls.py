@@ -13,14 +13,10 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.security.authorizer import ResourceType
-from pybroker.protocol.messages.security import (
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-)
+from pybroker.protocol.acls import ResourceType
+from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import BrokerProcess, zookeeper_process

@@ -17,8 +17,8 @@ import pytest
 
 from pybroker.broker.config.definitions import base_key, definition_of
 from pybroker.broker.config.ineffective import PROTECTIONS
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import MetadataRequest
 from pybroker.storage.topic_configs import TOPIC_CONFIGS
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.odd_values import DYNAMIC_KEYS, odd_values

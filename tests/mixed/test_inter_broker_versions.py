@@ -15,14 +15,11 @@ import pytest
 from kazoo.client import KazooClient
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
-from pybroker.protocol.messages.metadata import (
-    ApiVersionsRequest,
-    MetadataRequest,
-    MetadataRequestTopic,
-)
-from pybroker.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from pybroker.protocol.messages.transactions import InitProducerIdRequest
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.mixed.cluster import KAFKA_A, OURS, MixedCluster
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.processes import BrokerProcess, zookeeper_process

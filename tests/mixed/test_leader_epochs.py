@@ -8,14 +8,16 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.reassignments import (
+from pybroker.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-    ElectLeadersRequestTopicPartitions,
     ReassignablePartition,
     ReassignableTopic,
 )
+from pybroker.protocol.apis.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+)
+from pybroker.protocol.errors import ErrorCode
 from tests.mixed.cluster import KAFKA_A, KAFKA_B, OURS, MixedCluster, mixed_cluster
 
 pytestmark = pytest.mark.timeout(900)

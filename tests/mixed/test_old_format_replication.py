@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.messages.topics import (
+from pybroker.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker.protocol.records.batch import Compression, SimpleRecord, iter_batch_headers
 from pybroker.protocol.records.builder import build_batch
 from tests.support.apache_kafka import ApacheKafkaProcess

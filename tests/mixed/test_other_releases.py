@@ -31,7 +31,8 @@ from pybroker.client.admin.results import Results
 from pybroker.client.admin.topics import NewTopic
 from pybroker.client.cluster import retrying
 from pybroker.client.errors import ClientError, Refused, Unsupported
-from pybroker.protocol.messages.security import DeleteAclsFilter, DescribeAclsRequest
+from pybroker.protocol.apis.delete_acls import DeleteAclsFilter
+from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
 from tests.support.commands import Commands
 from tests.support.kafka_releases import KRaftProcess, ReleaseProcess
 from tests.support.patience import fair

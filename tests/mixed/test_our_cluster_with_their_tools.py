@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from pybroker.protocol.messages.reassignments import (
+from pybroker.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

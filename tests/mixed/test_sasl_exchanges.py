@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
-from pybroker.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
 from pybroker.protocol.sasl import OAuthBearerClient, SaslClient
 from pybroker.protocol.schema import Message
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars

@@ -22,15 +22,19 @@ from pybroker.client.errors import LoginError
 from pybroker.client.security.connector import Connector
 from pybroker.client.security.settings import connector_from
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.credentials import (
+from pybroker.protocol.apis.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
+)
+from pybroker.protocol.apis.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
+)
+from pybroker.protocol.apis.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
+from pybroker.protocol.errors import ErrorCode
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.certificates import PASSWORD, AuthorityFiles
 from tests.support.kafka_tools import kafka_tool

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from pybroker.coordinator.group.placement import partition_for_key
-from pybroker.protocol.messages.reassignments import ElectLeadersRequest
+from pybroker.protocol.apis.elect_leaders import ElectLeadersRequest
 from tests.mixed.cluster import EACH_LEADS, KAFKA_A, KAFKA_B, OURS, MixedCluster
 from tests.support.apache_kafka import java_command
 from tests.support.consumed import collect_errors, partition_of, value_of

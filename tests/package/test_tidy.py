@@ -33,14 +33,14 @@ from tests.support.processes import ROOT
 OUTSIDE = ("tests", "benchmarks", "examples", "build", "dist", "docker", "setup.py")
 HERE = Path(__file__).resolve()
 # Of Kafka's tables, used or not, and what is written from them.
-MESSAGES = ("protocol/messages/", "protocol/generated/")
+MESSAGES = ("protocol/apis/", "protocol/messages/", "protocol/generated/")
 # What nothing here but tests uses, and why it is there.
 FOR_TESTS = {
     "broker/config/ineffective.py::NO_PROTECTION": "the other half of a table that is complete",
-    "broker/handlers/__init__.py::HANDLED_IN": "where an API is found, kept true by a test",
     "coordinator/transaction/transaction_coordinator.py::TransactionCoordinator.pending_markers": (
         "what twins are compared with"
     ),
+    "protocol/api.py::pages": "what pages of docs/ are written from",
     "protocol/zookeeper/jute.py::record_types": "all records, for tests of each one",
     "replication/controller/kafka_controller.py::Controller.illegal_transitions": (
         "0 at the end of each simulation"

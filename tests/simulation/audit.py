@@ -22,8 +22,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pybroker.protocol.messages.produce import ProduceRequest, ProduceResponse
-from pybroker.protocol.messages.replication import LeaderAndIsrRequest
+from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrRequest
+from pybroker.protocol.apis.produce import ProduceRequest, ProduceResponse
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.controller import znodes

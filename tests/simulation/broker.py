@@ -23,24 +23,24 @@ from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.broker.replicas.settled_replicas import SettledReplicas, Waiter
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import decode_response
-from pybroker.protocol.messages.cluster import AlterPartitionRequest, ControlledShutdownRequest
-from pybroker.protocol.messages.fetch import FetchRequest, FetchResponse
-from pybroker.protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from pybroker.protocol.messages.produce import (
+from pybroker.protocol.apis.alter_partition import AlterPartitionRequest
+from pybroker.protocol.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker.protocol.apis.fetch import FetchRequest, FetchResponse
+from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrRequest
+from pybroker.protocol.apis.list_offsets import ListOffsetsRequest
+from pybroker.protocol.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from pybroker.protocol.apis.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from pybroker.protocol.messages.reassignments import AlterPartitionReassignmentsRequest
-from pybroker.protocol.messages.replication import (
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
-from pybroker.protocol.messages.transactions import WriteTxnMarkersRequest
+from pybroker.protocol.apis.stop_replica import StopReplicaRequest
+from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest
+from pybroker.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.framing import decode_response
 from pybroker.protocol.topics import TopicPartition
 from pybroker.protocol.wall_clock import WallClock
 from pybroker.protocol.zookeeper.operations import SessionExpired

@@ -20,16 +20,16 @@ from pybroker.broker.handlers.groups import GroupHandlers
 from pybroker.broker.handlers.metadata import MetadataHandler
 from pybroker.coordinator.group.core import GroupConfig
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.group_offsets import OffsetCommitRequest, OffsetFetchRequest
-from pybroker.protocol.messages.groups import (
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
-from pybroker.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pybroker.protocol.apis.join_group import JoinGroupRequest
+from pybroker.protocol.apis.leave_group import LeaveGroupRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.apis.offset_commit import OffsetCommitRequest
+from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest
+from pybroker.protocol.apis.sync_group import SyncGroupRequest
 from tests.simulation.client_apps import App, PlainSender, Sender
 from tests.simulation.client_judge import Judge
 from tests.simulation.client_members import Member

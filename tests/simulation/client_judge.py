@@ -17,9 +17,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pybroker.client.consumer.received import Received
+from pybroker.protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from pybroker.protocol.apis.produce import ProduceRequest, ProduceResponse
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.group_offsets import OffsetCommitRequest, OffsetCommitResponse
-from pybroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from pybroker.protocol.records.batch import (
     ControlRecordType,
     EndTxnMarker,

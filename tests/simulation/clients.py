@@ -9,14 +9,14 @@ where the leader is from whichever broker they ask.
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import (
+from pybroker.protocol.apis.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchResponsePartitionData,
     FetchTopic,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import read_batch_header
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord

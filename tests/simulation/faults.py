@@ -12,13 +12,16 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.cluster import ControlledShutdownRequest, ControlledShutdownResponse
-from pybroker.protocol.messages.reassignments import (
+from pybroker.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from pybroker.protocol.apis.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.protocol.topics import TopicPartition
 from pybroker.protocol.zookeeper.operations import Delete

@@ -21,8 +21,8 @@ import trio
 
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey, request_class
+from pybroker.protocol.apis.produce import ProduceRequest
 from pybroker.protocol.framing import decode_request_header, encode_response
-from pybroker.protocol.messages.produce import ProduceRequest
 from tests.simulation.broker import Produced
 from tests.simulation.kernel import Process
 from tests.simulation.network import CONNECT_REFUSED_MS, LONG_DELAY_MS

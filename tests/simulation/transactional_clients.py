@@ -15,19 +15,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import FetchResponsePartitionData
-from pybroker.protocol.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup
-from pybroker.protocol.messages.transactions import (
-    AddOffsetsToTxnRequest,
+from pybroker.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pybroker.protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
-    EndTxnRequest,
-    InitProducerIdRequest,
+)
+from pybroker.protocol.apis.end_txn import EndTxnRequest
+from pybroker.protocol.apis.fetch import FetchResponsePartitionData
+from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from pybroker.protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import (
     ControlRecordType,
     EndTxnMarker,

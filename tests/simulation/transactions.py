@@ -18,16 +18,14 @@ from pybroker.broker.handlers.transactional_produce import TransactionalProduce
 from pybroker.broker.handlers.transactions import TransactionHandlers
 from pybroker.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
 from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
+from pybroker.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pybroker.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pybroker.protocol.apis.end_txn import EndTxnRequest
+from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest
+from pybroker.protocol.apis.txn_offset_commit import TxnOffsetCommitRequest
+from pybroker.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.group_offsets import OffsetFetchRequest
-from pybroker.protocol.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    InitProducerIdRequest,
-    TxnOffsetCommitRequest,
-    WriteTxnMarkersRequest,
-)
 from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from tests.simulation.broker import Broker, SimulatedRequest
 from tests.simulation.clients import Client

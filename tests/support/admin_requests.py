@@ -12,30 +12,96 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pybroker.protocol.messages import configs as c
-from pybroker.protocol.messages import credentials as cr
-from pybroker.protocol.messages import group_admin as ga
-from pybroker.protocol.messages import group_offsets as go
-from pybroker.protocol.messages import offsets as o
-from pybroker.protocol.messages import quotas as q
-from pybroker.protocol.messages import reassignments as r
-from pybroker.protocol.messages import security as s
-from pybroker.protocol.messages import topics as t
-from pybroker.protocol.messages import transaction_admin as ta
-from pybroker.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
-from pybroker.protocol.messages.groups import FindCoordinatorRequest
-from pybroker.protocol.messages.log_dirs import (
+from pybroker.protocol.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    OpData,
+)
+from pybroker.protocol.apis.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+)
+from pybroker.protocol.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from pybroker.protocol.apis.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
 )
-from pybroker.protocol.messages.metadata import (
-    DescribeClusterRequest,
-    MetadataRequest,
-    MetadataRequestTopic,
+from pybroker.protocol.apis.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
+from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker.protocol.apis.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+from pybroker.protocol.apis.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from pybroker.protocol.apis.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker.protocol.apis.delete_groups import DeleteGroupsRequest
+from pybroker.protocol.apis.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker.protocol.apis.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from pybroker.protocol.apis.describe_cluster import DescribeClusterRequest
+from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pybroker.protocol.apis.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
+from pybroker.protocol.apis.describe_groups import DescribeGroupsRequest
+from pybroker.protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pybroker.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
+from pybroker.protocol.apis.describe_transactions import DescribeTransactionsRequest
+from pybroker.protocol.apis.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from pybroker.protocol.apis.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+)
+from pybroker.protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
+from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker.protocol.apis.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from pybroker.protocol.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from pybroker.protocol.apis.list_transactions import ListTransactionsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.apis.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from pybroker.protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
+from pybroker.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from pybroker.protocol.schema import Message, Struct, version_range
 from pybroker.protocol.uuids import ZERO_UUID
 
@@ -58,8 +124,8 @@ class Case(NamedTuple):
 # CreateTopics
 
 
-def creation(*topics: t.CreatableTopic, validate_only: bool = True) -> t.CreateTopicsRequest:
-    return t.CreateTopicsRequest(
+def creation(*topics: CreatableTopic, validate_only: bool = True) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
         topics=list(topics), timeout_ms=TIMEOUT_MS, validate_only=validate_only
     )
 
@@ -70,28 +136,28 @@ def new(
     replicas: int = 1,
     configs: Mapping[str, str | None] | None = None,
     assignments: Mapping[int, Sequence[int]] | Sequence[tuple[int, Sequence[int]]] = (),
-) -> t.CreatableTopic:
+) -> CreatableTopic:
     pairs = assignments.items() if isinstance(assignments, Mapping) else assignments
-    return t.CreatableTopic(
+    return CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=replicas,
         configs=[
-            t.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+            CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
         ],
         assignments=[
-            t.CreatableReplicaAssignment(partition_index=index, broker_ids=list(ids))
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(ids))
             for index, ids in pairs
         ],
     )
 
 
-def placed(name: str, *pairs: tuple[int, Sequence[int]]) -> t.CreatableTopic:
+def placed(name: str, *pairs: tuple[int, Sequence[int]]) -> CreatableTopic:
     return new(name, -1, -1, assignments=list(pairs))
 
 
 SINCE_VALIDATION = (1, 1000)
-NEW_TOPICS: dict[str, list[t.CreatableTopic]] = {
+NEW_TOPICS: dict[str, list[CreatableTopic]] = {
         "create nothing": [],
         "create valid": [new("fresh", 3)],
         "create defaults": [new("fresh", -1, -1)],
@@ -145,10 +211,10 @@ NEW_TOPICS: dict[str, list[t.CreatableTopic]] = {
             new("fresh", configs={"local.retention.bytes": "20", "retention.bytes": "10"})],
         "create bad version": [new("fresh", configs={"message.format.version": "9.9"})],
         "create bad timestamps": [new("fresh", configs={"message.timestamp.type": "Birth"})],
-        "create duplicate config": [t.CreatableTopic(
+        "create duplicate config": [CreatableTopic(
             name="fresh", num_partitions=1, replication_factor=1, configs=[
-                t.CreatableTopicConfig(name="retention.ms", value="1"),
-                t.CreatableTopicConfig(name="retention.ms", value="2")])],
+                CreatableTopicConfig(name="retention.ms", value="1"),
+                CreatableTopicConfig(name="retention.ms", value="2")])],
     }  # fmt: skip
 CREATE_TOPICS = [
     Case("create", creation(new("known", 2), validate_only=False), (7, 7)),
@@ -163,15 +229,15 @@ CREATE_TOPICS = [
 # CreatePartitions
 
 
-def growth(*topics: tuple[str, int, Sequence[Sequence[int]] | None]) -> t.CreatePartitionsRequest:
-    return t.CreatePartitionsRequest(
+def growth(*topics: tuple[str, int, Sequence[Sequence[int]] | None]) -> CreatePartitionsRequest:
+    return CreatePartitionsRequest(
         topics=[
-            t.CreatePartitionsTopic(
+            CreatePartitionsTopic(
                 name=name,
                 count=count,
                 assignments=None
                 if placed is None
-                else [t.CreatePartitionsAssignment(broker_ids=list(ids)) for ids in placed],
+                else [CreatePartitionsAssignment(broker_ids=list(ids)) for ids in placed],
             )
             for name, count, placed in topics
         ],
@@ -211,17 +277,17 @@ CREATE_PARTITIONS = [
 # DeleteTopics
 
 
-def by_name(*names: str) -> t.DeleteTopicsRequest:
-    return t.DeleteTopicsRequest(
-        topics=[t.DeleteTopicState(name=name) for name in names],
+def by_name(*names: str) -> DeleteTopicsRequest:
+    return DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in names],
         topic_names=list(names),
         timeout_ms=TIMEOUT_MS,
     )
 
 
-def by_id(*pairs: tuple[str | None, bytes]) -> t.DeleteTopicsRequest:
-    topics = [t.DeleteTopicState(name=name, topic_id=id_) for name, id_ in pairs]
-    return t.DeleteTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+def by_id(*pairs: tuple[str | None, bytes]) -> DeleteTopicsRequest:
+    topics = [DeleteTopicState(name=name, topic_id=id_) for name, id_ in pairs]
+    return DeleteTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
 
 
 DELETE_TOPICS = [
@@ -243,14 +309,14 @@ DELETE_TOPICS = [
 
 def whole(
     kind: int, name: str, configs: Mapping[str, str | None], validate_only: bool = True
-) -> c.AlterConfigsRequest:
-    return c.AlterConfigsRequest(
+) -> AlterConfigsRequest:
+    return AlterConfigsRequest(
         resources=[
-            c.AlterConfigsRequestAlterConfigsResource(
+            AlterConfigsRequestAlterConfigsResource(
                 resource_type=kind,
                 resource_name=name,
                 configs=[
-                    c.AlterConfigsRequestAlterableConfig(name=key, value=value)
+                    AlterConfigsRequestAlterableConfig(name=key, value=value)
                     for key, value in configs.items()
                 ],
             )
@@ -261,14 +327,14 @@ def whole(
 
 def incremental(
     kind: int, name: str, *changes: tuple[int, str, str | None], validate_only: bool = True
-) -> c.IncrementalAlterConfigsRequest:
-    return c.IncrementalAlterConfigsRequest(
+) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest(
         resources=[
-            c.IncrementalAlterConfigsRequestAlterConfigsResource(
+            IncrementalAlterConfigsRequestAlterConfigsResource(
                 resource_type=kind,
                 resource_name=name,
                 configs=[
-                    c.IncrementalAlterConfigsRequestAlterableConfig(
+                    IncrementalAlterConfigsRequestAlterableConfig(
                         name=key, config_operation=operation, value=value
                     )
                     for operation, key, value in changes
@@ -399,10 +465,10 @@ ALTER_CONFIGS = [
 
 def described(
     kind: int, name: str, keys: Sequence[str] | None = None, *, synonyms: bool = False
-) -> c.DescribeConfigsRequest:
-    return c.DescribeConfigsRequest(
+) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(
         resources=[
-            c.DescribeConfigsResource(
+            DescribeConfigsResource(
                 resource_type=kind,
                 resource_name=name,
                 configuration_keys=None if keys is None else list(keys),
@@ -442,14 +508,14 @@ DESCRIBE_CONFIGS = [
 # Elections and reassignments
 
 
-def election(kind: int, partitions: Mapping[str, Sequence[int]] | None) -> r.ElectLeadersRequest:
+def election(kind: int, partitions: Mapping[str, Sequence[int]] | None) -> ElectLeadersRequest:
     asked = None
     if partitions is not None:
         asked = [
-            r.ElectLeadersRequestTopicPartitions(topic=topic, partitions=list(indexes))
+            ElectLeadersRequestTopicPartitions(topic=topic, partitions=list(indexes))
             for topic, indexes in partitions.items()
         ]
-    return r.ElectLeadersRequest(election_type=kind, topic_partitions=asked, timeout_ms=TIMEOUT_MS)
+    return ElectLeadersRequest(election_type=kind, topic_partitions=asked, timeout_ms=TIMEOUT_MS)
 
 
 ELECTIONS: dict[str, Mapping[str, Sequence[int]] | None] = {
@@ -472,14 +538,14 @@ ELECT_LEADERS = [
 
 def moves(
     moved: Mapping[str, Mapping[int, Sequence[int] | None]],
-) -> r.AlterPartitionReassignmentsRequest:
-    return r.AlterPartitionReassignmentsRequest(
+) -> AlterPartitionReassignmentsRequest:
+    return AlterPartitionReassignmentsRequest(
         timeout_ms=TIMEOUT_MS,
         topics=[
-            r.ReassignableTopic(
+            ReassignableTopic(
                 name=topic,
                 partitions=[
-                    r.ReassignablePartition(
+                    ReassignablePartition(
                         partition_index=index, replicas=None if ids is None else list(ids)
                     )
                     for index, ids in partitions.items()
@@ -490,14 +556,14 @@ def moves(
     )
 
 
-def listed_moves(asked: Mapping[str, Sequence[int]] | None) -> r.ListPartitionReassignmentsRequest:
+def listed_moves(asked: Mapping[str, Sequence[int]] | None) -> ListPartitionReassignmentsRequest:
     topics = None
     if asked is not None:
         topics = [
-            r.ListPartitionReassignmentsTopics(name=topic, partition_indexes=list(indexes))
+            ListPartitionReassignmentsTopics(name=topic, partition_indexes=list(indexes))
             for topic, indexes in asked.items()
         ]
-    return r.ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics)
+    return ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics)
 
 
 MOVES: dict[str, Mapping[str, Mapping[int, Sequence[int] | None]]] = {
@@ -567,15 +633,15 @@ LOG_DIRS = [
 
 def quota(
     entity: Sequence[tuple[str, str | None]], *ops: tuple[str, float, bool], last: bool = False
-) -> q.AlterClientQuotasRequest:
-    return q.AlterClientQuotasRequest(
+) -> AlterClientQuotasRequest:
+    return AlterClientQuotasRequest(
         entries=[
-            q.AlterClientQuotasRequestEntryData(
+            AlterClientQuotasRequestEntryData(
                 entity=[
-                    q.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
+                    AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
                     for kind, name in entity
                 ],
-                ops=[q.OpData(key=key, value=value, remove=remove) for key, value, remove in ops],
+                ops=[OpData(key=key, value=value, remove=remove) for key, value, remove in ops],
             )
         ],
         validate_only=not last,
@@ -587,10 +653,10 @@ RATE = ("producer_byte_rate", 1000.0, False)
 
 def quotas_of(
     *components: tuple[str, int, str | None], strict: bool = False
-) -> q.DescribeClientQuotasRequest:
-    return q.DescribeClientQuotasRequest(
+) -> DescribeClientQuotasRequest:
+    return DescribeClientQuotasRequest(
         components=[
-            q.ComponentData(entity_type=kind, match_type=match, match=name)
+            ComponentData(entity_type=kind, match_type=match, match=name)
             for kind, match, name in components
         ],
         strict=strict,
@@ -643,11 +709,11 @@ QUOTAS = [
 
 def scram(
     deletions: Iterable[tuple[str, int]] = (), upsertions: Iterable[tuple[str, int, int]] = ()
-) -> cr.AlterUserScramCredentialsRequest:
-    return cr.AlterUserScramCredentialsRequest(
-        deletions=[cr.ScramCredentialDeletion(name=n, mechanism=m) for n, m in deletions],
+) -> AlterUserScramCredentialsRequest:
+    return AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name=n, mechanism=m) for n, m in deletions],
         upsertions=[
-            cr.ScramCredentialUpsertion(
+            ScramCredentialUpsertion(
                 name=name, mechanism=mechanism, iterations=iterations, salt=b"salt",
                 salted_password=b"p" * 32,
             )
@@ -656,8 +722,8 @@ def scram(
     )  # fmt: skip
 
 
-def users(*names: str) -> cr.DescribeUserScramCredentialsRequest:
-    return cr.DescribeUserScramCredentialsRequest(users=[cr.UserName(name=n) for n in names])
+def users(*names: str) -> DescribeUserScramCredentialsRequest:
+    return DescribeUserScramCredentialsRequest(users=[UserName(name=n) for n in names])
 
 
 SCRAM = [
@@ -684,17 +750,17 @@ SCRAM = [
     Case("users twice", users("u", "u")),
     Case("users without a name", users("")),
     Case("no users", users()),
-    Case("all users", cr.DescribeUserScramCredentialsRequest(users=None)),
+    Case("all users", DescribeUserScramCredentialsRequest(users=None)),
 ]  # fmt: skip
 
 
 def acl(
     kind: int = 2, name: str = "known", pattern: int = 3, principal: str = "User:u",
     host: str = "*", operation: int = 3, permission: int = 3,
-) -> s.CreateAclsRequest:  # fmt: skip
-    return s.CreateAclsRequest(
+) -> CreateAclsRequest:  # fmt: skip
+    return CreateAclsRequest(
         creations=[
-            s.AclCreation(
+            AclCreation(
                 resource_type=kind, resource_name=name, resource_pattern_type=pattern,
                 principal=principal, host=host, operation=operation, permission_type=permission,
             )
@@ -742,34 +808,34 @@ ODD_ACLS: dict[str, dict[str, Any]] = {
 }
 ACLS = [
     *(Case(f"acl {name}", acl(**odd)) for name, odd in ODD_ACLS.items()),
-    Case("no acl", s.CreateAclsRequest(creations=[])),
+    Case("no acl", CreateAclsRequest(creations=[])),
     *(
-        Case(f"acls {name}", s.DescribeAclsRequest(**acl_filter(**odd)))
+        Case(f"acls {name}", DescribeAclsRequest(**acl_filter(**odd)))
         for name, odd in ODD_ACLS.items()
     ),
-    Case("all acls", s.DescribeAclsRequest(**acl_filter(1, None, 1, None, None, 1, 1))),
+    Case("all acls", DescribeAclsRequest(**acl_filter(1, None, 1, None, None, 1, 1))),
     *(
         Case(
             f"deleted acls {name}",
-            s.DeleteAclsRequest(filters=[s.DeleteAclsFilter(**acl_filter(**odd))]),
+            DeleteAclsRequest(filters=[DeleteAclsFilter(**acl_filter(**odd))]),
         )
         for name, odd in ODD_ACLS.items()
     ),
-    Case("no deleted acls", s.DeleteAclsRequest(filters=[])),
+    Case("no deleted acls", DeleteAclsRequest(filters=[])),
 ]
 
 
 # Records, groups, features
 
 
-def cut(topics: Mapping[str, Mapping[int, int]]) -> o.DeleteRecordsRequest:
-    return o.DeleteRecordsRequest(
+def cut(topics: Mapping[str, Mapping[int, int]]) -> DeleteRecordsRequest:
+    return DeleteRecordsRequest(
         timeout_ms=TIMEOUT_MS,
         topics=[
-            o.DeleteRecordsTopic(
+            DeleteRecordsTopic(
                 name=name,
                 partitions=[
-                    o.DeleteRecordsPartition(partition_index=index, offset=offset)
+                    DeleteRecordsPartition(partition_index=index, offset=offset)
                     for index, offset in partitions.items()
                 ],
             )
@@ -778,13 +844,13 @@ def cut(topics: Mapping[str, Mapping[int, int]]) -> o.DeleteRecordsRequest:
     )
 
 
-def forgotten(group: str, topics: Mapping[str, Sequence[int]]) -> go.OffsetDeleteRequest:
-    return go.OffsetDeleteRequest(
+def forgotten(group: str, topics: Mapping[str, Sequence[int]]) -> OffsetDeleteRequest:
+    return OffsetDeleteRequest(
         group_id=group,
         topics=[
-            go.OffsetDeleteRequestTopic(
+            OffsetDeleteRequestTopic(
                 name=name,
-                partitions=[go.OffsetDeleteRequestPartition(partition_index=i) for i in indexes],
+                partitions=[OffsetDeleteRequestPartition(partition_index=i) for i in indexes],
             )
             for name, indexes in topics.items()
         ],
@@ -817,7 +883,7 @@ OTHERS = [
         "compacted": {"configured": {0: 0}},
         "internal": {"__consumer_offsets": {0: 0}},
     }.items()),
-    *(Case(f"groups gone: {names}", ga.DeleteGroupsRequest(groups_names=names))
+    *(Case(f"groups gone: {names}", DeleteGroupsRequest(groups_names=names))
       for names in ([], ["unknown"], [""], ["unknown", "unknown"])),
     *(Case(f"offsets gone {name}", forgotten(group, topics)) for name, (group, topics) in {
         "unknown": ("unknown", {"known": [0]}),
@@ -825,7 +891,7 @@ OTHERS = [
         "of nothing": ("unknown", {}),
         "unknown topic": ("unknown", {"unknown": [0]}),
     }.items()),
-    *(Case(f"groups {names}", ga.DescribeGroupsRequest(groups=names))
+    *(Case(f"groups {names}", DescribeGroupsRequest(groups=names))
       for names in ([], ["unknown"], [""])),
     *(Case(f"feature {name}", feature(*updates)) for name, updates in {
         "none": [],
@@ -842,13 +908,13 @@ OTHERS = [
     *(Case(f"coordinator {kind} {keys}", FindCoordinatorRequest(
         key_type=kind, coordinator_keys=keys, key=keys[0] if keys else ""), (int(kind > 0), 1000))
       for kind in (0, 1, 2, 9) for keys in ([], ["g"], [""])),
-    Case("transactions", ta.ListTransactionsRequest(state_filters=["Odd", "Ongoing"])),
-    Case("transactions that are unknown", ta.DescribeTransactionsRequest(
+    Case("transactions", ListTransactionsRequest(state_filters=["Odd", "Ongoing"])),
+    Case("transactions that are unknown", DescribeTransactionsRequest(
         transactional_ids=["unknown", ""])),
-    Case("producers", ta.DescribeProducersRequest(topics=[
-        ta.TopicRequest(name="known", partition_indexes=[0, 9]),
-        ta.TopicRequest(name="unknown", partition_indexes=[0]),
-        ta.TopicRequest(name="a b", partition_indexes=[0])])),
+    Case("producers", DescribeProducersRequest(topics=[
+        TopicRequest(name="known", partition_indexes=[0, 9]),
+        TopicRequest(name="unknown", partition_indexes=[0]),
+        TopicRequest(name="a b", partition_indexes=[0])])),
     *(Case(f"creation by asking for {names}", MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in names]), (12, 12))
       for names in (["asked"], ["x.T", "x_T"], ["x_T"], ["a b"], ["__transaction_states"])),
@@ -864,22 +930,22 @@ OTHERS = [
 def token(
     lifetime: int = -1, renewers: Sequence[tuple[str, str]] = (),
     owner: tuple[str | None, str | None] = (None, None),
-) -> cr.CreateDelegationTokenRequest:  # fmt: skip
-    return cr.CreateDelegationTokenRequest(
+) -> CreateDelegationTokenRequest:  # fmt: skip
+    return CreateDelegationTokenRequest(
         owner_principal_type=owner[0],
         owner_principal_name=owner[1],
-        renewers=[cr.CreatableRenewers(principal_type=k, principal_name=n) for k, n in renewers],
+        renewers=[CreatableRenewers(principal_type=k, principal_name=n) for k, n in renewers],
         max_lifetime_ms=lifetime,
     )
 
 
-def tokens_of(owners: Sequence[tuple[str, str]] | None) -> cr.DescribeDelegationTokenRequest:
+def tokens_of(owners: Sequence[tuple[str, str]] | None) -> DescribeDelegationTokenRequest:
     asked = None
     if owners is not None:
         asked = [
-            cr.DescribeDelegationTokenOwner(principal_type=k, principal_name=n) for k, n in owners
+            DescribeDelegationTokenOwner(principal_type=k, principal_name=n) for k, n in owners
         ]
-    return cr.DescribeDelegationTokenRequest(owners=asked)
+    return DescribeDelegationTokenRequest(owners=asked)
 
 
 TOKENS = [
@@ -898,9 +964,9 @@ TOKENS = [
         Case("token of one without a name", token(owner=("User", "")), (3, 3)),
         Case("token of a long life", token(10**15)),
         Case("token of no life", token(0)),
-        Case("unknown token renewed", cr.RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=5)),
+        Case("unknown token renewed", RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=5)),
         Case("unknown token expired",
-             cr.ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=-1)),
+             ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=-1)),
     )
 ]  # fmt: skip
 

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
-from pybroker.protocol.messages.replication import (
+from pybroker.protocol.apis.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
-    StopReplicaPartitionError,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
 )
+from pybroker.protocol.apis.stop_replica import StopReplicaPartitionError, StopReplicaResponse
+from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from pybroker.protocol.topics import TopicPartition
 from pybroker.protocol.zookeeper.operations import Create, Delete, SetData, ZkOperation
 from pybroker.replication.controller import events, znodes

@@ -15,18 +15,18 @@ from random import Random
 from typing import NamedTuple
 
 from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
-from pybroker.protocol.messages.cluster import (
+from pybroker.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
-    ControlledShutdownRequest,
 )
-from pybroker.protocol.messages.reassignments import (
+from pybroker.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.messages.replication import LeaderAndIsrPartitionState
+from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
 from pybroker.protocol.topics import TopicPartition
 from pybroker.protocol.zookeeper.operations import (
     Create,

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 from pybroker.broker.local import cluster_state
 from pybroker.broker.local.cluster_control import command_node
+from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.apis.elect_leaders import ElectLeadersRequest
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.messages.reassignments import ElectLeadersRequest
-from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from pybroker.protocol.schema import Message
 from tests.support.patience import Limit
 from tests.support.processes import PYBROKER, ROOT

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.fetch import FetchRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import FetchRequest
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.replication.follower_fetcher import FollowerFetcher
 from pybroker.replication.follower_fetchers import FollowerFetchers

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import pybroker.protocol.apis
 import pybroker.protocol.messages
 from pybroker.protocol.schema import Field, Message, Struct, version_range
 
@@ -23,8 +24,9 @@ DOUBLES = (0.0, 1.5, -2.25, 1e300, float("inf"))
 def all_messages() -> list[type[Message]]:
     """Every message class, by name."""
     names: dict[str, Any] = {}
-    for module in pkgutil.iter_modules(pybroker.protocol.messages.__path__):
-        names |= vars(import_module(f"pybroker.protocol.messages.{module.name}"))
+    for room in (pybroker.protocol.apis, pybroker.protocol.messages):
+        for module in pkgutil.iter_modules(room.__path__):
+            names |= vars(import_module(f"{room.__name__}.{module.name}"))
     found: dict[str, type[Message]] = {
         name: value
         for name, value in names.items()

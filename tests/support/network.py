@@ -19,9 +19,9 @@ from pybroker.broker.network.socket_server import ListenerSpec, SocketServer, So
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.broker.quotas.client_quotas import ClientQuotas
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pybroker.protocol.framing import decode_response, encode_request
-from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from pybroker.protocol.messages.metadata import ApiVersionsRequest
 from pybroker.protocol.schema import Message
 from pybroker.replication.metadata_cache import MetadataCache
 from tests.support.frames import joined

@@ -14,26 +14,25 @@ from trio.testing import memory_stream_pair
 from pybroker.client.cluster import Cluster
 from pybroker.client.security.connector import Reach
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.group_offsets import (
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
+from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker.protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
+from pybroker.protocol.apis.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
 )
-from pybroker.protocol.messages.groups import Coordinator, FindCoordinatorResponse
-from pybroker.protocol.messages.metadata import (
-    ApiVersion,
-    ApiVersionsResponse,
+from pybroker.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.messages.offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
+from pybroker.protocol.apis.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
+from pybroker.protocol.errors import ErrorCode
 from tests.support.broker_streams import answer_requests
 
 ADDRESS = "one:1"

@@ -14,12 +14,8 @@ from typing import Any
 
 import crc32c
 
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression, compress
 from pybroker.protocol.records.loops.varint import encode_varlong

@@ -12,12 +12,8 @@ from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpoc
 from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pybroker.protocol.primitives import Records
 from pybroker.protocol.records.batch import read_records
 from pybroker.replication.fetch_session import FetchSessions

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from pybroker.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
+from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
 from pybroker.protocol.sasl import MECHANISMS, PlainClient, SaslClient, ScramClient
 from tests.support.wire import WireClient
 

@@ -21,21 +21,18 @@ from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
 from pybroker.protocol.api import API_TABLE, ApiKey, response_class
-from pybroker.protocol.codec import decode_from
-from pybroker.protocol.framing import encode_request
-from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from pybroker.protocol.messages.groups import FindCoordinatorRequest
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from pybroker.protocol.messages.topics import (
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pybroker.protocol.codec import decode_from
+from pybroker.protocol.framing import encode_request
 from pybroker.protocol.records.batch import read_records
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import Record, SimpleRecord

@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from pybroker.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pybroker.protocol.codec import encode
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from pybroker.protocol.messages.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from tests.support.wire import WireClient
 
 SESSION_TIMEOUT_MS = 10_000

@@ -7,22 +7,13 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.security.authorizer import (
-    AclOperation,
-    AclPermission,
-    PatternType,
-    ResourceType,
-)
+from pybroker.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from pybroker.protocol.messages.security import (
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-)
 from tests.support.processes import running_broker
 from tests.support.wire import WireClient, covers, unique
 

@@ -10,9 +10,10 @@ import pytest
 
 import tests.wire
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.envelope import EnvelopeRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.cluster import EnvelopeRequest
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from tests.support.wire import COVERED, WireClient, covers
 
 # Every API that is served, with the newest version that Apache Kafka 3.9 has in ZooKeeper mode;

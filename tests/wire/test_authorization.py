@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.security.authorizer import AclOperation, AclPermission, ResourceType
+from pybroker.protocol.acls import AclOperation, AclPermission, ResourceType
+from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import MetadataRequest
-from pybroker.protocol.messages.security import (
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-)
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.sasl_client import log_in
 from tests.support.wire import Topic, WireClient, batch, fetch_request

@@ -9,13 +9,10 @@ import pytest
 
 from pybroker.broker.network.socket_server import SocketSettings
 from pybroker.protocol.api import API_TABLE, ApiKey
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.framing import decode_response
-from pybroker.protocol.messages.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    MetadataRequest,
-)
 from tests.support.network import (
     RunningNetwork,
     api_versions,

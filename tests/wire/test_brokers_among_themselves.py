@@ -16,25 +16,20 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from pybroker.broker.security.authorizer import (
-    AclOperation,
-    AclPermission,
-    PatternType,
-    ResourceType,
-)
+from pybroker.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.credentials import (
+from pybroker.protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from pybroker.protocol.messages.security import AclCreation, CreateAclsRequest
-from pybroker.protocol.messages.topics import (
+from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from pybroker.protocol.messages.transactions import InitProducerIdRequest
+from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.sasl import ScramHash
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.wire import WireClient

@@ -10,24 +10,19 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.groups import HeartbeatRequest
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.messages.quotas import (
+from pybroker.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
-    ComponentData,
-    DescribeClientQuotasRequest,
     OpData,
 )
-from pybroker.protocol.messages.topics import (
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-)
+from pybroker.protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest
+from pybroker.protocol.apis.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.errors import ErrorCode
 from tests.support.patience import fair
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient, batch, covers, fetch_request, produce_request, unique

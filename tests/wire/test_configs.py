@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.configs import (
+from pybroker.protocol.apis.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
+)
+from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pybroker.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.errors import ErrorCode
 from tests.support.processes import LEFT_OUT, BrokerProcess, running_broker
 from tests.support.wire import WireClient, batch, covers, unique
 

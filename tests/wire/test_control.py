@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.cluster import (
-    AllocateProducerIdsRequest,
+from pybroker.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
+from pybroker.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
-    ControlledShutdownRequest,
-    FeatureUpdateKey,
-    UpdateFeaturesRequest,
 )
-from pybroker.protocol.messages.reassignments import (
+from pybroker.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-    ElectLeadersRequestTopicPartitions,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
 )
+from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker.protocol.apis.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+)
+from pybroker.protocol.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from pybroker.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker.protocol.errors import ErrorCode
 from tests.support.wire import WireClient, covers
 
 NOBODY = 99

@@ -15,16 +15,18 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.credentials import (
+from pybroker.protocol.apis.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
+)
+from pybroker.protocol.apis.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
-    ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest,
 )
-from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.sasl import MECHANISMS, ScramClient
 from tests.support.processes import free_port, running_broker
 from tests.support.sasl_client import handshake, log_in, talk

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.fetch import FetchPartition
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import FetchPartition
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression

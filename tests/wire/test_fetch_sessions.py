@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.fetch import ForgottenTopic
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import ForgottenTopic
 from tests.support.wire import Topic, WireClient, fetch_request, records_of
 
 CREATE = (0, 0)

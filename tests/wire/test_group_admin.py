@@ -7,18 +7,14 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from pybroker.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pybroker.protocol.apis.delete_groups import DeleteGroupsRequest
+from pybroker.protocol.apis.describe_groups import DescribeGroupsRequest
+from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker.protocol.apis.list_groups import ListGroupsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-)
-from pybroker.protocol.messages.group_admin import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    ListGroupsRequest,
-)
-from pybroker.protocol.messages.groups import FindCoordinatorRequest
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.group_steps import METADATA, join, leave, stable
 from tests.wire.test_group_offsets import commit, fetch

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.groups import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.group_steps import (
     METADATA,

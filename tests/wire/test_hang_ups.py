@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
 from tests.support.certificates import PASSWORD, Authority, pem
 from tests.support.processes import free_port, running_broker
 from tests.support.wire import Topic, WireClient, fetch_request

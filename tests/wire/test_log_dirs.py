@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.log_dirs import (
+from pybroker.protocol.apis.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
-    DescribeLogDirsRequest,
 )
+from pybroker.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
+from pybroker.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import Topic, WireClient, covers
 from tests.wire.test_configs import BROKER, DELETE, SET, change

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kazoo.client import KazooClient
 
 from pybroker.broker.security import password_encoder
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import MetadataRequest
 from pybroker.protocol.sasl import OAuthBearerClient, PlainClient
 from tests.support.processes import BrokerProcess, free_port, running_broker
 from tests.support.sasl_client import handshake, talk

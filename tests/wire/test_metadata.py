@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.apis.describe_cluster import DescribeClusterRequest
+from pybroker.protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from pybroker.protocol.messages.metadata import (
-    DescribeClusterRequest,
-    MetadataRequest,
-    MetadataRequestTopic,
-)
-from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from pybroker.protocol.scala_texts import hash_ordered
 from pybroker.protocol.schema import ZERO_UUID
 from tests.support.wire import WireClient, batch, covers, unique

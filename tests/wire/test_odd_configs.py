@@ -13,12 +13,12 @@ from pybroker.broker.config import KafkaConfig
 from pybroker.broker.config.definitions import definition_of
 from pybroker.broker.config.dynamic import check_alteration
 from pybroker.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.messages.topics import (
+from pybroker.protocol.apis.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.storage.config_def import ConfigDef
 from pybroker.storage.log_config import TOPIC_CONFIGS, validate_topic_configs
 from tests.support.odd_values import DYNAMIC_KEYS, odd_values

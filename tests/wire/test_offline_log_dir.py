@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.log_dirs import DescribeLogDirsRequest
 from tests.support.processes import running_broker
 from tests.support.wire import Topic, WireClient, batch, records_of
 from tests.wire.control_steps import metadata_of

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from pybroker.protocol.records.batch import Compression, iter_batch_headers, read_records
 from tests.support.old_formats import (
     FETCH_VERSIONS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.records.compression import Compression
 from tests.support.wire import WireClient, batch, fetch_request, produce_request, records_of
 

@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import ApiVersionsRequest
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression

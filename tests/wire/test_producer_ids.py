@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.transactions import InitProducerIdRequest
 from tests.support.wire import WireClient, batch, covers
 
 WAIT_SECONDS = 120.0

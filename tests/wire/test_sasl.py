@@ -14,28 +14,27 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pybroker.client.connection import Connections
 from pybroker.client.security.settings import connector_from
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.credentials import (
-    AlterUserScramCredentialsRequest,
-    DescribeUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-    UserName,
-)
-from pybroker.protocol.messages.metadata import (
-    ApiVersionsRequest,
-    MetadataRequest,
-    MetadataResponse,
-)
-from pybroker.protocol.messages.quotas import (
+from pybroker.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
-    ComponentData,
-    DescribeClientQuotasRequest,
     OpData,
 )
-from pybroker.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
+from pybroker.protocol.apis.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker.protocol.apis.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from pybroker.protocol.apis.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataResponse
+from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.sasl import OAuthBearerClient, PlainClient, ScramHash
 from tests.support.patience import fair
 from tests.support.processes import free_port, running_broker

@@ -17,14 +17,13 @@ from cryptography import x509
 from kazoo.client import KazooClient
 
 from pybroker.broker.security import password_encoder
-from pybroker.protocol.messages.configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
+from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pybroker.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
 from tests.support.certificates import PASSWORD, Authority, Pair, pem
 from tests.support.processes import BrokerProcess, free_port, running_broker
 from tests.support.wire import WireClient

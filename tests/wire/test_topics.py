@@ -6,19 +6,20 @@ import time
 from typing import Any
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.messages.topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
+from pybroker.protocol.apis.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DeleteTopicState,
 )
+from pybroker.protocol.apis.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.schema import ZERO_UUID
 from tests.support.wire import Topic, WireClient, covers, unique
 

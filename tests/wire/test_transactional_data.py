@@ -12,21 +12,23 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.offsets import (
+from pybroker.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
+from pybroker.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from pybroker.protocol.messages.transaction_admin import DescribeProducersRequest, TopicRequest
-from pybroker.protocol.messages.transactions import (
+from pybroker.protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
+)
+from pybroker.protocol.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import iter_batch_headers
 from tests.support.wire import Topic, WireClient, batch, covers, unique
 from tests.wire.group_steps import stable

@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.apis.describe_transactions import DescribeTransactionsRequest
+from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker.protocol.apis.list_transactions import ListTransactionsRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.groups import FindCoordinatorRequest
-from pybroker.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from pybroker.protocol.messages.transaction_admin import (
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
-)
-from pybroker.protocol.messages.transactions import AddPartitionsToTxnRequest
 from pybroker.protocol.records.batch import iter_batch_headers, iter_records
 from pybroker.protocol.records.control import ControlRecordType, parse_control_record_type
 from tests.support.wire import TRANSACTION, WireClient, batch, covers, unique

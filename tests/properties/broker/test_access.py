@@ -14,19 +14,16 @@ from pybroker.broker.authorization.guard import AccessGuard
 from pybroker.broker.network.request import Request
 from pybroker.broker.security import access as access_module
 from pybroker.broker.security.access import Access, DenialLog
-from pybroker.broker.security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from pybroker.broker.security.principal import ANONYMOUS
+from pybroker.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.group_admin import (
+from pybroker.protocol.apis.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     DescribeGroupsResponseDescribedGroup,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
 )
-from pybroker.protocol.messages.offsets import (
+from pybroker.protocol.apis.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from pybroker.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,
@@ -34,6 +31,7 @@ from pybroker.protocol.messages.offsets import (
     OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
+from pybroker.protocol.errors import ErrorCode
 from tests.support.authorizers import Rules
 from tests.support.handlers import Call
 

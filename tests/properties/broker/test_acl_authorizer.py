@@ -14,13 +14,8 @@ from pybroker.broker.security.acls import (
     AclFilter,
     ResourcePattern,
 )
-from pybroker.broker.security.authorizer import (
-    AclOperation,
-    AclPermission,
-    PatternType,
-    ResourceType,
-)
 from pybroker.broker.security.principal import KafkaPrincipal
+from pybroker.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
 
 TYPES = (ResourceType.TOPIC, ResourceType.GROUP)
 OPERATIONS = [operation for operation in AclOperation if operation > AclOperation.ALL]

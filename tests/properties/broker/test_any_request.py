@@ -17,10 +17,10 @@ import pytest
 import trio
 
 from pybroker.broker.security.acl_authorizer import AclAuthorizer
-from pybroker.broker.security.authorizer import AclOperation
+from pybroker.protocol.acls import AclOperation
 from pybroker.protocol.api import API_TABLE, ApiKey, request_class
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.framing import decode_response
-from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.support.in_process import RunningBroker, broker, zookeeper
 from tests.support.message_factory import MessageFactory
 from tests.support.network import RawClient, api_versions, frame_of

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.network.request import Request
-from pybroker.protocol.messages.produce import ProduceRequest
+from pybroker.protocol.apis.produce import ProduceRequest
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression
 from pybroker.protocol.records.record import SimpleRecord

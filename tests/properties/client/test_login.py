@@ -18,10 +18,11 @@ from pybroker.client.exchanges import STREAM_ERRORS
 from pybroker.client.security.login import Login, log_in
 from pybroker.client.security.settings import login_from
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateResponse
+from pybroker.protocol.apis.sasl_handshake import SaslHandshakeResponse
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.framing import encode_response
-from pybroker.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.messages.security import SaslAuthenticateResponse, SaslHandshakeResponse
 from tests.support.frames import decode_request, joined
 
 KAFKA = "org.apache.kafka.common.security"

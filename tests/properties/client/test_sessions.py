@@ -24,11 +24,12 @@ from pybroker.client.frames import FramesReader
 from pybroker.client.security.connector import Connector
 from pybroker.client.security.settings import login_from
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateResponse
+from pybroker.protocol.apis.sasl_handshake import SaslHandshakeResponse
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.framing import encode_response
-from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from pybroker.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.messages.security import SaslAuthenticateResponse, SaslHandshakeResponse
 from tests.support.frames import decode_request, joined
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"

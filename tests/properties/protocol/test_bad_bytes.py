@@ -183,7 +183,7 @@ def test_allocation_stays_within_the_frame(request: pytest.FixtureRequest) -> No
 
 def test_a_count_is_checked_before_anything_is_allocated() -> None:
     """A topic array that claims 2^31 - 1 elements in a frame of a few bytes."""
-    from pybroker.protocol.messages.metadata import MetadataRequest
+    from pybroker.protocol.apis.metadata import MetadataRequest
 
     tracemalloc.start()
     try:

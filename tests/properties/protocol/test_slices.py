@@ -12,16 +12,12 @@ from typing import Any
 
 import pytest
 
+from pybroker.protocol.apis.create_topics import CreateTopicsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pybroker.protocol.codec import decode_from, encode
 from pybroker.protocol.errors import ProtocolError
 from pybroker.protocol.large_messages import decode_slices, decode_small, encode_slices
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from pybroker.protocol.messages.topics import CreateTopicsRequest
 from pybroker.protocol.reader import WINDOW_BYTES
 from pybroker.protocol.schema import Message, Struct
 from tests.properties.protocol.test_bad_bytes import mutated

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pybroker.protocol.apis.fetch import FetchResponsePartitionData
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import FetchResponsePartitionData
 from pybroker.replication.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,

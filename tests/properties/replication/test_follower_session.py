@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, FetchTopic
+from pybroker.protocol.apis.fetch import FetchableTopicResponse, FetchResponse, FetchTopic
 from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.fetch_session import FetchSessions, SessionKey
 from pybroker.replication.follower_session import FollowerSession, SessionRequest, Wanted

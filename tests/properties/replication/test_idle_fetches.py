@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pybroker.protocol.apis.fetch import FetchResponsePartitionData
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import FetchResponsePartitionData
 from pybroker.replication.fetches import Fetches
 from pybroker.replication.partition import Partition
 from pybroker.replication.types import AlterIsr, Done, FetchEntry, FetchParams, Isolation

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.protocol.messages.quotas import (
+from pybroker.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,

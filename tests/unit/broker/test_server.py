@@ -16,21 +16,16 @@ from pybroker.broker.config import ConfigError
 from pybroker.broker.server import run_broker
 from pybroker.broker.services import Services
 from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
+from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pybroker.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.messages.metadata import MetadataRequest
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.protocol.zookeeper.operations import Create, SetData

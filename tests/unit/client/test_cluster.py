@@ -15,16 +15,15 @@ from pybroker.client.errors import ClientError, Refused
 from pybroker.client.metadata import Leader
 from pybroker.client.refusals import NotAllowed
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.groups import Coordinator, FindCoordinatorResponse
-from pybroker.protocol.messages.metadata import (
-    ApiVersion,
-    ApiVersionsResponse,
+from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker.protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
+from pybroker.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pybroker.protocol.errors import ErrorCode
 from tests.support.broker_streams import answer_requests
 
 NEWEST = {ApiKey.API_VERSIONS: 3, ApiKey.METADATA: 12, ApiKey.FIND_COORDINATOR: 4}

@@ -16,10 +16,10 @@ from pybroker.client.connection import Connection, Connections
 from pybroker.client.errors import ClientError, ConnectionFailed
 from pybroker.client.security.connector import Connector, Link
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pybroker.protocol.apis.produce import ProduceRequest
 from pybroker.protocol.framing import encode_response
-from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from pybroker.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.messages.produce import ProduceRequest
 from tests.support.frames import decode_request, joined
 
 VERSIONS = ApiVersionsResponse(

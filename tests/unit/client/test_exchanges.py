@@ -11,10 +11,10 @@ from trio.testing import memory_stream_pair
 from pybroker.client import exchanges
 from pybroker.client.exchanges import Exchanges
 from pybroker.client.frames import FrameReader
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pybroker.protocol.errors import ErrorCode, ProtocolError
 from pybroker.protocol.framing import decode_request_header, encode_response
-from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 
 async def serve(stream: trio.abc.Stream, seen: list[int], *, off_by: int = 0) -> None:

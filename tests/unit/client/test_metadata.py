@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybroker.client.metadata import MAX_AGE_MS, Leader, MetadataCache, backoff_ms
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import (
+from pybroker.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pybroker.protocol.errors import ErrorCode
 
 
 def told(

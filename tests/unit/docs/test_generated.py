@@ -16,6 +16,7 @@ from pybroker.protocol.errors import KafkaError
 from pybroker.storage.config_def import ConfigDef, ConfigType
 from pybroker.storage.topic_configs import TOPIC_CONFIGS
 from tests import pages
+from tests.support.apis_page import apis_page
 from tests.support.authorization_page import authorization_page
 from tests.support.processes import ROOT
 
@@ -36,6 +37,10 @@ def test_the_keys_of_security_are_up_to_date() -> None:
 
 async def test_the_page_of_metrics_is_up_to_date() -> None:
     assert pages.METRICS.read_text() == await pages.metrics_page(), HINT
+
+
+def test_the_page_of_apis_is_up_to_date() -> None:
+    assert pages.APIS.read_text() == apis_page(), HINT
 
 
 def test_the_page_of_permissions_is_what_the_table_says() -> None:

@@ -6,6 +6,18 @@ from typing import Any
 
 import pytest
 
+from pybroker.protocol.apis.api_versions import ApiVersionsResponse
+from pybroker.protocol.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupHeartbeatResponseAssignment,
+)
+from pybroker.protocol.apis.fetch import FetchRequest, FetchTopic, ReplicaState
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker.protocol.apis.list_offsets import ListOffsetsResponse
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
 from pybroker.protocol.codec import (
     decode,
     decode_from,
@@ -15,30 +27,8 @@ from pybroker.protocol.codec import (
     encode_versioned,
 )
 from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.messages.consumer_groups import (
-    ConsumerGroupHeartbeatResponse,
-    ConsumerGroupHeartbeatResponseAssignment,
-)
 from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from pybroker.protocol.messages.fetch import FetchRequest, FetchTopic, ReplicaState
 from pybroker.protocol.messages.group_data import OffsetCommitKey, OffsetCommitValue
-from pybroker.protocol.messages.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from pybroker.protocol.messages.metadata import (
-    ApiVersionsResponse,
-    MetadataRequest,
-    MetadataRequestTopic,
-)
-from pybroker.protocol.messages.offsets import ListOffsetsResponse
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from pybroker.protocol.messages.security import SaslAuthenticateRequest
 
 TOPIC_ID = bytes(range(16))
 

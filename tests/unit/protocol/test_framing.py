@@ -5,6 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pybroker.protocol.api import API_TABLE, request_class, response_class
+from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker.protocol.apis.fetch import (
+    FetchableTopicResponse,
+    FetchResponse,
+    FetchResponsePartitionData,
+)
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataResponse
 from pybroker.protocol.errors import ProtocolError
 from pybroker.protocol.framing import (
     RequestHeader,
@@ -12,18 +20,6 @@ from pybroker.protocol.framing import (
     decode_response,
     encode_request,
     encode_response,
-)
-from pybroker.protocol.messages.cluster import ControlledShutdownRequest
-from pybroker.protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchResponse,
-    FetchResponsePartitionData,
-)
-from pybroker.protocol.messages.metadata import (
-    ApiVersion,
-    ApiVersionsResponse,
-    MetadataRequest,
-    MetadataResponse,
 )
 from tests.support.frames import decode_request, joined
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, ReplicaState
-from pybroker.protocol.messages.groups import JoinGroupRequest
-from pybroker.protocol.messages.metadata import MetadataRequest
-from pybroker.protocol.messages.produce import (
+from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, ReplicaState
+from pybroker.protocol.apis.join_group import JoinGroupRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.apis.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponseLeaderIdAndEpoch,
@@ -134,17 +134,17 @@ def test_version_ranges(text: str, expected: tuple[int, int]) -> None:
     assert version_range(text) == expected
 
 
-def test_importing_one_area_does_not_import_the_others() -> None:
+def test_importing_one_page_does_not_import_the_others() -> None:
     """What start-up does not speak, it does not pay for."""
     script = """
 import sys
 from pybroker.protocol.api import API_TABLE, request_class
-assert not [name for name in sys.modules if name.startswith("pybroker.protocol.messages.")]
+assert not [name for name in sys.modules if name.startswith("pybroker.protocol.apis.")]
 request_class(0)
-print(sorted(name for name in sys.modules if name.startswith("pybroker.protocol.messages.")))
+print(sorted(name for name in sys.modules if name.startswith("pybroker.protocol.apis.")))
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "['pybroker.protocol.messages.produce']"
+    assert done.stdout.strip() == "['pybroker.protocol.apis.produce']"
     assert ProduceRequest._spec.api_key == 0

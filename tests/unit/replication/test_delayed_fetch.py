@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
+from pybroker.protocol.apis.stop_replica import StopReplicaRequest, StopReplicaTopicV1
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.replication import (
-    StopReplicaRequest,
-    StopReplicaTopicV1,
-)
 from pybroker.replication.types import (
     Done,
     FetchEntry,

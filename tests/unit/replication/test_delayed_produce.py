@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.replication import (
+from pybroker.protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.replication.types import Done, FlushNeeded, Parked
 from tests.support.replication import KEY, ME, TOPIC, Completed, ReplicaCluster, batch, done
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pybroker.protocol.apis.stop_replica import StopReplicaPartitionV0, StopReplicaRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.replication import StopReplicaPartitionV0, StopReplicaRequest
 from pybroker.replication.types import Done, RoleChange
 from tests.support.descriptors import no_descriptors
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster

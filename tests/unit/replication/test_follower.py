@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from pybroker.protocol.apis.fetch import FetchRequest
+from pybroker.protocol.apis.list_offsets import ListOffsetsRequest
+from pybroker.protocol.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import FetchRequest
-from pybroker.protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from pybroker.replication.follower import FollowerPartition, FollowerState
 from pybroker.replication.follower_steps import Exchange, FetcherConfig, Wait
 from tests.support.followers import Nodes, content, history

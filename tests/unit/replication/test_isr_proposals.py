@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybroker.protocol import codec
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.cluster import (
+from pybroker.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.replication.inter_broker import NEWEST
 from pybroker.replication.isr_proposals import IsrProposals
 from pybroker.replication.types import AlterIsr

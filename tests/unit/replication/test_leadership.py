@@ -4,15 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.replication import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
+from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+from pybroker.protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaPartitionV0,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.replication.types import AlterIsr, FailedLogDir, RoleChange
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster, done
 

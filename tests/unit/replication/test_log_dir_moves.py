@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.replication import (
+from pybroker.protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import assign_offset_and_epoch, iter_batch_headers
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from pybroker.protocol.codec import decode, encode
-from pybroker.protocol.messages.replication import (
+from pybroker.protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from pybroker.protocol.codec import decode, encode
 from pybroker.protocol.uuids import ZERO_UUID
 from pybroker.replication.metadata_cache import Endpoint, MetadataCache
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from pybroker.protocol.apis.fetch import FetchResponseEpochEndOffset, FetchResponsePartitionData
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import FetchResponseEpochEndOffset, FetchResponsePartitionData
 from pybroker.replication.fetch_session import FetchSessions, SessionPartition
 from pybroker.replication.reader import error_data
 from pybroker.replication.types import FetchEntry

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.messages.fetch import FetchRequest
+from pybroker.protocol.apis.fetch import FetchRequest
 from pybroker.replication.follower_steps import Exchange, Wait
 from pybroker.replication.throttle import MIN_PIECE_BYTES, UNLIMITED, ReplicationQuota
 from tests.support.followers import Nodes, content

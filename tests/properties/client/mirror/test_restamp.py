@@ -11,7 +11,7 @@ from pybroker.client.mirror import restamp as restamping
 from pybroker.client.mirror.restamp import Portion, restamp
 from pybroker.client.producer.batch import Identity
 from pybroker.client.producer.ready_batch import ReadyBatch
-from pybroker.protocol.messages.fetch import AbortedTransaction
+from pybroker.protocol.apis.fetch import AbortedTransaction
 from pybroker.protocol.records.batch import (
     BatchHeader,
     ControlRecordType,

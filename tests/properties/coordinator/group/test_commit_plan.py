@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pybroker.coordinator.group.commit_plan import FIRST_VERSION, plan_of
 from pybroker.coordinator.group.offsets import OffsetAndMetadata
 from pybroker.coordinator.group.records import offset_commit_key, offset_commit_value
-from pybroker.protocol.messages.group_offsets import (
+from pybroker.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from pybroker.broker.authorization.guard import AccessGuard
-from pybroker.broker.authorization.table import TABLE
 from pybroker.broker.handlers.envelope import EnvelopeHandler
 from pybroker.broker.network.dispatcher import Dispatcher
 from pybroker.broker.network.repeated_request_template import RepeatedCommit
@@ -19,12 +18,55 @@ from pybroker.broker.network.request import Request
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.broker.security import access as access_module
 from pybroker.broker.security.access import DenialLog
-from pybroker.broker.security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
-from pybroker.protocol.api import API_TABLE, ApiKey, request_class
+from pybroker.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
+from pybroker.protocol.api import API_TABLE, ApiKey, pages, request_class
+from pybroker.protocol.api import page as page_of
+from pybroker.protocol.apis.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from pybroker.protocol.apis.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from pybroker.protocol.apis.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    DescribeTransactionsResponseTopicData,
+    DescribeTransactionsResponseTransactionState,
+)
+from pybroker.protocol.apis.envelope import EnvelopeRequest
+from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pybroker.protocol.apis.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from pybroker.protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from pybroker.protocol.apis.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from pybroker.protocol.apis.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopic,
+)
+from pybroker.protocol.apis.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages import group_admin, group_offsets, offsets, produce, transactions
-from pybroker.protocol.messages import transaction_admin as admin
-from pybroker.protocol.messages.cluster import EnvelopeRequest
 from pybroker.protocol.schema import Struct
 from tests.support.authorizers import Rules
 from tests.support.handlers import CLOSED, Call
@@ -73,8 +115,8 @@ def codes_in(value: Any) -> Iterator[int]:
 
 WHOLE = [
     (key, version)
-    for key, row in TABLE.items()
-    if row.whole
+    for key, page in pages()
+    if page.access.whole
     for version in range(API_TABLE[key].min_version, API_TABLE[key].max_version + 1)
 ]
 # No place for it: Kafka's neither.
@@ -89,19 +131,19 @@ def test_a_request_that_is_denied_does_not_reach_its_handler(key: ApiKey, versio
     body: Any = MessageFactory(bytes([4]) * 2000).make(request_class(key), version)
     guarded = Guarded(Rules(set()), key, lambda body: pytest.fail("it was asked"))
     call = Call(guarded, key, version, body)
-    denied = {int(whole.denied) for whole in TABLE[key].whole}
+    denied = {int(whole.denied) for whole in page_of(key).access.whole}
     said = set(codes_in(call.answer)) - {0}
     assert said
     assert said <= denied
 
 
 def test_the_first_question_that_is_denied_is_the_answer() -> None:
-    body = transactions.AddOffsetsToTxnRequest(transactional_id="t", group_id="g")
+    body = AddOffsetsToTxnRequest(transactional_id="t", group_id="g")
     rules = Rules(set())
     key = ApiKey.ADD_OFFSETS_TO_TXN
 
     def error() -> int:
-        answer = transactions.AddOffsetsToTxnResponse()
+        answer = AddOffsetsToTxnResponse()
         code: int = Call(Guarded(rules, key, lambda _: answer), key, 3, body).answer.error_code
         return code
 
@@ -113,10 +155,10 @@ def test_the_first_question_that_is_denied_is_the_answer() -> None:
 
 
 def test_a_producer_id_takes_idempotent_write_or_any_topic() -> None:
-    key, body = ApiKey.INIT_PRODUCER_ID, transactions.InitProducerIdRequest(transactional_id=None)
+    key, body = ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(transactional_id=None)
 
     def is_served(*allowed: Any) -> bool:
-        answer = transactions.InitProducerIdResponse()
+        answer = InitProducerIdResponse()
         guarded = Guarded(Rules(set(allowed)), key, lambda _: answer)
         code = Call(guarded, key, 4, body).answer.error_code
         assert code in (ErrorCode.NONE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -136,22 +178,19 @@ def test_an_envelope_is_closed_whoever_sends_it() -> None:
     assert Call(handlers, key, 0, body).answer == CLOSED
 
 
-def commit(*topics: str) -> group_offsets.OffsetCommitRequest:
-    partition = group_offsets.OffsetCommitRequestPartition(partition_index=3)
-    return group_offsets.OffsetCommitRequest(
+def commit(*topics: str) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=3)
+    return OffsetCommitRequest(
         group_id="g",
-        topics=[
-            group_offsets.OffsetCommitRequestTopic(name=name, partitions=[partition])
-            for name in topics
-        ],
+        topics=[OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in topics],
     )
 
 
-def committed(body: Any) -> group_offsets.OffsetCommitResponse:
-    partition = group_offsets.OffsetCommitResponsePartition(partition_index=3)
-    return group_offsets.OffsetCommitResponse(
+def committed(body: Any) -> OffsetCommitResponse:
+    partition = OffsetCommitResponsePartition(partition_index=3)
+    return OffsetCommitResponse(
         topics=[
-            group_offsets.OffsetCommitResponseTopic(name=topic.name, partitions=[partition])
+            OffsetCommitResponseTopic(name=topic.name, partitions=[partition])
             for topic in body.topics
         ]
     )
@@ -164,7 +203,7 @@ def test_denied_elements_are_answered_beside_those_that_were_done(
     rules = Rules({(READ, GROUP, "g"), (READ, TOPIC, "a"), (READ, TOPIC, "c")})
     guarded = Guarded(rules, ApiKey.OFFSET_COMMIT, committed)
     call = Call(guarded, ApiKey.OFFSET_COMMIT, 7, commit("a", "b", "c"), as_body=as_body)
-    assert type(guarded.bodies[0]) is group_offsets.OffsetCommitRequest
+    assert type(guarded.bodies[0]) is OffsetCommitRequest
     assert [topic.name for topic in guarded.bodies[0].topics] == ["a", "c"]
     assert [(t.name, t.partitions[0].error_code) for t in call.answer.topics] == [
         ("a", 0), ("c", 0), ("b", TOPIC_FAILED),
@@ -207,15 +246,15 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert access.size == size
 
 
-def produced(body: Any) -> produce.ProduceResponse | None:
+def produced(body: Any) -> ProduceResponse | None:
     if body.acks == 0:
         return None
-    return produce.ProduceResponse(
+    return ProduceResponse(
         responses=[
-            produce.TopicProduceResponse(
+            TopicProduceResponse(
                 name=topic.name,
                 partition_responses=[
-                    produce.PartitionProduceResponse(index=one.index, base_offset=1)
+                    PartitionProduceResponse(index=one.index, base_offset=1)
                     for one in topic.partition_data
                 ],
             )
@@ -224,16 +263,16 @@ def produced(body: Any) -> produce.ProduceResponse | None:
     )
 
 
-def records(*topics: str, acks: int = 1, transactional: bool = False) -> produce.ProduceRequest:
+def records(*topics: str, acks: int = 1, transactional: bool = False) -> ProduceRequest:
     batch = bytearray(61)
     batch[16], batch[22] = 2, 0x10 if transactional else 0
-    return produce.ProduceRequest(
+    return ProduceRequest(
         transactional_id="t" if transactional else None,
         acks=acks,
         topic_data=[
-            produce.TopicProduceData(
+            TopicProduceData(
                 name=name,
-                partition_data=[produce.PartitionProduceData(index=0, records=bytes(batch))],
+                partition_data=[PartitionProduceData(index=0, records=bytes(batch))],
             )
             for name in topics
         ],
@@ -271,18 +310,14 @@ def test_transactional_records_ask_for_the_transactional_id() -> None:
 def test_an_error_of_the_group_comes_before_denied_topics() -> None:
     key = ApiKey.OFFSET_DELETE
     rules = Rules({(DELETE, GROUP, "g")})
-    body = group_offsets.OffsetDeleteRequest(
+    body = OffsetDeleteRequest(
         group_id="g",
-        topics=[
-            group_offsets.OffsetDeleteRequestTopic(
-                name="a", partitions=[group_offsets.OffsetDeleteRequestPartition()]
-            )
-        ],
+        topics=[OffsetDeleteRequestTopic(name="a", partitions=[OffsetDeleteRequestPartition()])],
     )
-    response = group_offsets.OffsetDeleteResponse()
+    response = OffsetDeleteResponse()
     answer = Call(Guarded(rules, key, lambda _: response), key, 0, body).answer
     assert answer.topics[0].partitions[0].error_code == TOPIC_FAILED
-    response = group_offsets.OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+    response = OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
     answer = Call(Guarded(rules, key, lambda _: response), key, 0, body).answer
     assert (answer.error_code, answer.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
@@ -292,11 +327,11 @@ def test_names_as_elements() -> None:
     guarded = Guarded(
         Rules({(DELETE, GROUP, "g")}),
         key,
-        lambda body: group_admin.DeleteGroupsResponse(
-            results=[group_admin.DeletableGroupResult(group_id=g) for g in body.groups_names]
+        lambda body: DeleteGroupsResponse(
+            results=[DeletableGroupResult(group_id=g) for g in body.groups_names]
         ),
     )
-    body = group_admin.DeleteGroupsRequest(groups_names=["h", "g"])
+    body = DeleteGroupsRequest(groups_names=["h", "g"])
     answer = Call(guarded, key, 2, body).answer
     assert [(one.group_id, one.error_code) for one in answer.results] == [
         ("g", 0), ("h", GROUP_FAILED),
@@ -305,11 +340,9 @@ def test_names_as_elements() -> None:
 
 def test_brokers_are_not_asked_about_topics() -> None:
     key = ApiKey.OFFSET_FOR_LEADER_EPOCH
-    body = offsets.OffsetForLeaderEpochRequest(
-        topics=[offsets.OffsetForLeaderTopic(topic="a", partitions=[])]
-    )
+    body = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="a", partitions=[])])
     rules = Rules({(AclOperation.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)})
-    guarded = Guarded(rules, key, lambda _: offsets.OffsetForLeaderEpochResponse())
+    guarded = Guarded(rules, key, lambda _: OffsetForLeaderEpochResponse())
     Call(guarded, key, 4, body)
     assert len(guarded.bodies) == 1
     rules.change(set())
@@ -326,11 +359,9 @@ def test_groups_are_hidden(may_describe_cluster: bool) -> None:
         allowed.add((DESCRIBE, CLUSTER, CLUSTER_NAME))
         shown = set(names)
     key = ApiKey.LIST_GROUPS
-    response = group_admin.ListGroupsResponse(
-        groups=[group_admin.ListedGroup(group_id=name) for name in names]
-    )
+    response = ListGroupsResponse(groups=[ListedGroup(group_id=name) for name in names])
     answer = Call(Guarded(Rules(allowed), key, lambda _: response), key, 4,
-                  group_admin.ListGroupsRequest()).answer  # fmt: skip
+                  ListGroupsRequest()).answer  # fmt: skip
     assert [group.group_id for group in answer.groups] == [n for n in names if n in shown]
 
 
@@ -338,13 +369,13 @@ def test_topics_of_a_transaction_are_hidden() -> None:
     key = ApiKey.DESCRIBE_TRANSACTIONS
     allowed = {(DESCRIBE, TRANSACTION, "t"), (DESCRIBE, TOPIC, "a")}
 
-    def described(body: Any) -> admin.DescribeTransactionsResponse:
-        return admin.DescribeTransactionsResponse(
+    def described(body: Any) -> DescribeTransactionsResponse:
+        return DescribeTransactionsResponse(
             transaction_states=[
-                admin.DescribeTransactionsResponseTransactionState(
+                DescribeTransactionsResponseTransactionState(
                     transactional_id=name,
                     topics=[
-                        admin.DescribeTransactionsResponseTopicData(topic=topic, partitions=[0])
+                        DescribeTransactionsResponseTopicData(topic=topic, partitions=[0])
                         for topic in ("a", "b")
                     ],
                 )
@@ -352,7 +383,7 @@ def test_topics_of_a_transaction_are_hidden() -> None:
             ]
         )
 
-    body = admin.DescribeTransactionsRequest(transactional_ids=["t", "u"])
+    body = DescribeTransactionsRequest(transactional_ids=["t", "u"])
     answer = Call(Guarded(Rules(allowed), key, described), key, 0, body).answer
     first, second = answer.transaction_states
     assert [topic.topic for topic in first.topics] == ["a"]

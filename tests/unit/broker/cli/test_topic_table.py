@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pybroker.broker.cli.topic_table import Problem, is_problem
-from pybroker.protocol.messages.metadata import MetadataResponsePartition
+from pybroker.protocol.apis.metadata import MetadataResponsePartition
 
 
 @pytest.mark.parametrize(

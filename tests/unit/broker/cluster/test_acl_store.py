@@ -20,13 +20,8 @@ from pybroker.broker.cluster.acl_znodes import (
 from pybroker.broker.cluster.zookeeper_client import ZooKeeperClient, open_zookeeper
 from pybroker.broker.security.acl_authorizer import AclAuthorizer
 from pybroker.broker.security.acls import AccessControlEntry, ResourcePattern
-from pybroker.broker.security.authorizer import (
-    AclOperation,
-    AclPermission,
-    PatternType,
-    ResourceType,
-)
 from pybroker.broker.security.principal import KafkaPrincipal
+from pybroker.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
 from pybroker.protocol.zookeeper.operations import Create, Delete, GetChildren, GetData, SetData
 from pybroker.replication.controller.znodes import MalformedZnode
 from pybroker.storage.log_directory import StartupError

@@ -17,7 +17,7 @@ from pybroker.broker.config.tls_listeners import TlsListeners
 from pybroker.client.errors import LoginError
 from pybroker.client.security.connector import Link
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pybroker.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests
 from tests.support.certificates import AuthorityFiles

@@ -13,14 +13,14 @@ from pybroker.broker.cluster.controller_client import ControllerClient, Controll
 from pybroker.broker.cluster.controller_runtime import ControllerRuntime
 from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
 from pybroker.broker.cluster.zookeeper_client import ZooKeeperClient, open_zookeeper
-from pybroker.protocol.codec import encode
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import encode_response
-from pybroker.protocol.messages.cluster import (
+from pybroker.protocol.apis.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from pybroker.protocol.messages.replication import UpdateMetadataRequest
+from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest
+from pybroker.protocol.codec import encode
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.framing import encode_response
 from pybroker.protocol.schema import Message
 from pybroker.protocol.wall_clock import WallClock
 from pybroker.protocol.zookeeper.operations import Delete, Exists

@@ -15,7 +15,7 @@ from pybroker.broker.console.cluster_view import (
     happenings,
     view_of,
 )
-from pybroker.protocol.messages.metadata import (
+from pybroker.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

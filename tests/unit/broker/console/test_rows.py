@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybroker.broker.console.rows import ABORTED, COMMITTED, OPEN, Fetched, OpenRows, Row
-from pybroker.protocol.messages.fetch import AbortedTransaction
+from pybroker.protocol.apis.fetch import AbortedTransaction
 from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
 from pybroker.protocol.records.columns import decode_columns
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker

@@ -24,22 +24,24 @@ from pybroker.coordinator.group.commit_plan import FIRST_VERSION
 from pybroker.coordinator.group.core import GroupConfig
 from pybroker.coordinator.group.group_coordinator import GroupCoordinator
 from pybroker.protocol.api import API_TABLE, ApiKey, request_class
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.group_offsets import (
+from pybroker.protocol.apis.join_group import JoinGroupRequestProtocol
+from pybroker.protocol.apis.leave_group import MemberIdentity
+from pybroker.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from pybroker.protocol.apis.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
+)
+from pybroker.protocol.apis.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from pybroker.protocol.messages.groups import (
-    JoinGroupRequestProtocol,
-    MemberIdentity,
-    SyncGroupRequestAssignment,
-)
+from pybroker.protocol.apis.sync_group import SyncGroupRequestAssignment
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.topics import OFFSETS_TOPIC
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.handlers import Call

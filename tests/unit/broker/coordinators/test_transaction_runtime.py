@@ -26,13 +26,13 @@ from pybroker.client.security.connector import Link
 from pybroker.coordinator.transaction.core import InitAttempt, TransactionConfig
 from pybroker.coordinator.transaction.states import TransactionState
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.messages.transactions import (
+from pybroker.protocol.apis.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from pybroker.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests

@@ -16,22 +16,22 @@ from pybroker.broker.coordinators.transaction_verifier import (
 )
 from pybroker.client.security.connector import Link
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.messages.replication import (
-    UpdateMetadataBroker,
-    UpdateMetadataEndpoint,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-    UpdateMetadataTopicState,
-)
-from pybroker.protocol.messages.transactions import (
+from pybroker.protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker.protocol.apis.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.topics import TRANSACTIONS_TOPIC
 from pybroker.replication.metadata_cache import Endpoint, MetadataCache
 from tests.support.broker_streams import answer_requests

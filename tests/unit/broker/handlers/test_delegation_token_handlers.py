@@ -11,8 +11,8 @@ from pybroker.broker.network.turns import Steps
 from pybroker.broker.security.delegation_tokens import DelegationTokens
 from pybroker.broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.describe_delegation_token import DescribeDelegationTokenRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.credentials import DescribeDelegationTokenRequest
 from pybroker.protocol.wall_clock import WallClock
 from tests.support.handlers import Call
 

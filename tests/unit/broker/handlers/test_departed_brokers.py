@@ -5,15 +5,16 @@ from typing import Any
 from pybroker.broker.handlers.describe_cluster import DescribeClusterHandler
 from pybroker.broker.handlers.metadata import DEPARTED_LISTED_MS, MetadataHandler
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
-from pybroker.protocol.messages.replication import (
+from pybroker.protocol.apis.describe_cluster import DescribeClusterRequest
+from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker.protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.replication.metadata_cache import MetadataCache
 from tests.support.handlers import Call
 

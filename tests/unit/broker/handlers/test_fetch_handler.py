@@ -8,13 +8,8 @@ import trio
 
 from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-)
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression
 from pybroker.protocol.records.record import SimpleRecord

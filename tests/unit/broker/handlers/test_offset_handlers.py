@@ -7,18 +7,22 @@ import trio
 
 from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.offsets import (
+from pybroker.protocol.apis.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
+)
+from pybroker.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+)
+from pybroker.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import (
     Compression,
     SimpleRecord,

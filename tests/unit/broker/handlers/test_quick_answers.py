@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from pybroker.broker.handlers.quick_answers import MAX_TEMPLATES, QuickAnswers
 from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import encode_response
-from pybroker.protocol.messages.produce import (
+from pybroker.protocol.apis.produce import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.framing import encode_response
 from pybroker.replication.types import ProduceResult
 from tests.support.frames import joined
 

@@ -12,13 +12,13 @@ from pybroker.broker.handlers.quick_fetch_answers import (
     QuickFetchAnswers,
 )
 from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.framing import encode_response
-from pybroker.protocol.messages.fetch import (
+from pybroker.protocol.apis.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     FetchResponseEpochEndOffset,
     FetchResponsePartitionData,
 )
+from pybroker.protocol.framing import encode_response
 from pybroker.replication.reader import error_data
 from pybroker.replication.types import FetchEntry
 from pybroker.storage.files import CLOSED_FILE, EMPTY_SLICE, FileSlice

@@ -8,8 +8,8 @@ import pytest
 from pybroker.broker import settings
 from pybroker.broker.config import ConfigError, KafkaConfig
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pybroker.replication.metadata_cache import MetadataCache
 from pybroker.replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
 from tests.support.followers import Node, Nodes

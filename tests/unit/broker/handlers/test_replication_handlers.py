@@ -6,28 +6,32 @@ from typing import Any
 import pytest
 
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.log_dirs import (
+from pybroker.protocol.apis.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from pybroker.protocol.messages.replication import (
+from pybroker.protocol.apis.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
+)
+from pybroker.protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaPartitionV0,
     StopReplicaRequest,
     StopReplicaTopicState,
     StopReplicaTopicV1,
+)
+from pybroker.protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.replication.types import LeadershipResult
 from tests.support.handlers import CLOSED, Call
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, batch

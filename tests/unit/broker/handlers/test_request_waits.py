@@ -11,7 +11,7 @@ import trio
 
 from pybroker.broker.handlers.client_waits import waiting_for
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.offsets import (
+from pybroker.protocol.apis.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,

@@ -17,18 +17,14 @@ from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.handlers.transactional_produce import TransactionalProduce
 from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from pybroker.protocol.messages.transaction_admin import DescribeProducersRequest, TopicRequest
-from pybroker.protocol.messages.transactions import (
+from pybroker.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pybroker.protocol.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.protocol.topics import OFFSETS_TOPIC

@@ -12,8 +12,8 @@ from pybroker.broker.local.cluster_spec import ClusterSpec
 from pybroker.broker.local.cluster_state import ClusterError, NodeState
 from pybroker.broker.local.first_users import user_acls
 from pybroker.broker.local.secured import ADMIN, USER, SecurityFiles
-from pybroker.broker.security.authorizer import AclOperation
 from pybroker.client.security.settings import connector_from
+from pybroker.protocol.acls import AclOperation
 
 BOOTSTRAP = "127.0.0.1:9092,127.0.0.1:9093"
 

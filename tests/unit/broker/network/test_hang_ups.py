@@ -10,7 +10,7 @@ import trio
 from pybroker.broker.network.connection import HALF_CLOSED_SECONDS, Connection
 from pybroker.broker.network.idle_connections import idlest
 from pybroker.broker.network.request import Request
-from pybroker.protocol.messages.groups import HeartbeatResponse
+from pybroker.protocol.apis.heartbeat import HeartbeatResponse
 from tests.support.network import RawClient, RunningNetwork, answers, heartbeat, running_network
 
 PATIENCE_SECONDS = 30

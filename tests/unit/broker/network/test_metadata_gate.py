@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.framing import decode_response
-from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.support.network import api_versions, frame_of, heartbeat, running_network
 
 

@@ -13,29 +13,26 @@ from pybroker.broker.authorization.guard import _Rest, _Stand
 from pybroker.broker.gauges import register_quota_gauges
 from pybroker.broker.network.connection_quotas import ConnectionQuotas
 from pybroker.broker.network.held_sockets import MAX_HELD, HeldSockets
-from pybroker.broker.network.metered_request import EXEMPT, MeteredRequest
+from pybroker.broker.network.metered_request import MeteredRequest
 from pybroker.broker.network.request import Request, Route
 from pybroker.broker.network.request_handler_pool import MANY_THROTTLED
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.broker.quotas.client_quotas import ClientQuotas
 from pybroker.broker.quotas.connection_rates import ConnectionRates
-from pybroker.protocol.api import ApiKey, request_class
+from pybroker.protocol.api import ApiKey, pages, request_class
+from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pybroker.protocol.apis.fetch import FetchResponse
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from pybroker.protocol.apis.produce import ProduceRequest, ProduceResponse
 from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.messages.fetch import FetchResponse
-from pybroker.protocol.messages.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
-from pybroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.support.handlers import AtOnce, RecordingSink
 from tests.support.network import answers, api_versions, heartbeat, running_network
 from tests.support.patience import fair
 
 ANY_CLIENT = ("", None)
+
+EXEMPT = [key for key, page in pages() if page.is_exempt]
 
 
 def request_of(
@@ -83,7 +80,7 @@ async def test_closed_connections_are_not_kept_for_as_long_as_they_were_to_be_he
             assert len(throttled) <= MANY_THROTTLED + 1
 
 
-@pytest.mark.parametrize("key", sorted(EXEMPT))
+@pytest.mark.parametrize("key", EXEMPT)
 def test_brokers_are_not_held_as_such(key: ApiKey) -> None:
     quotas = ClientQuotas()
     quotas.apply(ANY_CLIENT, {"request_percentage": "0.000001"})
@@ -95,7 +92,7 @@ def test_brokers_are_not_held_as_such(key: ApiKey) -> None:
     assert denied.throttle_ms == 1_000
 
 
-@pytest.mark.parametrize("key", [*sorted(EXEMPT), ApiKey.FETCH, ApiKey.PRODUCE])
+@pytest.mark.parametrize("key", [*EXEMPT, ApiKey.FETCH, ApiKey.PRODUCE])
 def test_the_time_of_what_is_not_held_is_told(key: ApiKey) -> None:
     """Half a second, over all windows but one; nothing while nobody's time is limited."""
     for limits, share in (

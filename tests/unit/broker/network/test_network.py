@@ -13,8 +13,8 @@ from pybroker.broker.network.connection_quotas import ConnectionQuotas
 from pybroker.broker.network.idle_connections import idlest
 from pybroker.broker.network.selector import Selector
 from pybroker.broker.network.socket_server import SocketSettings
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from tests.support.network import RawClient, answers, api_versions, heartbeat, running_network
 
 

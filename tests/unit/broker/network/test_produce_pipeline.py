@@ -18,13 +18,13 @@ from pybroker.broker.network.request import Handler, Request
 from pybroker.broker.network.socket_server import ListenerSpec, SocketServer, SocketSettings
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.framing import decode_response
-from pybroker.protocol.messages.produce import (
+from pybroker.protocol.apis.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
+from pybroker.protocol.framing import decode_response
 from tests.support.network import PATIENCE_SECONDS, Heartbeats, RawClient, frame_of, heartbeat
 
 VERSION = 9

@@ -17,14 +17,10 @@ from pybroker.broker.network.request import Route
 from pybroker.broker.network.turns import Turns
 from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.protocol.api import API_TABLE, ApiKey
+from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pybroker.protocol.codec import decode
 from pybroker.protocol.errors import ProtocolError
 from pybroker.protocol.framing import decode_request_header
-from pybroker.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from tests.support.network import frame_of
 
 SPEC = API_TABLE[ApiKey.PRODUCE]

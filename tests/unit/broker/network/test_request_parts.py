@@ -7,23 +7,34 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.network.request import Request
+from pybroker.broker.network.request import Request, Route
 from pybroker.broker.network.request_parts import (
     MAX_PART_ELEMENTS,
-    PARTS,
     InParts,
     cut,
     join,
     place_to_cut,
     weight,
 )
-from pybroker.broker.network.turns import Steps
+from pybroker.broker.network.turns import Steps, Turns
+from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.protocol import codec
-from pybroker.protocol.api import API_TABLE, ApiKey, request_class, response_class
-from pybroker.protocol.error_responses import error_response
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages import reassignments
-from pybroker.protocol.messages.group_offsets import (
+from pybroker.protocol.api import API_TABLE, ApiKey, response_class
+from pybroker.protocol.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from pybroker.protocol.apis.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+)
+from pybroker.protocol.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -32,7 +43,8 @@ from pybroker.protocol.messages.group_offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.failures import error_response
 from pybroker.protocol.schema import Message
 from tests.support.handlers import Call
 from tests.support.network import api_versions, running_network
@@ -52,6 +64,11 @@ def request(*groups: tuple[int, ...]) -> OffsetFetchRequest:
             for g, counts in enumerate(groups)
         ]
     )
+
+
+def route_of(key: ApiKey) -> Route:
+    version = API_TABLE[key].max_version
+    return Route(key, version, lambda _: None, RequestMetrics(key.name, version), Turns())
 
 
 def answer(asked: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -87,7 +104,7 @@ def answer(asked: OffsetFetchRequest) -> OffsetFetchResponse:
 def test_the_joined_answers_are_the_answer(groups: tuple[tuple[int, ...], ...]) -> None:
     whole = request(*groups)
     expected = answer(whole)
-    place = place_to_cut(ApiKey.OFFSET_FETCH, whole)
+    place = place_to_cut(route_of(ApiKey.OFFSET_FETCH), whole)
     assert place is not None
     joined: Any = None
     parts = list(cut(whole.groups, place.asked[1:]))
@@ -104,21 +121,8 @@ def test_the_joined_answers_are_the_answer(groups: tuple[tuple[int, ...], ...]) 
 
 
 def test_what_is_small_is_not_cut() -> None:
-    assert place_to_cut(ApiKey.OFFSET_FETCH, request((MAX_PART_ELEMENTS - 2,))) is None
-    assert place_to_cut(ApiKey.METADATA, MetadataRequest(topics=None)) is None
-
-
-@pytest.mark.parametrize("key", sorted(PARTS), ids=lambda key: key.name)
-def test_the_places_exist(key: ApiKey) -> None:
-    for place in PARTS[key]:
-        for cls, path in (
-            (request_class(key), place.asked),
-            (response_class(key), place.answered),
-        ):
-            for name in path:
-                (field,) = [f for f in cls._fields if f.name == name]
-                assert field.kind == "array"
-                cls = field.element
+    assert place_to_cut(route_of(ApiKey.OFFSET_FETCH), request((MAX_PART_ELEMENTS - 2,))) is None
+    assert place_to_cut(route_of(ApiKey.METADATA), MetadataRequest(topics=None)) is None
 
 
 PARTITIONS = 2 * MAX_PART_ELEMENTS + 20
@@ -135,7 +139,7 @@ class Cut:
         return {self._key: self._steps}
 
     def _steps(self, request: Request) -> Steps:
-        place = place_to_cut(self._key, request.body)
+        place = place_to_cut(request.route, request.body)
         assert place is not None
         return InParts(request, place, self._handle).steps()
 
@@ -145,19 +149,17 @@ def three_topics(key: ApiKey) -> Message:
     names, indexes = ("a", "b", "c"), list(range(PARTITIONS))
     if key is ApiKey.ELECT_LEADERS:
         chosen = [
-            reassignments.ElectLeadersRequestTopicPartitions(topic=name, partitions=indexes)
-            for name in names
+            ElectLeadersRequestTopicPartitions(topic=name, partitions=indexes) for name in names
         ]
-        return reassignments.ElectLeadersRequest(topic_partitions=chosen)
+        return ElectLeadersRequest(topic_partitions=chosen)
     if key is ApiKey.LIST_PARTITION_REASSIGNMENTS:
         listed = [
-            reassignments.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
-            for name in names
+            ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes) for name in names
         ]
-        return reassignments.ListPartitionReassignmentsRequest(topics=listed)
-    moved = [reassignments.ReassignablePartition(partition_index=index) for index in indexes]
-    return reassignments.AlterPartitionReassignmentsRequest(
-        topics=[reassignments.ReassignableTopic(name=name, partitions=moved) for name in names]
+        return ListPartitionReassignmentsRequest(topics=listed)
+    moved = [ReassignablePartition(partition_index=index) for index in indexes]
+    return AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name=name, partitions=moved) for name in names]
     )
 
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.protocol.messages.fetch import FetchRequest, ReplicaState
-from pybroker.protocol.messages.transactions import (
+from pybroker.protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTransaction,
 )
+from pybroker.protocol.apis.fetch import FetchRequest, ReplicaState
 
 
 class Answered(NamedTuple):

@@ -9,15 +9,15 @@ import pytest
 from pybroker.broker.security import acl_authorizer
 from pybroker.broker.security.acl_authorizer import AclAuthorizer
 from pybroker.broker.security.acls import AccessControlEntry, ResourcePattern
-from pybroker.broker.security.authorizer import (
+from pybroker.broker.security.authorizer import Authorizer
+from pybroker.broker.security.principal import KafkaPrincipal, parse_principal
+from pybroker.protocol.acls import (
     CLUSTER_NAME,
     AclOperation,
     AclPermission,
-    Authorizer,
     PatternType,
     ResourceType,
 )
-from pybroker.broker.security.principal import KafkaPrincipal, parse_principal
 
 ALICE = KafkaPrincipal("User", "alice")
 HOST = "10.0.0.1"

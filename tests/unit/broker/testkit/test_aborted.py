@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybroker.broker.testkit.aborted import aborted_places
-from pybroker.protocol.messages.fetch import AbortedTransaction
+from pybroker.protocol.apis.fetch import AbortedTransaction
 from pybroker.protocol.records.batch import SimpleRecord
 from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker

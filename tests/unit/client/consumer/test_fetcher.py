@@ -21,25 +21,27 @@ from pybroker.client.consumer.unpacking import unpack_columns
 from pybroker.client.errors import ClientError, ConnectionFailed
 from pybroker.client.refusals import Asked
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.fetch import (
+from pybroker.protocol.apis.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     FetchResponsePartitionData,
 )
-from pybroker.protocol.messages.metadata import (
+from pybroker.protocol.apis.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from pybroker.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.messages.offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
+from pybroker.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,
     OffsetForLeaderTopicResult,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import read_batch_header
 from pybroker.protocol.records.builder import build_batch, build_empty_batch
 from pybroker.protocol.records.record import SimpleRecord

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pybroker.client.consumer.membership import Membership, Outcome, State
+from pybroker.protocol.apis.heartbeat import HeartbeatResponse
+from pybroker.protocol.apis.join_group import JoinGroupResponse, JoinGroupResponseMember
+from pybroker.protocol.apis.sync_group import SyncGroupResponse
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.groups import (
-    HeartbeatResponse,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-    SyncGroupResponse,
-)
 
 SESSION_MS, HEARTBEAT_MS, POLL_MS = 10_000, 3_000, 60_000
 PROTOCOLS = [("range", b"subscription")]

@@ -12,17 +12,17 @@ from pybroker.client.consumer.options import ConsumerOptions
 from pybroker.client.consumer.position_checks import PositionChecks
 from pybroker.client.consumer.positions import Position, Positions
 from pybroker.client.consumer.topics_view import TopicsView
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.metadata import (
+from pybroker.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.messages.offsets import (
+from pybroker.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,
     OffsetForLeaderTopicResult,
 )
+from pybroker.protocol.errors import ErrorCode
 
 COUNT = 50
 LEADER = 1

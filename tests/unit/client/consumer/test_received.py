@@ -8,7 +8,7 @@ from array import array
 import pytest
 
 from pybroker.client.consumer.received import Received, ReceivedBatch, batches_of
-from pybroker.protocol.messages.fetch import AbortedTransaction
+from pybroker.protocol.apis.fetch import AbortedTransaction
 from pybroker.protocol.records.batch import read_batch_header
 from pybroker.protocol.records.builder import (
     build_batch,

@@ -5,7 +5,7 @@ from itertools import count
 
 from pybroker.client.consumer.positions import BEHIND_MS, PartitionState, Position
 from pybroker.client.consumer.topics_view import Leader, TopicsView
-from pybroker.protocol.messages.metadata import (
+from pybroker.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,

@@ -11,15 +11,14 @@ from trio.testing import memory_stream_pair
 
 from pybroker import ClientError, Cluster, Producer
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.messages.metadata import (
-    ApiVersion,
-    ApiVersionsResponse,
+from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker.protocol.apis.init_producer_id import InitProducerIdResponse
+from pybroker.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.messages.transactions import InitProducerIdResponse
 from tests.support.broker_streams import answer_requests
 
 NEWEST = {ApiKey.API_VERSIONS: 3, ApiKey.METADATA: 12, ApiKey.INIT_PRODUCER_ID: 4}

@@ -13,26 +13,23 @@ from pybroker.coordinator.group.commits import RepeatedCommit
 from pybroker.coordinator.group.core import ACKS_NONE, Append, GroupConfig, Reply
 from pybroker.coordinator.group.group import Group
 from pybroker.coordinator.group.group_coordinator import GroupCoordinator
-from pybroker.protocol.codec import encode, encode_versioned
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from pybroker.protocol.messages.group_offsets import (
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from pybroker.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from pybroker.protocol.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from pybroker.protocol.messages.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
+from pybroker.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pybroker.protocol.codec import encode, encode_versioned
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from pybroker.protocol.records.batch import assign_offset_and_epoch, read_batch_header
 from pybroker.protocol.wall_clock import WallClock
 from tests.support import coordinators

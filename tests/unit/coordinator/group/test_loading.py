@@ -11,8 +11,8 @@ from pybroker.coordinator.group.records import (
     offset_commit_records,
     offset_tombstones,
 )
+from pybroker.protocol.apis.heartbeat import HeartbeatRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.groups import HeartbeatRequest
 from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
 from pybroker.protocol.records.compression import Compression
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker

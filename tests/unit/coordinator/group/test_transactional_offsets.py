@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from pybroker.coordinator.group.core import GroupConfig
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.transactions import (
+from pybroker.protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import read_batch_header
 from pybroker.protocol.records.builder import build_end_txn_marker
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker

@@ -8,13 +8,13 @@ from pybroker.coordinator.transaction.markers import (
     marker_results,
     markers_request,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.transactions import (
+from pybroker.protocol.apis.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.topics import TopicPartition
 from tests.unit.coordinator.transaction.harness import A, B, C
 

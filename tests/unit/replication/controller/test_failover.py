@@ -6,13 +6,13 @@ from unittest.mock import patch
 
 import pytest
 
-from pybroker.protocol.messages.replication import (
+from pybroker.protocol.apis.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
-    UpdateMetadataRequest,
 )
+from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest
 from pybroker.protocol.zookeeper.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.effects import ControlRequest

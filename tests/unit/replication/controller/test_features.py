@@ -2,8 +2,8 @@
 
 import pytest
 
+from pybroker.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from pybroker.protocol.zookeeper.operations import SetData
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE

@@ -2,19 +2,21 @@
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.cluster import (
+from pybroker.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
 )
-from pybroker.protocol.messages.reassignments import (
+from pybroker.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
 )
+from pybroker.protocol.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.zookeeper.operations import Create, SetData
 from pybroker.replication.controller import events, znodes
 from tests.support.controller_cluster import ControllerCluster, state_seen_by

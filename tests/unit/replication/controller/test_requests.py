@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.cluster import (
-    AllocateProducerIdsRequest,
+from pybroker.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
+from pybroker.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerState,
-    ControlledShutdownRequest,
 )
+from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.topics import TopicPartition
 from pybroker.protocol.zookeeper.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller import events, znodes

@@ -1,6 +1,6 @@
 """Topics grow, get ids, and are deleted with all the pauses that deletion knows."""
 
-from pybroker.protocol.messages.replication import StopReplicaRequest, StopReplicaResponse
+from pybroker.protocol.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
 from pybroker.protocol.zookeeper.operations import Create, Delete, SetData
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.context import ReplicaStateName

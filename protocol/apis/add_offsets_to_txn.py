@@ -1,0 +1,39 @@
+"""AddOffsetsToTxn: a transaction is about to commit offsets of a group (KIP-98).
+
+Producers send it to their transaction coordinator.
+Versions: 3 is flexible.
+
+Mirrors: the schemas of this name in clients/src/main/resources/common/message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..access_rules import WRITE_TRANSACTION, AccessRules, on_group
+from ..acls import AclOperation
+from ..api_page import Api
+from ..schema import Message, int16, int32, int64, message, string
+
+
+@message(api_key=25, kind="request", valid="0-4", flexible="3+")
+class AddOffsetsToTxnRequest(Message):
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    group_id: str = string()
+
+
+@message(api_key=25, kind="response", valid="0-4", flexible="3+")
+class AddOffsetsToTxnResponse(Message):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+
+
+API: Final = Api(
+    request=AddOffsetsToTxnRequest,
+    response=AddOffsetsToTxnResponse,
+    access=AccessRules((WRITE_TRANSACTION, on_group(AclOperation.READ))),
+    since="0.11",
+    has_small_answers=True,
+)

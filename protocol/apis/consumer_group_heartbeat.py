@@ -1,0 +1,66 @@
+"""ConsumerGroupHeartbeat: membership in the group protocol of KIP-848.
+
+Consumers send it to the group's coordinator. A broker in ZooKeeper mode advertises it, and answers
+with UNSUPPORTED_VERSION.
+
+Mirrors: the schemas of this name in clients/src/main/resources/common/message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..access_rules import NO_NEW_GROUPS
+from ..api_page import Api
+from ..schema import Message, Struct, array, int16, int32, message, string, struct, uuid
+
+
+class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array("int32")
+
+
+@message(api_key=68, kind="request", valid="0", flexible="0+")
+class ConsumerGroupHeartbeatRequest(Message):
+    group_id: str = string()
+    member_id: str = string()
+    member_epoch: int = int32()
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    rebalance_timeout_ms: int = int32(default=-1)
+    subscribed_topic_names: list[str] | None = array("string", nullable="0+", default=None)
+    server_assignor: str | None = string(nullable="0+", default=None)
+    topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = array(
+        ConsumerGroupHeartbeatRequestTopicPartitions, nullable="0+", default=None
+    )
+
+
+class ConsumerGroupHeartbeatResponseTopicPartitions(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array("int32")
+
+
+class ConsumerGroupHeartbeatResponseAssignment(Struct):
+    topic_partitions: list[ConsumerGroupHeartbeatResponseTopicPartitions] = array(
+        ConsumerGroupHeartbeatResponseTopicPartitions
+    )
+
+
+@message(api_key=68, kind="response", valid="0", flexible="0+")
+class ConsumerGroupHeartbeatResponse(Message):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    member_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32()
+    heartbeat_interval_ms: int = int32()
+    assignment: ConsumerGroupHeartbeatResponseAssignment | None = struct(
+        ConsumerGroupHeartbeatResponseAssignment, nullable="0+", default=None
+    )
+
+
+API: Final = Api(
+    request=ConsumerGroupHeartbeatRequest,
+    response=ConsumerGroupHeartbeatResponse,
+    access=NO_NEW_GROUPS,
+)

@@ -1,0 +1,52 @@
+"""DescribeCluster: the brokers of the cluster and its controller (KIP-700).
+
+Tools and admin clients send it to any broker.
+Versions: 1 tells brokers from controllers.
+
+Mirrors: the schemas of this name in clients/src/main/resources/common/message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..access_rules import DESCRIBE_CLUSTER, AccessRules, ByHandler
+from ..api_page import Api
+from ..schema import Message, Struct, array, boolean, int8, int16, int32, message, string
+
+
+@message(api_key=60, kind="request", valid="0-1", flexible="0+")
+class DescribeClusterRequest(Message):
+    include_cluster_authorized_operations: bool = boolean()
+    endpoint_type: int = int8("1+", default=1)
+
+
+class DescribeClusterBroker(Struct):
+    broker_id: int = int32()
+    host: str = string()
+    port: int = int32()
+    rack: str | None = string(nullable="0+", default=None)
+
+
+@message(api_key=60, kind="response", valid="0-1", flexible="0+")
+class DescribeClusterResponse(Message):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    endpoint_type: int = int8("1+", default=1)
+    cluster_id: str = string()
+    controller_id: int = int32(default=-1)
+    brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker)
+    cluster_authorized_operations: int = int32(default=-2_147_483_648)
+
+
+API: Final = Api(
+    request=DescribeClusterRequest,
+    response=DescribeClusterResponse,
+    access=AccessRules(
+        by_handler=(ByHandler((DESCRIBE_CLUSTER,), "no authorized operations on the cluster"),),
+        note="The brokers are told to everybody.",
+    ),
+    since="2.8",
+    needs_metadata=True,
+)

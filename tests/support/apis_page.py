@@ -1,0 +1,60 @@
+"""docs/APIS.md, written from the pages of the APIs and from what the handlers say they answer."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+from pybroker.broker import handlers
+from pybroker.protocol.api import API_TABLE, ApiKey, page
+
+ROOM = Path(inspect.getfile(handlers)).parent
+
+HEAD = """# The APIs
+
+This page is written by `python -m tests.pages`; do not edit it. It has the APIs that a broker
+serves, as Apache Kafka 3.9 does with ZooKeeper: their versions, the page with their messages and
+all that is known about them, the handler, and the release of Kafka that served them first, if that
+is after 0.10.0 and clients ask them.
+
+| API | versions | page | handler | since |
+|---|---|---|---|---|
+"""
+
+
+def apis_page() -> str:
+    lines = []
+    answered = answered_in()
+    for key, spec in API_TABLE.items():
+        files = ", ".join(f"`broker/handlers/{name}.py`" for name in answered[key])
+        of = f"`protocol/apis/{key.name.lower()}.py`"
+        versions = f"{spec.min_version}-{spec.max_version}"
+        lines.append(
+            f"| {spec.name} ({int(key)}) | {versions} | {of} | {files} | {page(key).since} |\n"
+        )
+    return HEAD + "".join(lines)
+
+
+def answered_in() -> dict[ApiKey, tuple[str, ...]]:
+    """The files whose `handlers()` names an API, with the methods of the same file."""
+    found: dict[ApiKey, tuple[str, ...]] = {}
+    for path in sorted(ROOM.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            methods = {
+                method.name: method
+                for method in node.body
+                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+            if "handlers" not in methods:
+                continue
+            (table,) = (n for n in ast.walk(methods["handlers"]) if isinstance(n, ast.Dict))
+            for key, value in zip(table.keys, table.values, strict=True):
+                assert isinstance(key, ast.Attribute)
+                assert isinstance(value, ast.Attribute)
+                assert value.attr in methods, f"{path.name}: {value.attr} is not there"
+                api = ApiKey[key.attr]
+                found[api] = (*found.get(api, ()), path.stem)
+    return found
