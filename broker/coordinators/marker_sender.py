@@ -25,6 +25,7 @@ from ...coordinator.transaction.markers import (
     markers_request,
 )
 from ...protocol.errors import ErrorCode
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.messages.transactions import WriteTxnMarkersResponse
 from ...protocol.topics import TopicPartition
 from ...replication.inter_broker import NEWEST
@@ -131,6 +132,8 @@ class MarkerSender:
         marker = Marker(job.producer_id, job.producer_epoch, job.coordinator_epoch, job.committed)
         try:
             self._writer.write(marker, job.partitions, partial(self._on_results, job))
+        except BrokenInvariant:
+            raise
         except Exception:
             logger.exception("Writing markers of %s failed", job.transactional_id)
             self._on_results(job, {})
