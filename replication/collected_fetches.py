@@ -14,6 +14,7 @@ Mirrors nothing in Kafka, which answers at the first append.
 
 from typing import Final
 
+from ..protocol.invariants import BrokenInvariant
 from .delayed_operations import DelayedFetch
 from .types import Effect, FollowersWait
 
@@ -34,6 +35,8 @@ class CollectedFetches:
         self.append_count = 0  # while there was something to tell
 
     def add(self, operation: DelayedFetch, effects: list[Effect]) -> None:
+        if operation.is_collected or not operation.is_waiting:
+            raise BrokenInvariant(f"{operation.token!r} is collected twice, or after its answer")
         operation.is_collected = True
         if not self.operations:
             effects.append(_TELL_SOON)

@@ -31,6 +31,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from ..storage.local_log import Place
 from .partition import Partition
@@ -64,8 +65,11 @@ class DelayedProduce(Operation):
         open_keys: set[TopicPartition],
     ) -> None:
         super().__init__(token)
+        # ACKS_ALL, or 1 where a flush is waited for; never 0.
         self.required_acks = required_acks
+        # Of all partitions of the request; those that wait have no error yet.
         self.results = results
+        # Partitions that are not settled. `settle` and `time_out` take them out, nobody adds any.
         self.open_keys = open_keys
 
     def settle(self, key: TopicPartition, partition: Partition | None, missing: ErrorCode) -> bool:
@@ -84,6 +88,11 @@ class DelayedProduce(Operation):
                 result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         elif not partition.is_durable(result.required_offset):  # Case E when it is
             return False
+        end = -1 if partition is None else partition.log.log_end_offset
+        if not result.error_code and result.required_offset > end:
+            raise BrokenInvariant(
+                f"{result.required_offset} is acknowledged, the log ends at {end}"
+            )
         self.open_keys.discard(key)
         return not self.open_keys  # Case F
 

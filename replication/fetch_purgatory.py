@@ -23,7 +23,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from ..protocol import invariants
 from ..protocol.errors import KafkaError
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from ..storage.local_log import Place
 from .delayed_operations import NOWHERE, DelayedFetch
@@ -71,12 +73,18 @@ class Line:
     def take(self, end: Place) -> list[DelayedFetch]:
         """Take out those that are due at this readable end."""
         entries = self._entries
+        if invariants.THOROUGH and entries != sorted(entries, key=_place_and_number):
+            raise BrokenInvariant(f"a line is out of order: {[due[:3] for due in entries]}")
         went_back = end < self._end
         count = len(entries) if went_back else bisect_right(entries, (*end, _LAST))
         self._end = end
         taken = [due[3] for due in entries[:count]]
         del entries[:count]
         return taken
+
+
+def _place_and_number(due: Due) -> tuple[int, int, int]:
+    return due[:3]
 
 
 class Watchers:

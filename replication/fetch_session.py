@@ -116,12 +116,18 @@ class FetchSession:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> None:
+        # Never NO_SESSION, and no other session's; never changes.
         self.session_id = session_id
+        # In the order of the next answer: one that had records goes to the end.
         self.partitions = partitions
+        # A follower's; it gives way to no client's.
         self.is_privileged = is_privileged
+        # Fetch v13 and later; a session never changes between names and ids.
         self.uses_topic_ids = uses_topic_ids
+        # Both in ms of the clock that only goes on; each accepted request sets the second.
         self.created_ms = now_ms
         self.last_used_ms = now_ms
+        # What the next request has to name: 1 to MAX_EPOCH, one more after each accepted request.
         self.epoch = next_epoch(INITIAL_EPOCH)
         # What the owner found to hold for all partitions; forgotten when there is another one.
         self.approved: object = None

@@ -22,6 +22,7 @@ KIP-320, KIP-595). Leaves out tiered storage.
 from enum import Enum
 from typing import NamedTuple
 
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from ..storage.log import Log
 from .partition import Partition
@@ -94,12 +95,16 @@ class FollowerPartition:
 
     def __init__(self, partition: Partition, *, truncates_on_fetch: bool) -> None:
         log = partition.log
+        # These four never change: a new epoch or a new id makes another one.
         self.partition = partition
         self.key: TopicPartition = partition.key
         self.topic_id = partition.topic_id
         self.leader_epoch = partition.leader_epoch
+        # The epoch of the last record in the log, set with `fetch_offset`; NO_EPOCH: it has none.
         self.last_fetched_epoch = log.leader_epochs.latest_epoch
+        # The HW when following began.
         self.initial_offset = log.high_watermark
+        # Where the next fetch begins: the log end, unless the state is TRUNCATING.
         has_epochs = self.last_fetched_epoch != NO_EPOCH
         self.fetch_offset = log.log_end_offset if has_epochs else log.high_watermark
         self.state = (
@@ -107,6 +112,7 @@ class FollowerPartition:
             if has_epochs and truncates_on_fetch
             else FollowerState.TRUNCATING
         )
+        # By `delay`: until when the leader is not asked, and how long that was; 0 after a success.
         self.delayed_until_ms = 0
         self.backoff_ms = 0
         # How far the leader's HW is ahead; unknown (-1) until the first answer.
@@ -131,13 +137,15 @@ class FollowerPartition:
         return 0 <= self.lag <= 0
 
     def move_to(self, state: FollowerState) -> None:
-        assert state in TRANSITIONS[self.state], f"{self} cannot become {state.value}"
+        if state not in TRANSITIONS[self.state]:
+            raise BrokenInvariant(f"{self} cannot become {state.value}")
         self.state = state
 
     def fetch_from(self, offset: int) -> None:
         """Fetching goes on here; the log ends at `offset`."""
         log = self.partition.log
-        assert offset == log.log_end_offset, f"{self} is to fetch at {offset}, not at its end"
+        if offset != log.log_end_offset:
+            raise BrokenInvariant(f"{self} is to fetch at {offset}, not at its end: {log}")
         if self.state is not FollowerState.FETCHING:
             self.move_to(FollowerState.FETCHING)
         self.fetch_offset = offset

@@ -8,6 +8,7 @@ Mirrors AbstractFetcherManager and ReplicaFetcherManager.
 
 from collections.abc import Iterable
 
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.java_hash import java_string_hash
 from ..protocol.topics import TopicPartition
 from .follower import FollowerPartition
@@ -84,7 +85,8 @@ class FollowerFetchers:
 
     def discard(self, fetcher: FollowerFetcher) -> None:
         """A fetcher without partitions ends."""
-        assert not fetcher.table.states
+        if fetcher.table.states:
+            raise BrokenInvariant(f"a fetcher ends, with {list(fetcher.table.states)}")
         del self.fetchers[fetcher.source_id, fetcher.fetcher_id]
 
     def of_partition(self, key: TopicPartition) -> FollowerFetcher | None:

@@ -13,7 +13,9 @@ Mirrors allPartitions and handleLogDirFailure of Kafka's ReplicaManager.
 
 from collections.abc import Callable
 
+from ..protocol import invariants
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
 from ..storage.directory_health import UnreadableSegment
@@ -115,3 +117,5 @@ class HostedPartitions:
                     del self.moving[key]
             self.effects.append(FailedLogDir(directory, tuple(lost)))
             self.lost.extend(lost)
+        if invariants.THOROUGH and not self.offline.isdisjoint(self.partitions):
+            raise BrokenInvariant(f"hosted and offline: {self.offline & self.partitions.keys()}")

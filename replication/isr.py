@@ -8,10 +8,17 @@ controller decides, no offset below the HW is missing on a member. One proposal 
 Mirrors Replica / ReplicaState and the PartitionState classes of Kafka's Partition (KIP-497).
 """
 
+from ..protocol.invariants import BrokenInvariant
 from .types import UNKNOWN_OFFSET
 
 
 class RemoteReplica:
+    """Progress of one follower, as its leader knows it.
+
+    `record_fetch` sets all of it at each fetch, `reset` when a leader epoch begins. Times are in ms
+    of the clock that only goes on.
+    """
+
     __slots__ = (
         "broker_epoch",
         "broker_id",
@@ -23,12 +30,20 @@ class RemoteReplica:
     )
 
     def __init__(self, broker_id: int) -> None:
+        # Never changes; never the leader's own.
         self.broker_id = broker_id
+        # Where its log begins, as its last fetch said; UNKNOWN_OFFSET: none in this leadership.
         self.log_start_offset = UNKNOWN_OFFSET
+        # Where it last fetched: it has everything below. UNKNOWN_OFFSET: no fetch in this
+        # leadership. Goes back when it has lost its log; the high watermark never does with it.
         self.log_end_offset = UNKNOWN_OFFSET
+        # The leader's log end at its last fetch; never goes back within a leader epoch.
         self.last_fetch_leader_end_offset = 0
+        # When its last fetch came; 0: none since the epoch began, unless it was in the ISR.
         self.last_fetch_ms = 0
+        # When it last had all that the leader had; never goes back within a leader epoch. 0: never.
         self.last_caught_up_ms = 0
+        # Of the life of the broker that fetched last; -1: no fetch, or one without a broker epoch.
         self.broker_epoch = -1
 
     def record_fetch(
@@ -88,8 +103,11 @@ class IsrState:
     __slots__ = ("committed", "maximal", "proposed")
 
     def __init__(self, committed: frozenset[int] = frozenset()) -> None:
+        # What the controller has said or agreed to; set by `commit` only.
         self.committed = committed
+        # `committed`, and who is to join; never without a member of `committed`.
         self.maximal = committed
+        # What the controller was asked for and has not answered; None: nothing.
         self.proposed: frozenset[int] | None = None
 
     @property
@@ -102,16 +120,22 @@ class IsrState:
         self.proposed = None
 
     def propose_expand(self, broker_id: int) -> frozenset[int]:
-        assert self.proposed is None, "one ISR change at a time"
-        assert broker_id not in self.committed
+        self._check_none_proposed()
+        if broker_id in self.committed:
+            raise BrokenInvariant(f"{broker_id} is to join the ISR, and is in {self.committed}")
         self.proposed = self.maximal = self.committed | {broker_id}
         return self.proposed
 
     def propose_shrink(self, out_of_sync: frozenset[int]) -> frozenset[int]:
-        assert self.proposed is None, "one ISR change at a time"
-        assert out_of_sync < self.committed, "the leader stays in the ISR"
+        self._check_none_proposed()
+        if not out_of_sync < self.committed:
+            raise BrokenInvariant(f"{out_of_sync} are to leave the ISR {self.committed}")
         self.proposed = self.committed - out_of_sync
         return self.proposed
+
+    def _check_none_proposed(self) -> None:
+        if self.proposed is not None:
+            raise BrokenInvariant(f"an ISR change beside the one to {self.proposed}")
 
     def roll_back(self) -> None:
         """The controller did not try the proposal: what was committed stands."""

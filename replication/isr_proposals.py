@@ -15,6 +15,7 @@ Mirrors kafka.server.DefaultAlterPartitionManager, without what waits: that is
 from typing import NamedTuple
 
 from ..protocol.apis.alter_partition import (
+from ..protocol.invariants import BrokenInvariant
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
@@ -68,7 +69,8 @@ class IsrProposals:
 
     def begin(self) -> bool:
         """Put what waits under way; False if nothing waits."""
-        assert not self._under_way, "one AlterPartition at a time"
+        if self._under_way:
+            raise BrokenInvariant(f"another AlterPartition is under way: {self._under_way}")
         self._under_way, self._waiting = self._waiting, {}
         return bool(self._under_way)
 

@@ -3,10 +3,11 @@
 Roles: none (created, not told yet), leader, follower. LeaderAndIsr moves between them; a smaller
 partition epoch than the known one changes nothing.
 
-Invariants: the high watermark of a leader never goes back and never passes the log end offset of
-a member of the maximal ISR, nor (when the log asks for a flush) what is on disk; it does not move
-while the committed ISR is smaller than the effective min.insync.replicas; a replica joins the ISR
-only at the HW and past the start of the leader's epoch (KIP-279, KIP-497, KIP-966's first part).
+Invariants: leader epoch and partition epoch never go back; the high watermark of a leader never
+goes back and never passes the log end offset of a member of the maximal ISR, nor (when the log asks
+for a flush) what is on disk; it does not move while the committed ISR is smaller than the effective
+min.insync.replicas; a replica joins the ISR only at the HW and past the start of the leader's epoch
+(KIP-279, KIP-497, KIP-966's first part).
 
 Mirrors Kafka's Partition. Leaves out tiered storage; a future replica is the business of
 `log_dir_moves`, which ends with `replace_log`. Who waits for what is that of the replica manager:
@@ -15,8 +16,10 @@ methods say what has moved.
 
 from typing import Final
 
+from ..protocol import invariants
 from ..protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from ..storage.append_info import AppendInfo, AppendOrigin
 from ..storage.log import Log
@@ -133,6 +136,7 @@ class Partition:
         """Take the leader's role or its new epoch; False if the state is older than the known."""
         if state.partition_epoch < self.partition_epoch:
             return False
+        self._check_epoch_of(state)
         # After a gap in the epochs somebody else may have led, and followers have cut what they had
         # of this log: no more is known of them than at a first election. (Kafka goes on with it, so
         # that a leader which never heard of its successor can take for replicated what is not.)
@@ -164,12 +168,15 @@ class Partition:
             self._unflushed_end = start_offset if self._unflushed_from >= 0 else -1
         self.leader_id = self.broker_id
         self.is_leader = True
+        if len(self.remotes) + 1 != len(set(self.replicas)) or self.broker_id in self.remotes:
+            raise BrokenInvariant(f"{self!r} follows {self.remotes.keys()} of {self.replicas}")
         return True
 
     def make_follower(self, state: LeaderAndIsrPartitionState) -> bool:
         """Take the follower's role; True if fetching must start anew (a new leader epoch)."""
         if state.partition_epoch < self.partition_epoch:
             return False
+        self._check_epoch_of(state)
         is_new_epoch = state.leader_epoch > self.leader_epoch
         self.is_leader = False
         self.leader_id = state.leader
@@ -181,6 +188,11 @@ class Partition:
         self._unflushed_from = self._unflushed_end = -1
         return is_new_epoch
 
+    def _check_epoch_of(self, state: LeaderAndIsrPartitionState) -> None:
+        """`Leadership` has refused an older one."""
+        if state.leader_epoch < self.leader_epoch:
+            raise BrokenInvariant(f"{self!r} is to go back to epoch {state.leader_epoch}")
+
     def _set_assignment(self, state: LeaderAndIsrPartitionState) -> None:
         self.controller_epoch = state.controller_epoch
         self.partition_epoch = state.partition_epoch
@@ -191,7 +203,8 @@ class Partition:
 
     def replace_log(self, log: Log) -> None:
         """A copy in another directory takes the log's place; its end is not on disk yet."""
-        assert log.log_end_offset == self.log.log_end_offset
+        if log.log_end_offset != self.log.log_end_offset:
+            raise BrokenInvariant(f"{log!r} is to replace {self.log!r} of {self!r}")
         self.log = log
         if self.is_leader:
             self._unflushed_from = log.unflushed_from
@@ -278,7 +291,8 @@ class Partition:
 
     def follow_leader_offsets(self, high_watermark: int, log_start_offset: int) -> None:
         """What a fetch response says of the leader, after its records were appended."""
-        assert not self.is_leader
+        if self.is_leader:
+            raise BrokenInvariant(f"{self!r} follows the offsets of another leader")
         self.log.update_high_watermark(min(high_watermark, self.log.log_end_offset))
         if log_start_offset > self.log.log_start_offset:
             self.log.maybe_increment_log_start_offset(log_start_offset)
@@ -327,8 +341,21 @@ class Partition:
                     candidate = replica.log_end_offset
         if candidate <= log.high_watermark:
             return False
-        log.update_high_watermark(candidate)
+        if log.update_high_watermark(candidate) != candidate:
+            raise BrokenInvariant(f"the HW of {self!r} is to go to {candidate}: {log!r}")
+        if invariants.THOROUGH:
+            self._check_high_watermark()
         return True
+
+    def _check_high_watermark(self) -> None:
+        """Thorough: everything below the HW is as safe as its topic asks, and on each member of the
+        maximal ISR."""
+        if self.log.high_watermark > self.durable_end_offset:
+            raise BrokenInvariant(f"{self!r}: on disk to {self.durable_end_offset}: {self.log!r}")
+        for replica in self.remotes.values():
+            at = replica.log_end_offset
+            if replica.broker_id in self.isr.maximal and at < self.log.high_watermark:
+                raise BrokenInvariant(f"{replica.broker_id} of {self!r} is at {at}: {self.log!r}")
 
     def _is_joining(self, replica: RemoteReplica, end_offset: int, now_ms: int) -> bool:
         """Wait for a replica that keeps up, or it could never reach the moving HW."""
@@ -366,6 +393,8 @@ class Partition:
     def propose_isr_shrink(self, now_ms: int) -> AlterIsr | None:
         if not self.is_leader or self.isr.is_in_flight:
             return None
+        if self.broker_id not in self.isr.committed:  # a controller says so: nobody's to propose
+            return None
         out_of_sync = self.out_of_sync_replicas(now_ms)
         return self._alter_isr(self.isr.propose_shrink(out_of_sync)) if out_of_sync else None
 
@@ -380,6 +409,7 @@ class Partition:
         return frozenset(lagging)
 
     def _alter_isr(self, isr: frozenset[int]) -> AlterIsr:
+        self._check_proposal(isr)
         return AlterIsr(
             self.topic,
             self.partition,
@@ -388,6 +418,18 @@ class Partition:
             self.partition_epoch,
             tuple(sorted(isr)),
         )
+
+    def _check_proposal(self, isr: frozenset[int]) -> None:
+        """The leader stays; who joins is a replica, at the HW and past the start of the epoch."""
+        committed = self.isr.committed
+        if self.broker_id in committed and self.broker_id not in isr:
+            raise BrokenInvariant(f"{self!r} proposes {isr}, without itself")
+        least = max(self.log.high_watermark, self.leader_epoch_start_offset)
+        for broker_id in isr - committed:
+            replica = self.remotes.get(broker_id)
+            if replica is None or replica.log_end_offset < least:
+                at = None if replica is None else replica.log_end_offset
+                raise BrokenInvariant(f"{broker_id} at {at} is to join the ISR of {self!r}")
 
     def isr_altered(
         self, proposal: AlterIsr, error: ErrorCode, isr: frozenset[int], partition_epoch: int

@@ -20,6 +20,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
 
+from ..protocol.invariants import BrokenInvariant
 from .timer_wheel import TimerEntry, TimerWheel
 
 
@@ -30,7 +31,9 @@ class Operation(TimerEntry):
 
     def __init__(self, token: object) -> None:
         super().__init__()
+        # The caller's, given back with the results; never changes.
         self.token = token
+        # Set by `watch`, all different; empty before it and after `remove` or `expire`.
         self.keys: tuple[Hashable, ...] = ()
 
     @property
@@ -59,9 +62,11 @@ class Purgatory(Generic[OperationT]):
         self, operation: OperationT, keys: Iterable[Hashable], deadline_ms: int | None
     ) -> None:
         """Let `operation` wait on each of `keys`, all different; no deadline: it waits for ever."""
-        assert not operation.keys, "operation is waiting already"
+        if operation.keys:
+            raise BrokenInvariant(f"{self.name}: {operation.keys} are waited for already")
         operation.keys = tuple(keys)
-        assert operation.keys, "an operation must wait for something"
+        if not operation.keys:
+            raise BrokenInvariant(f"{self.name}: {operation.token!r} waits for nothing")
         self._enter(operation)
         if deadline_ms is not None:
             self._wheel.schedule(operation, deadline_ms)
@@ -97,6 +102,8 @@ class Purgatory(Generic[OperationT]):
         self._leave(operation)
         operation.keys = ()
         self._size -= 1
+        if self._size < 0:
+            raise BrokenInvariant(f"{self.name}: {operation.token!r} leaves, and none waited")
 
     def _enter(self, operation: OperationT) -> None:
         """It waits on its keys from now on."""

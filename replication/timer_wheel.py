@@ -18,6 +18,8 @@ time comes in as `now_ms`.
 from itertools import islice
 from typing import Final
 
+from ..protocol.invariants import BrokenInvariant
+
 _BITS: Final = 6
 _SLOTS: Final = 1 << _BITS
 _MASK: Final = _SLOTS - 1
@@ -52,7 +54,8 @@ class TimerWheel:
 
     def schedule(self, entry: TimerEntry, deadline_ms: int) -> None:
         """A deadline that has passed is due at the next tick."""
-        assert entry.wheel_slot < 0, "entry is scheduled already"
+        if entry.wheel_slot >= 0:
+            raise BrokenInvariant(f"an entry is scheduled already, in slot {entry.wheel_slot}")
         entry.deadline_ms = deadline_ms
         self._place(entry)
         self._count += 1

@@ -17,6 +17,7 @@ from collections import deque
 from typing import Final, TypeVar
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from .collected_fetches import CollectedFetches
 from .delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
@@ -156,7 +157,8 @@ class WaitingOperations:
         missing = ErrorCode.NONE if partition is not None else self._hosted.missing_error(key)
         for operation in purgatory.watchers(key):
             if operation.is_waiting and operation.settle(key, partition, missing):
-                purgatory.remove(operation)
+                if not purgatory.remove(operation):
+                    raise BrokenInvariant(f"{operation.token!r} is answered twice")
                 self.completed.append(Completion(operation.token, operation.results))
 
     # A disk has failed
@@ -180,7 +182,8 @@ class WaitingOperations:
     # Answers to fetches
 
     def _answer_fetch(self, operation: DelayedFetch) -> None:
-        self.fetches.remove(operation)
+        if not self.fetches.remove(operation):
+            raise BrokenInvariant(f"{operation.token!r} is answered twice")
         self._fetch_is_over(operation)
 
     def _fetch_is_over(self, operation: DelayedFetch) -> None:

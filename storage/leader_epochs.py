@@ -13,8 +13,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
+from ..protocol import invariants
+from ..protocol.invariants import BrokenInvariant
 from . import checkpoints
 from .files import Files
 
@@ -105,10 +108,13 @@ class LeaderEpochCache:
         self._changed(flush)
 
     def prepend(self, entries: Sequence[tuple[int, int]]) -> None:
-        """Put earlier epochs, ascending, before those that are known (not flushed)."""
+        """Put earlier epochs, ascending, before those that are known (not flushed). They were read
+        from batches: where starts do not grow with them, the later epoch counts."""
         if entries:
             later = [entry for entry in self._entries if entry[0] > entries[-1][0]]
-            self._entries[:] = [*entries, *later]
+            self._entries.clear()
+            for epoch, start in (*entries, *later):
+                self._insert(epoch, start)
             self._changed(False)
 
     def clear(self, *, flush: bool = True) -> None:
@@ -144,8 +150,15 @@ class LeaderEpochCache:
     def _changed(self, flush: bool) -> None:
         self._dirty = True
         self._update_latest()
+        if invariants.THOROUGH:
+            self._check()
         if flush:
             self.flush()
+
+    def _check(self) -> None:
+        """Thorough: epochs and start offsets grow."""
+        if any(a[0] >= b[0] or a[1] >= b[1] for a, b in pairwise(self._entries)):
+            raise BrokenInvariant(f"{self._path}: epochs and their starts grow: {self._entries}")
 
     def _update_latest(self) -> None:
         last = self._entries[-1] if self._entries else (UNDEFINED_EPOCH, UNDEFINED_OFFSET)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from . import log_lookup, recovery_notes
 from .descriptors import OutOfDescriptors, require_descriptors
@@ -219,7 +220,8 @@ class LocalLog:
         jitter_ms = self._jitter(bound_ms) if self._jitter and bound_ms else 0
         try:
             if active.base_offset == base_offset:
-                assert active.size == 0, "a segment with this base offset holds data"
+                if active.size:
+                    raise BrokenInvariant(f"{self.name}: {active} holds data, and is to begin anew")
                 self.remove(active)
             else:
                 if self._is_gaps_note_unsynced:

@@ -4,8 +4,9 @@ The files are in `local` (`LocalLog`); here are the offsets, the producers and t
 the leader epochs, the topic id, and the checks of what is to be appended.
 
 Invariants: log start <= last stable offset <= high watermark <= log end; offsets of appends are
-contiguous on a leader and grow on a follower. All methods belong to one thread, save `flush`, which
-blocks and may run in a worker beside appends.
+contiguous on a leader and grow on a follower; producers, epochs and segments end with the log
+(`_check_offsets`, `_check_append`, `_check_all`). All methods belong to one thread, save `flush`,
+which blocks and may run in a worker beside appends.
 
 What fails unexpectedly once an append has begun takes the directory offline (`append_broke`): no
 half of an append is ever built upon. What fails before has changed nothing.
@@ -18,7 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from ..protocol import invariants
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, iter_batch_headers
 from ..protocol.wall_clock import WallClock
@@ -174,6 +177,8 @@ class Log:
                 return duplicate
         info = self._append_batch(data, header, first_offset, leader_epoch, now_ms)
         info.converted_count = converted
+        if invariants.THOROUGH and origin is AppendOrigin.CLIENT:
+            self.producer_state.check_sequence(header.producer_id, name)
         return info
 
     def _check_producer(
@@ -223,6 +228,10 @@ class Log:
                 if aborted is not None:
                     self._index_aborted(segment, aborted)
             state.map_end_offset = last_offset + 1
+            if not self.log_start_offset <= self.high_watermark <= first_offset <= last_offset:
+                raise self._broken(f"an append of {first_offset} to {last_offset}")
+            if invariants.THOROUGH:
+                self._check_append()
         except KafkaError:
             raise
         except Exception as error:
@@ -328,12 +337,16 @@ class Log:
             segment.append_all(data, batches)
         except OSError as error:
             self.local.append_failed(segment, before, error)
-        self.log_end_offset = last_offset + 1
+        old_end, self.log_end_offset = self.log_end_offset, last_offset + 1
         for position, header in batches:
             if header.producer_id >= 0:
                 batch = data[position : position + header.size_in_bytes]
                 self._apply_producer(segment, header, batch, now_ms)
         self.producer_state.map_end_offset = last_offset + 1
+        if not self.log_start_offset <= self.high_watermark <= old_end <= last_offset:
+            raise self._broken(f"an append to {last_offset} at {old_end}")
+        if invariants.THOROUGH:
+            self._check_append()
         return rolled
 
     def _apply_producer(
@@ -363,6 +376,37 @@ class Log:
             size,
             duplicate=True,
         )
+
+    # Invariants
+
+    def _check_offsets(self) -> None:
+        """The first invariant, after a change of one of the four offsets."""
+        start, end = self.log_start_offset, self.log_end_offset
+        if not start <= self.last_stable_offset <= self.high_watermark <= end:
+            raise self._broken("log start <= LSO <= HW <= log end")
+
+    def _check_append(self) -> None:
+        """Thorough, and of what an append has changed."""
+        self._check_offsets()
+        end, known = self.log_end_offset, self.producer_state.map_end_offset
+        if known != end:
+            raise self._broken(f"the producers are known up to {known}, not to the log end")
+        if self.leader_epochs.latest_start_offset >= end:
+            raise self._broken(f"an epoch begins behind it: {self.leader_epochs.entries[-1]}")
+
+    def _check_all(self) -> None:
+        """Thorough: all that there is agrees, after segments or offsets have gone."""
+        self._check_offsets()
+        recovery_point, end = self.local.recovery_point, self.log_end_offset
+        if recovery_point > end:
+            raise self._broken(f"what is on disk ends at {recovery_point}, behind the log end")
+        if self.leader_epochs.latest_start_offset > end:
+            raise self._broken(f"an epoch begins behind it: {self.leader_epochs.entries[-1]}")
+        self.segments.check(self.log_start_offset, end, self.name)
+        self.producer_state.check_all(self.name)
+
+    def _broken(self, rule: str) -> BrokenInvariant:
+        return BrokenInvariant(f"{rule}: {self!r}, LSO {self.last_stable_offset}")
 
     def _larger_than_segment(self, size: int) -> KafkaError:
         return KafkaError(
@@ -558,6 +602,7 @@ class Log:
         bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
         self.high_watermark = bounded
         self.producer_state.high_watermark_updated(bounded)
+        self._check_offsets()
         return bounded
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
@@ -577,6 +622,9 @@ class Log:
             self.local.fail("raising the log start offset", error)
         self.producer_state.log_start_offset_updated(offset)
         self.snapshots.refresh_last(offset)
+        self._check_offsets()
+        if invariants.THOROUGH:
+            self._check_all()
         return True
 
     # Truncating
@@ -612,6 +660,8 @@ class Log:
             local.fail("truncating", error)
         # Also without a change: of the transactions just read again, most are replicated.
         self.update_high_watermark(self.high_watermark)
+        if invariants.THOROUGH:
+            self._check_all()
         return True
 
     def _begin_truncation(self, offset: int) -> None:
@@ -649,6 +699,8 @@ class Log:
         self.log_end_offset = offset
         local.end_truncation()
         self.update_high_watermark(offset)
+        if invariants.THOROUGH:
+            self._check_all()
 
     # Segments that go
 
@@ -664,6 +716,8 @@ class Log:
             for segment in segments:
                 self.local.remove(segment)
             self.snapshots.delete_below(following.base_offset)
+            if invariants.THOROUGH:
+                self._check_all()
         except OSError as error:
             self.local.fail("deleting segments", error)
 
@@ -672,6 +726,8 @@ class Log:
         require_descriptors(self.files, f"replacing segments of {self.name}")
         try:
             self.local.replace_segments(base_offset, sources, now_ms)
+            if invariants.THOROUGH:
+                self._check_all()
             for source in sources:
                 if source.base_offset != base_offset:
                     self._delete_snapshot(source.base_offset)

@@ -19,6 +19,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, Final
 
+from ..protocol.invariants import BrokenInvariant
 from .files import DataFile, Files
 
 _ENTRY: Final = Struct(">ii")
@@ -190,7 +191,8 @@ class OffsetIndex(IndexFile):
         return self.base_offset + relative, position
 
     def append(self, offset: int, position: int) -> None:
-        assert self.entries == 0 or offset > self.last_offset, "index offsets must grow"
+        if self.entries and offset <= self.last_offset:
+            raise BrokenInvariant(f"{self.path}: {offset} is to follow {self.last_offset}")
         self._append(_ENTRY.pack(offset - self.base_offset, position))
         self.last_offset = offset
 

@@ -53,8 +53,11 @@ class ProducerEntry:
     )
 
     def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
+        # Never changes.
         self.producer_id = producer_id
+        # Of its last batch or marker, set by `apply`: on a leader it never goes back.
         self.epoch = epoch
+        # Of the coordinator that wrote its last marker, set by `apply`; -1: there was none.
         self.coordinator_epoch = -1
         # Of its last batch, as the producer has put it there; snapshots have it.
         self.last_timestamp = -1
@@ -63,8 +66,14 @@ class ProducerEntry:
         self.seen_ms = NOT_SEEN
         # All frozen producers up to this number have it written down, or do not have it.
         self.generation = 0
+        # Where its open transaction begins, set with its first batch; NO_OFFSET after the marker.
         self.current_txn_first_offset = NO_OFFSET
+        # The last ones of `epoch`, five at most, in the order of their offsets.
         self.batches: list[BatchMetadata] = []
+
+    def __repr__(self) -> str:
+        last = self.batches[-1] if self.batches else None
+        return f"ProducerEntry({self.producer_id}, epoch={self.epoch}, last={last})"
 
     @property
     def last_sequence(self) -> int:
@@ -73,6 +82,11 @@ class ProducerEntry:
     @property
     def last_data_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    @property
+    def latest_offset(self) -> int:
+        """The largest one that it knows of."""
+        return max(self.last_data_offset, self.current_txn_first_offset)
 
     @property
     def last_offset_delta(self) -> int:

@@ -231,6 +231,8 @@ class SnapshotStore:
             offset = self.offsets[-1]
             try:
                 entries = decode_snapshot(self._files.read(self.path(offset)))
+                if any(one.latest_offset >= offset for one in entries):
+                    raise CorruptSnapshot("it has a batch of a producer from behind its offset")
             except (CorruptSnapshot, FileNotFoundError) as error:
                 problem = f"{self.path(offset)}: {error}"
                 self.delete(offset)

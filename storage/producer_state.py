@@ -18,6 +18,10 @@ stored twice. A follower takes what its leader took, and drops the longest idle 
 A batch that would begin a transaction must show the guard of its verification, if it is asked for
 one (`verification.py`).
 
+Invariants: offsets of a producer's batches grow, and no more than five are kept; each open
+transaction is one producer's; `first_unstable_offset` is that of the first transaction that is not
+stable; what a leader takes in from a client follows the producer's last sequence.
+
 Rules: SEMANTICS 14. Mirrors: ProducerStateManager, ProducerAppendInfo (KIP-98, KIP-360, KIP-890).
 Beyond Kafka: the bound; and a producer expires by the time since its last append, not by the
 timestamps in its records.
@@ -27,11 +31,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from struct import Struct
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, ControlRecordType, EndTxnMarker, iter_records
 from ..protocol.records.layout import HEADER_SIZE, MAGIC_POSITION
@@ -289,6 +294,8 @@ class ProducerState:
             entry.set_epoch(header.producer_epoch)
         delta = header.last_offset_delta
         batches = entry.batches
+        if batches and now_ms != NOT_SEEN and batches[-1].last_offset >= base_offset:
+            raise BrokenInvariant(f"{entry} has a batch at {base_offset}, behind its last one")
         if len(batches) == BATCHES_KEPT:
             del batches[0]
         first_sequence = header.base_sequence
@@ -310,6 +317,8 @@ class ProducerState:
         return entry
 
     def _begin_transaction(self, entry: ProducerEntry, first_offset: int) -> None:
+        if self._begun and self._begun[-1].first_offset >= first_offset:
+            raise BrokenInvariant(f"{entry} begins a transaction before others, at {first_offset}")
         entry.current_txn_first_offset = first_offset
         transaction = Transaction(entry.producer_id, first_offset)
         self._ongoing[first_offset] = transaction
@@ -344,6 +353,42 @@ class ProducerState:
             if transaction.producer_id != producer_id:
                 return transaction.first_offset
         return marker_offset + 1
+
+    # Invariants
+
+    def check_sequence(self, producer_id: int, where: str) -> None:
+        """Thorough: what a leader has just taken in from a client follows the batch before it."""
+        entry = self.entries.get(producer_id)
+        if entry is None or len(entry.batches) < 2:  # a marker leaves none
+            return
+        before, last = entry.batches[-2:]
+        if before.last_sequence < 0 or last.last_sequence < 0:  # offset commits have none
+            return
+        if last.first_sequence != increment_sequence(before.last_sequence, 1):
+            raise BrokenInvariant(f"{where}: sequences of {entry} do not follow: {before}, {last}")
+
+    def check_all(self, where: str) -> None:
+        """Thorough: producers and their transactions agree."""
+        open_ones = {}
+        for producer_id, entry in self.entries.items():
+            offsets = [batch.last_offset for batch in entry.batches]
+            if (
+                entry.producer_id != producer_id
+                or len(offsets) > BATCHES_KEPT
+                or any(one >= next_one for one, next_one in pairwise(offsets))
+            ):
+                raise BrokenInvariant(f"{where}: {producer_id} is {entry} with {entry.batches}")
+            if entry.current_txn_first_offset >= 0:
+                open_ones[entry.current_txn_first_offset] = producer_id
+        ongoing = {first: one.producer_id for first, one in self._ongoing.items()}
+        if ongoing != open_ones or list(ongoing) != sorted(ongoing):
+            raise BrokenInvariant(f"{where}: transactions {ongoing}, of producers {open_ones}")
+        begun = [one.first_offset for one in self._begun]
+        unstable = begun[0] if begun else None
+        if begun != sorted(begun) or unstable != self.first_unstable_offset:
+            raise BrokenInvariant(f"{where}: unstable from {self.first_unstable_offset}: {begun}")
+        if not ongoing.keys() <= set(begun):
+            raise BrokenInvariant(f"{where}: {ongoing} are open, {begun} bound the LSO")
 
     # Offsets that move
 

@@ -132,18 +132,25 @@ class Segment:
         self._file_suffix = file_suffix
         self.directory = directory
         self.base_offset = base_offset
+        # index.interval.bytes of its topic, which `LocalLog.set_config` keeps up.
         self.index_interval_bytes = config.index_interval_bytes
+        # By the clock that only goes on: of a segment that was loaded, when it was.
         self.created_ms = now_ms
+        # How much earlier than segment.ms it is rolled, at most segment.jitter.ms; never changes.
         self.jitter_ms = jitter_ms
         if create:
             for suffix in FILE_SUFFIXES:
                 files.remove(self._path(suffix))
+        # The last one of its log: its indexes have their full size, its file is open.
         self.is_active = False
+        # It was taken out of its log, and its files have `.deleted` names; for good.
         self.is_deleted = False
+        # Always there while it is active; None: not open.
         self._file: DataFile | None = None
         self._on_broken: Callable[[OSError], None] | None = None
         self.is_listed = False  # these two are of `storage.kept_open`
         self.was_used = False
+        # Bytes: where the next batch goes. The file may be longer, but not shorter.
         self.size = 0
         if create:
             self._file = files.open(self.path, create=True)
@@ -154,11 +161,16 @@ class Segment:
         self.offset_index = OffsetIndex(files, self._path(INDEX_SUFFIX), base_offset, index_bytes)
         self.time_index = TimeIndex(files, self._path(TIME_INDEX_SUFFIX), base_offset, index_bytes)
         self.transaction_index = TransactionIndex(files, self._path(TRANSACTION_INDEX_SUFFIX))
+        # Appended since the last entry of the offset index.
         self._bytes_since_index_entry = 0
+        # The largest one of the first batch; None: not read yet, or there is no batch.
         self._rolling_timestamp: int | None = None
+        # The largest one, and the last offset of its batch; None: not read since the load or a cut.
         self._max_timestamp: int | None = NO_TIMESTAMP if create else None
         self._max_offset = base_offset
+        # Positions by first offset, of appends of this process; of an inactive segment: none.
         self._recent: dict[int, int] = {}
+        # An index has no room for another entry: the next append rolls.
         self._indexes_full = False
         self._has_damaged_index = False
         self._is_cut = False  # and that was not forced to disk yet

@@ -1,5 +1,8 @@
 """The segments of a log in the order of their base offsets.
 
+Invariants: base offsets grow, and no two segments share one; the active segment is the last one;
+one that goes, or is replaced, was there.
+
 Mirrors: LogSegments.
 """
 
@@ -7,7 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
+from ..protocol.invariants import BrokenInvariant
 from .segment import Segment
 
 
@@ -33,14 +38,16 @@ class Segments:
 
     def add(self, segment: Segment) -> None:
         index = bisect_left(self._bases, segment.base_offset)
-        assert index == len(self._bases) or self._bases[index] != segment.base_offset
+        if index < len(self._bases) and self._bases[index] == segment.base_offset:
+            raise BrokenInvariant(f"{segment} has the base offset of {self._values[index]}")
         self._bases.insert(index, segment.base_offset)
         self._values.insert(index, segment)
         self.active = self._values[-1]
 
     def remove(self, segment: Segment) -> None:
         index = bisect_left(self._bases, segment.base_offset)
-        assert self._values[index] is segment
+        if index == len(self._values) or self._values[index] is not segment:
+            raise BrokenInvariant(f"{segment} is to go, and is not in the log")
         del self._bases[index]
         del self._values[index]
         if self._values:
@@ -50,11 +57,27 @@ class Segments:
         """Put one segment into the place of neighbours, in one step for other threads."""
         start = bisect_left(self._bases, old[0].base_offset)
         end = start + len(old)
-        assert self._values[start:end] == list(old), "these segments are not in the log"
+        if self._values[start:end] != list(old):
+            raise BrokenInvariant(f"{old} are to be replaced, the log has {self._values}")
         values = [*self._values[:start], new, *self._values[end:]]
         self._bases = [segment.base_offset for segment in values]
         self._values = values
         self.active = values[-1]
+
+    def check(self, log_start_offset: int, log_end_offset: int, where: str) -> None:
+        """Thorough: the segments are in order, and hold what the log says that it has."""
+        bases, values = self._bases, self._values
+        if (
+            bases != [segment.base_offset for segment in values]
+            or any(one >= next_one for one, next_one in pairwise(bases))
+            or self.active is not values[-1]
+            or [segment for segment in values if segment.is_active] != [self.active]
+        ):
+            raise BrokenInvariant(f"{where}: base offsets {bases}, active {self.active}: {values}")
+        if not bases[0] <= log_start_offset or not bases[-1] <= log_end_offset:
+            raise BrokenInvariant(
+                f"{where}: segments {bases} of {log_start_offset} to {log_end_offset}"
+            )
 
     @property
     def base_offsets(self) -> list[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
+from ..protocol.invariants import BrokenInvariant
 from .files import DataFile, Files
 
 _ENTRY = Struct(">hqqqq")
@@ -64,7 +65,8 @@ class TransactionIndex:
 
     def append(self, entry: AbortedTransaction) -> None:
         entries = self.entries
-        assert not entries or entries[-1].last_offset < entry.last_offset, "markers must grow"
+        if entries and entries[-1].last_offset >= entry.last_offset:
+            raise BrokenInvariant(f"{self.path}: {entry} is to follow {entries[-1]}")
         file = self._open(create=True)
         self._is_unsynced = True
         file.write_at(_ENTRY.pack(_VERSION, *entry), len(entries) * _ENTRY.size)

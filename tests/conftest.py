@@ -3,6 +3,7 @@ no deadline, since machines are noisy."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,7 @@ from tests.support.short_lived_java import use_for_spark
 
 __all__ = ["pytest_runtest_protocol", "pytest_timeout_set_timer", "shared_broker"]
 
+os.environ.setdefault("PYBROKER_INVARIANTS", "all")  # for the brokers that tests start, too
 stretch_limits()
 hear_signals()
 use_for_spark()

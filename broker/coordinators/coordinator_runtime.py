@@ -26,6 +26,7 @@ import trio
 from mypy_extensions import mypyc_attr
 
 from ...coordinator.partition_load import PartitionLoad
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import GetData
 from ...replication.controller import znodes
@@ -323,6 +324,8 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         try:
             async with self._load_limit:
                 await read_partition(load, replica, self._load_buffer_bytes)
+        except BrokenInvariant:
+            raise
         except Exception:
             # Not served rather than served without what is in it: consumers would start over,
             # zombies would not be fenced.

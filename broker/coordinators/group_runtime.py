@@ -26,6 +26,7 @@ from ...coordinator.group.states import GroupState
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.framing import encode_response
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.compression import Compression
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.types import ProduceResult, ProduceResults
@@ -108,6 +109,8 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     ) -> None:
         try:
             await handler(request, *arguments)
+        except BrokenInvariant:
+            raise
         except Exception:
             logger.exception("Handling %r failed; closing its connection", request)
             request.close()
@@ -139,6 +142,8 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         request = effect.token
         try:
             request.respond(effect.response)
+        except BrokenInvariant:
+            raise
         except Exception:
             logger.exception("Answering %r failed; closing its connection", request)
             request.close()
@@ -252,6 +257,8 @@ class _CommitWaiter:
             self._runtime.commit_appended(
                 self._request, self._plan, self._commit, self._append_id, result
             )
+        except BrokenInvariant:
+            raise
         except Exception:
             logger.exception("Answering %r failed; closing its connection", self._request)
             self._request.close()

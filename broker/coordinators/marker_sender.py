@@ -26,6 +26,7 @@ from ...coordinator.transaction.markers import (
 )
 from ...protocol.apis.write_txn_markers import WriteTxnMarkersResponse
 from ...protocol.errors import ErrorCode
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.topics import TopicPartition
 from ...replication.inter_broker import NEWEST
 from ...replication.metadata_cache import Endpoint, MetadataCache
@@ -131,6 +132,8 @@ class MarkerSender:
         marker = Marker(job.producer_id, job.producer_epoch, job.coordinator_epoch, job.committed)
         try:
             self._writer.write(marker, job.partitions, partial(self._on_results, job))
+        except BrokenInvariant:
+            raise
         except Exception:
             logger.exception("Writing markers of %s failed", job.transactional_id)
             self._on_results(job, {})

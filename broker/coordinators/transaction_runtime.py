@@ -30,6 +30,7 @@ from ...coordinator.transaction.core import (
 )
 from ...coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.topics import TRANSACTIONS_TOPIC
 from ...replication.inter_broker import NEWEST
 from ...replication.types import ACKS_ALL, ProduceResult
@@ -147,6 +148,8 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
         call = effect.token
         try:
             call.answer(effect.result)
+        except BrokenInvariant:
+            raise
         except Exception:
             logger.exception("Answering %r failed; closing its connection", call)
             call.close()

@@ -24,6 +24,7 @@ import trio
 from ...coordinator.group.placement import partition_for_key
 from ...protocol.api import ApiKey
 from ...protocol.apis.add_partitions_to_txn import (
+from ...protocol.invariants import BrokenInvariant
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
@@ -80,6 +81,8 @@ class Question:
     def answer(self, errors: Answer) -> None:
         try:
             self.on_answer(errors)
+        except BrokenInvariant:
+            raise
         except Exception:
             logger.exception("Going on after the verification of %s failed", self.transactional_id)
 

@@ -31,6 +31,7 @@ from struct import Struct
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeAlias
 
+from ...protocol.invariants import BrokenConnection, BrokenInvariant
 from .bad_input import BadInput, describe_frame_start
 from .connection_quotas import MemoryPool
 from .mute_state import (
@@ -263,7 +264,12 @@ class Connection:
 
     def fail(self, error: Exception) -> None:
         """An error that nobody expected ends this connection, and no other: its buffers and what is
-        in progress may be half changed (docs/decisions/contained.md). Any number of times."""
+        in progress may be half changed (docs/decisions/contained.md). Any number of times.
+
+        A `BrokenInvariant` is of what all share, and ends the broker.
+        """
+        if isinstance(error, BrokenInvariant):
+            raise error
         logger.error("Closing the connection of %s (%s): the work for it failed", self.peer,
                      self.peer.listener_name, exc_info=error)  # fmt: skip
         if not self.closed:
@@ -337,6 +343,8 @@ class Connection:
         """Is a whole frame buffered? Notes its size; raises BadInput if that is impossible."""
         held = self.end - self.start
         if held < SIZE_PREFIX_BYTES:
+            if held < 0:
+                raise BrokenConnection(f"the buffer is used from {self.start} to {self.end}")
             self.needed = 0
             if self.start and len(self.buffer) - self.start < SIZE_PREFIX_BYTES:
                 self._make_room()
@@ -377,7 +385,8 @@ class Connection:
     def _replace_buffer(self, size: int) -> bool:
         """Go on in a buffer of `size`, if there is memory for it."""
         held = self.end - self.start
-        assert size > held, "a whole frame is in the buffer already"
+        if size <= held:
+            raise BrokenConnection(f"{held} bytes are to go into a buffer of {size}")
         if not self.receive_memory.try_take(size, len(self.buffer)):
             self.lacks_memory = True
             return False
@@ -401,7 +410,8 @@ class Connection:
         frame = self.view[begin : self.start]
         if self.start != self.end or 2 * len(frame) < len(self.buffer):
             return memoryview(bytes(frame))
-        assert not self.lent_bytes, "two requests of one connection are in progress"
+        if self.lent_bytes:
+            raise BrokenConnection("two requests of one connection are in progress")
         self.lent_bytes = len(self.buffer)
         self._forget_buffer()
         return frame
@@ -460,7 +470,8 @@ class Connection:
         if request.throttle_ms > 0:
             self._throttle(request.throttle_ms)
         else:
-            assert self.state is RESPONSE_PENDING, "a request was answered twice"
+            if self.state is not RESPONSE_PENDING:
+                raise BrokenConnection(f"{request} was answered twice: {self.state.name}")
             self.state = READING
         if not self.is_served and not self.flush_queued:
             self.owner.answered(self)
@@ -469,7 +480,8 @@ class Connection:
         """Answer what was no request, and read on."""
         if self.closed:
             return
-        assert self.state is RESPONSE_PENDING
+        if self.state is not RESPONSE_PENDING:
+            raise BrokenConnection(f"what was no request is answered: {self.state.name}")
         self.out.add(parts)
         if self.reserved_bytes:
             self.release_memory()

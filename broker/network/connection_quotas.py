@@ -17,6 +17,8 @@ from collections.abc import Mapping
 
 import trio
 
+from ...protocol import invariants
+from ...protocol.invariants import BrokenInvariant
 from ..quotas.connection_rates import UNLIMITED, ConnectionRates
 from ..resources.descriptors import connection_limit
 
@@ -112,7 +114,10 @@ class ConnectionQuotas:
         self.total -= 1
         self._by_listener[listener] -= 1
         left = self._by_address[address] - 1
-        assert left >= 0, f"more connections of {address} closed than opened"
+        if left < 0 or self._by_listener[listener] < 0:
+            raise BrokenInvariant(f"more connections of {address} to {listener} closed than opened")
+        if invariants.THOROUGH and self.total != sum(self._by_listener.values()):
+            raise BrokenInvariant(f"{self.total} connections: {self._by_listener}")
         if left:
             self._by_address[address] = left
         else:
@@ -144,4 +149,5 @@ class MemoryPool:
 
     def release(self, amount: int) -> None:
         self.available += amount
-        assert self.available <= self.size, "more request memory released than reserved"
+        if self.available > self.size:
+            raise BrokenInvariant(f"{amount} bytes released: {self.available} of {self.size}")

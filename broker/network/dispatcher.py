@@ -32,6 +32,7 @@ import trio
 from ...protocol import codec, framing, large_messages
 from ...protocol.api import API_TABLE, ApiKey
 from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from .bad_input import BadInput
 from .connection import Connection
@@ -403,6 +404,8 @@ class Dispatcher:
 
     def handler_failed(self, request: Request, error: Exception) -> None:
         """SEMANTICS 3: the error becomes the API's own error response."""
+        if isinstance(error, BrokenInvariant):
+            raise error  # of what all share: the broker ends
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         else:

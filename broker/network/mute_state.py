@@ -15,6 +15,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from ...protocol.invariants import BrokenConnection
+
 
 class MuteState(IntEnum):
     READING = 0
@@ -51,5 +53,6 @@ TRANSITIONS: Final[tuple[tuple[MuteState | None, ...], ...]] = (
 def next_state(state: MuteState, event: MuteEvent) -> MuteState:
     """The state after `event`; an illegal event is a broken invariant."""
     following = TRANSITIONS[state][event]
-    assert following is not None, f"{event.name} is illegal in {state.name}"
+    if following is None:
+        raise BrokenConnection(f"{event.name} is illegal in {state.name}")
     return following

@@ -15,6 +15,9 @@ What a client can observe stays Kafka's:
   at most MAX_WAITING requests of them instead of one, all of which it had sent;
 - any other request waits, as there, until all before it are answered.
 
+Invariants: each request has one answer, which leaves behind those of the requests before it; at
+most MAX_WAITING wait, and one that is being answered.
+
 Not let in: requests while `queued.max.request.bytes` is set (memory is given back at the answer, in
 which the budget would have several owners), and requests of a throttled client, which must be
 muted. Bad bytes or a close on behalf of a handler take effect when those before are answered.
@@ -29,6 +32,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.api import ApiKey
+from ...protocol.invariants import BrokenConnection
 from .receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:
@@ -74,6 +78,8 @@ class Pipeline:
         return key == ApiKey.PRODUCE
 
     def add(self, request: Request) -> None:
+        if len(self._waiting) > MAX_WAITING:
+            raise BrokenConnection(f"{len(self._waiting)} requests wait for replicas")
         self._waiting.append(request)
 
     def answer(
@@ -82,6 +88,8 @@ class Pipeline:
         """The answers that may leave now that there is one to `request`."""
         waiting, answers = self._waiting, self._answers
         if waiting[0] is not request:
+            if request in answers or request not in waiting:
+                raise BrokenConnection(f"{request} is answered twice, or was never let in")
             answers[request] = parts
             return []
         leaving = [(waiting.popleft(), parts)]

@@ -17,6 +17,8 @@ from __future__ import annotations
 import mmap
 from typing import Final
 
+from ...protocol.invariants import BrokenInvariant
+
 FIRST_BUFFER_BYTES: Final = 2 * 1024
 # Up to here a buffer grows whatever others hold, and as soon as a receive has filled it.
 COMMON_BUFFER_BYTES: Final = 16 * 1024
@@ -63,4 +65,5 @@ class ReceiveMemory:
 
     def give(self, amount: int) -> None:
         self.used -= amount
-        assert self.used >= 0, "more receive memory given back than taken"
+        if self.used < 0:
+            raise BrokenInvariant(f"{amount} bytes of receive memory are given back, {self.used}")

@@ -1,9 +1,9 @@
 """What is to be sent to one client: parts in memory and parts of files, in order.
 
-Invariants: parts leave in the order in which they were added and only from the front; one flush
-sends no more than its share, so that a fast reader of much does not keep the others out; of a file
-nothing is sent that has to be read from the disk first (`cold`). The queue of a connection over TLS
-is another one: `tls_connection`.
+Invariants: parts leave in the order in which they were added and only from the front; `size` counts
+all that has not left; one flush sends no more than its share, so that a fast reader of much does
+not keep the others out; of a file nothing is sent that has to be read from the disk first (`cold`).
+The queue of a connection over TLS is another one: `tls_connection`.
 
 Mirrors `NetworkSend` and `MultiRecordsSend`.
 """
@@ -15,6 +15,8 @@ import socket
 from collections import deque
 from typing import Any, Final, Protocol
 
+from ...protocol import invariants
+from ...protocol.invariants import BrokenConnection
 from ...protocol.primitives import Buffer
 from ..resources import machine
 from .down_conversion import DownConversion
@@ -64,6 +66,7 @@ class SendQueue:
     def clear(self) -> None:
         """The connection is closed."""
         self.parts.clear()
+        self.size = 0
 
     def was_read(self) -> None:
         """`cold` is in the page cache now, as far as it can be."""
@@ -106,7 +109,15 @@ class SendQueue:
             if not complete:
                 break
         self.blocked = bool(out)
-        return not out
+        if not out:
+            if self.size:
+                raise BrokenConnection(f"all has left, and {self.size} bytes are counted")
+            return True
+        if invariants.THOROUGH:
+            left = [part.left if isinstance(part, DownConversion) else len(part) for part in out]
+            if self.size != sum(left):
+                raise BrokenConnection(f"{self.size} bytes are counted, {left} are left")
+        return False
 
     def _send_buffers(self) -> bool:
         """Send the run of in-memory parts at the front of the queue."""

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import trio
 
+from ...protocol.invariants import BrokenInvariant
 from ...storage.files import is_out_of_descriptors
 from ...storage.log_manager import Job, LogManager
 from .settled_replicas import SettledReplicas
@@ -55,6 +56,8 @@ async def _run_job(job: Job, limiter: trio.CapacityLimiter) -> None:
         try:
             await trio.to_thread.run_sync(job.run, limiter=limiter)
             return
+        except BrokenInvariant:
+            raise
         except Exception as error:
             if not is_out_of_descriptors(error):
                 logger.exception("The job to %s failed", job.name)

@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, TypeVarTuple
 
 from mypy_extensions import mypyc_attr
 
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.topics import TopicPartition
 from ...replication.hosted_partitions import HostedPartitions
 from ...replication.purgatory import Operation
@@ -217,6 +218,8 @@ class SettledReplicas(ABC):
 
     def answer_failed(self, waiter: Waiter, error: Exception) -> None:
         """A waiter has not taken its results well."""
+        if isinstance(error, BrokenInvariant):
+            raise error
         logger.error("Answering %r failed", waiter, exc_info=error)
         request = getattr(waiter, "request", None)
         if request is not None:  # whoever asked would wait for ever

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
+from ...protocol import invariants
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.topics import TopicPartition
 from .received import Received
 
@@ -154,12 +156,32 @@ class Ledger:
         return True
 
     def _settle(self, delivery: Delivery) -> None:
+        if delivery.is_settled:
+            raise BrokenInvariant(f"{delivery} is settled twice")
         delivery.is_settled = True
         self._unsettled_count -= 1
+        if invariants.THOROUGH:
+            self._check()
         self._on_change()
         unsettled = self._partitions[delivery.record.topic, delivery.record.partition].unsettled
         while unsettled and unsettled[0].is_settled:
             unsettled.popleft()
+
+    def _check(self) -> None:
+        """Thorough: what is not settled is counted, by offset, and is in one place."""
+        open_ones = [
+            delivery
+            for mine in self._partitions.values()
+            for delivery in mine.unsettled
+            if not delivery.is_settled
+        ]
+        places = [*self._fresh, *self._held, *(entry[2] for entry in self._due)]
+        if self._unsettled_count != len(open_ones) or set(places) != set(open_ones):
+            raise BrokenInvariant(f"{self._unsettled_count} are not settled: {open_ones}, {places}")
+        for place, mine in self._partitions.items():
+            offsets = [delivery.record.offset for delivery in mine.unsettled]
+            if offsets != sorted(set(offsets)) or (offsets and offsets[-1] >= mine.next_offset):
+                raise BrokenInvariant(f"{place}: {offsets} are before {mine.next_offset}")
 
     def committable(self) -> dict[TopicPartition, int]:
         """The next offset of each partition: before it all is settled."""

@@ -23,6 +23,7 @@ from typing import Final
 
 from ...protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ...protocol.apis.join_group import (
+from ...protocol.invariants import BrokenInvariant
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
@@ -105,7 +106,8 @@ class Membership:
 
     def _go(self, state: State) -> None:
         if state is not self.state:
-            assert state in _LEGAL[self.state], f"{self.state.name} -> {state.name}"
+            if state not in _LEGAL[self.state]:
+                raise BrokenInvariant(f"a member goes from {self.state.name} to {state.name}")
             self.state = state
 
     @property
@@ -179,7 +181,8 @@ class Membership:
         """`assignments` of all members if this one leads; else none."""
         if self.state is State.LEADING:
             self._go(State.SYNCING)
-        assert self.state is State.SYNCING
+        if self.state is not State.SYNCING:
+            raise BrokenInvariant(f"a member that is {self.state.name} asks for its assignment")
         return SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self.generation,

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import trio
 
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.topics import TopicPartition
 from ..consumer.background import Bell
 from ..errors import ClientError, ProducerFenced
@@ -142,7 +143,8 @@ class Copying:
             await self._producer.flush()
             moved, self._moved = self._moved, set()
             settled = [one for partition in moved for one in progress.settle(partition)]
-            assert progress.is_settled
+            if not progress.is_settled:
+                raise BrokenInvariant("a flush has ended, and batches have no outcome")
             positions = self._passed_over | progress.positions
             await self._write_positions(self._producer, positions)
         self._passed_over.clear()

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...protocol import invariants
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.record import Headers
 from .batch import Batch, Outcome
 from .partition_queue import PartitionQueue
@@ -123,6 +125,14 @@ class Accumulator:
         queue.settle(batch, outcome)
         if not queue.batches:
             del self._busy[queue]
+        if self.held_bytes < 0 or invariants.THOROUGH:
+            self._check_held()
+
+    def _check_held(self) -> None:
+        """The bytes that are held are those of the batches without an outcome."""
+        held = sum(batch.size for batch in self.incomplete())
+        if self.held_bytes != held:
+            raise BrokenInvariant(f"{self.held_bytes} bytes are counted, the batches have {held}")
 
     def take_turn(self, queue: PartitionQueue) -> None:
         """It has had its turn: others come before it the next time."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple, TypeAlias, cast
 
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.batch import update_crc
 from ...protocol.records.builder import build_batch
 from ...protocol.records.compression import Compression
@@ -116,8 +117,11 @@ class Batch:
             update_crc(self.data, 0)
 
     def settle(self, outcome: Outcome) -> None:
-        assert self.outcome is None
-        assert not self.parts
+        if self.outcome is not None or self.parts:
+            raise BrokenInvariant(
+                f"a batch of {self.topic}-{self.partition} has an outcome, or was split, and gets "
+                f"another one: {self.outcome}, {outcome}"
+            )
         self.outcome = outcome
         self.data = None
         self._tell()

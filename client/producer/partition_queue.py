@@ -22,14 +22,18 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
+from itertools import pairwise
 
+from ...protocol import invariants
 from ...protocol.errors import ErrorCode
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.record import NO_SEQUENCE, increment_sequence
 from .batch import Batch, Identity, Outcome
 
 # The broker's view of the sequence is not ours: either an older batch is missing, or its state is.
 GAPS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 # Appended, or nobody knows: not what a refusal before the append says.
+_MAX_SEQUENCE = 2**31 - 1
 _PERHAPS_WRITTEN = frozenset(
     {
         ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -69,9 +73,10 @@ class PartitionQueue:
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
+        # Without an outcome, in the order of their records; `Accumulator` puts them in.
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None  # the newest, while it takes records
-        self.in_flight = 0
+        self.in_flight = 0  # of `batches`, by `start` and `returned`
         self.identity = NOBODY  # of the numbers that are given now
         self.is_known = False  # to the brokers: something of this identity is written
         self.next_sequence = 0
@@ -105,7 +110,8 @@ class PartitionQueue:
 
     def restart(self, identity: Identity) -> None:
         """Number all that is left, which nobody has written, from 0 on under this identity."""
-        assert not self.in_flight
+        if self.in_flight:
+            raise BrokenInvariant(f"{self!r} is numbered anew, with batches on their way")
         self.needs_restart = False
         self.identity = identity
         self.is_known = False
@@ -116,6 +122,8 @@ class PartitionQueue:
 
     def start(self, batch: Batch, *, is_numbered: bool) -> None:
         """It goes out now."""
+        if batch.is_in_flight or batch.outcome is not None:
+            raise BrokenInvariant(f"a batch of {self!r} goes out twice, or after its outcome")
         if batch is self.open:
             self.open = None
         batch.is_in_flight = True
@@ -124,10 +132,13 @@ class PartitionQueue:
         if is_numbered and batch.sequence == NO_SEQUENCE:
             batch.assign(self.identity, self.next_sequence)
             self.next_sequence = increment_sequence(self.next_sequence, len(batch.records))
+        if invariants.THOROUGH:
+            self.check()
 
     def returned(self, batch: Batch) -> None:
         """Its request has ended, one way or another."""
-        assert batch.is_in_flight
+        if not batch.is_in_flight:
+            raise BrokenInvariant(f"a batch of {self!r} returns, and was not on its way")
         batch.is_in_flight = False
         self.in_flight -= 1
 
@@ -162,7 +173,8 @@ class PartitionQueue:
 
     def settle(self, batch: Batch, outcome: Outcome) -> None:
         """Done with it."""
-        assert not batch.is_in_flight
+        if batch.is_in_flight:
+            raise BrokenInvariant(f"a batch of {self!r} is done, and on its way")
         if batch is self.open:
             self.open = None
         self.batches.remove(batch)
@@ -174,6 +186,35 @@ class PartitionQueue:
             else:
                 self.needs_restart = True
         batch.settle(outcome)
+        if invariants.THOROUGH:
+            self.check()
+
+    def __repr__(self) -> str:
+        return (
+            f"PartitionQueue({self.topic}-{self.partition}, {len(self.batches)} batches, "
+            f"{self.in_flight} on their way, {self.identity} at {self.next_sequence})"
+        )
+
+    def check(self) -> None:
+        """Thorough: who is on the way is counted, and no number is given twice. There may be a gap
+        of a batch that was given up, and may be written."""
+        if self.in_flight != sum(batch.is_in_flight for batch in self.batches):
+            raise BrokenInvariant(f"{self!r} counts other batches on their way")
+        if any(batch.outcome is not None for batch in self.batches):
+            raise BrokenInvariant(f"{self!r} holds a batch that has an outcome")
+        if self.needs_restart:
+            return
+        for batch, following in pairwise(self.batches):
+            next_sequence = increment_sequence(batch.sequence, len(batch.records))
+            gap = following.sequence - next_sequence & _MAX_SEQUENCE
+            if (
+                NO_SEQUENCE not in (batch.sequence, following.sequence)
+                and batch.identity == following.identity
+                and gap > _MAX_SEQUENCE // 2
+            ):
+                raise BrokenInvariant(
+                    f"in {self!r} {following.sequence} follows, {next_sequence} is the next"
+                )
 
     def split(self, batch: Batch) -> list[Batch]:
         """Two batches instead of one."""

@@ -11,6 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
+from ...protocol.invariants import BrokenInvariant
 from ..errors import ClientError, TransactionAborted
 
 
@@ -43,7 +44,7 @@ class Transaction:
     """Of one producer, one after the other."""
 
     def __init__(self) -> None:
-        self.state = State.NEW
+        self.state = State.NEW  # `move` sets it, along MOVES
         self.error: Exception | None = None  # why it is doomed, or dead
         self.added: set[Partition] = set()  # the coordinator knows them
         self.missing: set[Partition] = set()  # it is to be told of them
@@ -51,7 +52,8 @@ class Transaction:
         self.needs_epoch = False
 
     def move(self, state: State) -> None:
-        assert state in MOVES[self.state], f"{self.state} to {state}"
+        if state not in MOVES[self.state]:
+            raise BrokenInvariant(f"a transaction goes from {self.state} to {state}")
         self.state = state
 
     def begin(self) -> None:

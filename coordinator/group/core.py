@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.builder import build_batch
 from ...protocol.records.compression import Compression
 from ...protocol.records.plain_batch import build_plain_batch
@@ -238,8 +239,10 @@ class Core:
 
     def take_completion(self, append_id: int) -> AppendCompletion:
         """Who waits for this append; it is asked for exactly once."""
-        assert append_id in self._appends, f"append {append_id} is not in flight"
-        return self._appends.pop(append_id)
+        completion = self._appends.pop(append_id, None)
+        if completion is None:
+            raise BrokenInvariant(f"append {append_id} is answered twice, or was never handed out")
+        return completion
 
     @property
     def appends_in_flight(self) -> int:

@@ -3,18 +3,22 @@
 Mirrors Kafka's GroupMetadata. This is the data and its own consistency; what happens in which
 order, and who is answered, is in `membership.py` and `rebalance.py`.
 
-Invariants: `awaiting_join_count` is the number of members with a waiting JoinGroup; the leader is
-a member or None; `static_members` maps each group.instance.id of the group to its current member;
-`_protocol_support` counts the members that support a protocol.
+Invariants: `generation_id` never goes back; `awaiting_join_count` is the number of members with a
+waiting JoinGroup; the leader is a member or None; `static_members` maps each group.instance.id of
+the group to its current member; `_protocol_support` counts the members that support a protocol; who
+has an assignment, or is to fetch one, is a member; only a group that is Empty, or about to
+rebalance, has no members. Who was given an id and has not joined is no member yet.
 """
 
 from collections import Counter
 from collections.abc import Collection
 
+from ...protocol import invariants
 from ...protocol.apis.describe_groups import DescribedGroupMember
 from ...protocol.apis.join_group import JoinGroupResponseMember
 from ...protocol.codec import decode
 from ...protocol.errors import ErrorCode, ProtocolError
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from .members import JoinTicket, Member, MemberProtocol
 from .offsets import OffsetStore
@@ -22,6 +26,7 @@ from .states import GroupState, check_transition
 from .timers import Timer, TimerKind
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+_WITH_MEMBERS = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 _VERSION_PREFIX_SIZE_BYTES = 2
 
 
@@ -64,25 +69,41 @@ class Group:
     )
 
     def __init__(self, group_id: str, partition: int, state_since_ms: int | None) -> None:
+        # Never changes.
         self.group_id = group_id
+        # Of the offsets topic; never changes.
         self.partition = partition
+        # Set by `transition_to`, and by `loaded`; never Dead in the coordinator's map.
         self.state = GroupState.EMPTY
         # Since when it is in its state, by the clock that only goes on; None: it was read so.
         self.state_since_ms = state_since_ms
         # Then the same as the log has it, in ms since the epoch; None: not even that is known.
         self.state_timestamp_ms: int | None = None
+        # Of the first member, which all others share; None: there never was one.
         self.protocol_type: str | None = None
+        # Of the generation, set by `next_generation`; None without members.
         self.protocol_name: str | None = None
+        # Set by `next_generation` only, one more each time; 0: there was no rebalance yet.
         self.generation_id = 0
+        # A member, as a rule one that waits in JoinGroup; None without members.
         self.leader_id: str | None = None
+        # By member id, in the order of joining.
         self.members: dict[str, Member] = {}
+        # From group.instance.id to member id.
         self.static_members: dict[str, str] = {}
+        # Ids that were given out and have not joined, with the timer that forgets them.
         self.pending_members: dict[str, Timer[Group]] = {}
+        # Members that have not sent SyncGroup in this generation.
         self.pending_sync_members: set[str] = set()
+        # Members whose `awaiting_join` is set, counted by `set_awaiting_join`.
         self.awaiting_join_count = 0
+        # Somebody joined since the initial delay began, so that it is extended.
         self.new_member_added = False
+        # Of the first rebalance of an empty group only.
         self.initial_delay: InitialDelay | None = None
+        # In the coordinator's queue while it rebalances.
         self.join_timer = Timer(TimerKind.JOIN, self)
+        # In the queue while somebody is in `pending_sync_members`.
         self.sync_timer = Timer(TimerKind.SYNC, self)
         # The generation whose assignment is being appended, if any.
         self.storing_generation_id: int | None = None
@@ -122,18 +143,55 @@ class Group:
         check_transition(self.state, state)
         self.state = state
         self.state_since_ms = now_ms
+        if invariants.THOROUGH:
+            self.check()
+
+    def check(self) -> None:
+        """Thorough: members, counts and state agree."""
+        members, state = self.members, self.state
+        support: Counter[str] = Counter()
+        for member in members.values():
+            support.update({protocol.name for protocol in member.protocols})
+        static = {m.group_instance_id: m.member_id for m in members.values() if m.is_static}
+        waiting = sum(member.awaiting_join is not None for member in members.values())
+        facts = {
+            "member ids": all(member_id == m.member_id for member_id, m in members.items()),
+            "protocol types": all(m.protocol_type == self.protocol_type for m in members.values()),
+            "static members": self.static_members == static,
+            "protocols": self._protocol_support == support,
+            "JoinGroups that wait": self.awaiting_join_count == waiting,
+            "leader": self.leader_id is None or self.leader_id in members,
+            "who is to sync": self.pending_sync_members <= members.keys(),
+            "who is to join": self.pending_members.keys().isdisjoint(members),
+            "no members": bool(members) or state not in _WITH_MEMBERS,
+            "members": not members or state is not GroupState.EMPTY,
+        }
+        wrong = [name for name, is_right in facts.items() if not is_right]
+        if wrong:
+            raise BrokenInvariant(f"group {self.group_id!r}, {state.value}: wrong {wrong}")
+
+    def check_assignment(self, assignments: Collection[str]) -> None:
+        """Each member gets one, and nobody else, in the generation that asked for it."""
+        if self.members.keys() != set(assignments):
+            raise BrokenInvariant(
+                f"group {self.group_id!r} has {list(self.members)}, and assigns to {assignments}"
+            )
 
     # Members
 
     def add(self, member: Member, ticket: JoinTicket | None = None) -> None:
         """Add a member; the first one decides the group's protocol type."""
-        assert member.member_id not in self.members
-        if member.group_instance_id is not None:
-            assert member.group_instance_id not in self.static_members
-            self.static_members[member.group_instance_id] = member.member_id
+        instance_id = member.group_instance_id
+        if member.member_id in self.members or instance_id in self.static_members:
+            raise BrokenInvariant(f"group {self.group_id!r} has {member.member_id}, {instance_id}")
+        if instance_id is not None:
+            self.static_members[instance_id] = member.member_id
         if not self.members:
             self.protocol_type = member.protocol_type
-        assert self.protocol_type == member.protocol_type
+        if self.protocol_type != member.protocol_type:
+            raise BrokenInvariant(
+                f"group {self.group_id!r} is of {self.protocol_type}, not {member.protocol_type}"
+            )
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
@@ -143,8 +201,8 @@ class Group:
 
     def remove(self, member: Member) -> None:
         """Remove a member; nothing may wait on it any more."""
-        assert member.awaiting_join is None
-        assert member.awaiting_sync is None
+        if member.awaiting_join is not None or member.awaiting_sync is not None:
+            raise BrokenInvariant(f"{member.member_id} of {self.group_id!r} goes, and waits")
         del self.members[member.member_id]
         self._count_protocols(member, -1)
         if member.group_instance_id is not None:
@@ -189,6 +247,11 @@ class Group:
         previous = member.awaiting_join
         self.awaiting_join_count += (ticket is not None) - (previous is not None)
         member.awaiting_join = ticket
+        if not 0 <= self.awaiting_join_count <= len(self.members):
+            raise BrokenInvariant(
+                f"group {self.group_id!r}: {self.awaiting_join_count} JoinGroups wait, "
+                f"of {len(self.members)} members"
+            )
         return previous
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:

@@ -70,16 +70,23 @@ class Member:
         assignment: bytes = b"",
         is_new: bool = False,
     ) -> None:
+        # Ours to give out; only `Group.rename_static` changes it.
         self.member_id = member_id
+        # The client's; None: it is no static member. Never changes.
         self.group_instance_id = group_instance_id
+        # As it was when it joined; for people to read.
         self.client_id = client_id
         self.client_host = client_host
+        # These three are what its last JoinGroup said, set by `Group.update`.
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
-        self.protocol_type = protocol_type
         self.protocols = protocols
+        # The group's; never changes.
+        self.protocol_type = protocol_type
+        # Of the generation that is stored; b"" while there is none.
         self.assignment = assignment
         self.is_new = is_new
+        # Set by `Group.set_awaiting_join`, which counts them.
         self.awaiting_join: JoinTicket | None = None
         self.awaiting_sync: SyncTicket | None = None
         self.session_timer: Timer[Any] = Timer(TimerKind.SESSION, member_id=member_id)

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from ...protocol.apis.join_group import JoinGroupResponse
 from ...protocol.apis.sync_group import SyncGroupResponse
 from ...protocol.errors import ErrorCode
+from ...protocol.invariants import BrokenInvariant
 from .core import AppendCompletion, Core
 from .group import Group, InitialDelay
 from .members import JoinTicket, Member
@@ -201,7 +202,7 @@ class Rebalance:
 
     def join_timed_out(self, group: Group, now_ms: int) -> None:
         """The join timer fired: extend the initial delay once more, or complete."""
-        assert group.state is GroupState.PREPARING_REBALANCE
+        _check_state(group, "the join timer goes off", GroupState.PREPARING_REBALANCE)
         delay = group.initial_delay
         if delay is not None and group.new_member_added and delay.remaining_ms > 0:
             group.new_member_added = False
@@ -261,7 +262,9 @@ class Rebalance:
 
     def sync_timed_out(self, group: Group, now_ms: int) -> None:
         """Members that have not sent SyncGroup in time are removed."""
-        assert group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+        _check_state(
+            group, "the sync timer goes off", GroupState.COMPLETING_REBALANCE, GroupState.STABLE
+        )
         missing = sorted(group.pending_sync_members)
         for member_id in missing:
             self.drop_member(group, group.members[member_id])
@@ -269,6 +272,7 @@ class Rebalance:
 
     def assign(self, group: Group, assignments: Mapping[str, bytes], now_ms: int) -> None:
         """The assignment is stored: the group is Stable and waiting members get theirs."""
+        group.check_assignment(assignments)
         for member in group.members.values():
             member.assignment = assignments[member.member_id]
         group.transition_to(GroupState.STABLE, now_ms)
@@ -276,7 +280,7 @@ class Rebalance:
 
     def fail_assignment(self, group: Group, error: ErrorCode, now_ms: int) -> None:
         """There will be no assignment in this generation."""
-        assert group.state is GroupState.COMPLETING_REBALANCE
+        _check_state(group, "its assignment fails", GroupState.COMPLETING_REBALANCE)
         group.storing_generation_id = None
         for member in group.members.values():
             member.assignment = b""
@@ -312,3 +316,8 @@ class Rebalance:
             logger.warning(
                 "append %d of an empty group's metadata failed: %s", append_id, error.name
             )
+
+
+def _check_state(group: Group, what: str, *states: GroupState) -> None:
+    if group.state not in states:
+        raise BrokenInvariant(f"group {group.group_id!r} is {group.state.value}, and {what}")

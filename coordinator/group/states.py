@@ -11,6 +11,8 @@ ever meets a Dead group.
 from collections.abc import Mapping
 from enum import Enum
 
+from ...protocol.invariants import BrokenInvariant
+
 
 class GroupState(Enum):
     """A group's state; the value is the name that clients see."""
@@ -35,6 +37,6 @@ LEGAL_PREVIOUS_STATES: Mapping[GroupState, frozenset[GroupState]] = {
 
 
 def check_transition(old: GroupState, new: GroupState) -> None:
-    """Raise AssertionError, with nothing changed, if the table does not allow old -> new."""
+    """Raise BrokenInvariant, with nothing changed, if the table does not allow old -> new."""
     if old not in LEGAL_PREVIOUS_STATES[new]:
-        raise AssertionError(f"a group cannot go from {old.value} to {new.value}")
+        raise BrokenInvariant(f"a group cannot go from {old.value} to {new.value}")

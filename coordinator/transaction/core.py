@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.builder import build_batch
 from ...protocol.records.record import SimpleRecord
 from ...protocol.topics import TopicPartition
@@ -240,7 +241,8 @@ class Core:
         tries again.
         """
         metadata, since_ms = found.metadata, now_ms if prepared_ms is None else prepared_ms
-        assert metadata.pending_state is transition.state
+        if metadata.pending_state is not transition.state:
+            raise BrokenInvariant(f"{metadata} is to log {transition}")
 
         def completion(log_error: ErrorCode, now_ms: int) -> None:
             error = _APPEND_ERRORS.get(log_error, log_error)
@@ -301,8 +303,10 @@ class Core:
 
     def take_completion(self, append_id: int) -> AppendCompletion:
         """Who waits for this append; it is asked for exactly once."""
-        assert append_id in self._appends, f"append {append_id} is not in flight"
-        return self._appends.pop(append_id)
+        completion = self._appends.pop(append_id, None)
+        if completion is None:
+            raise BrokenInvariant(f"append {append_id} is answered twice, or was never handed out")
+        return completion
 
     @property
     def appends_in_flight(self) -> int:

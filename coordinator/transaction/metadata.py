@@ -14,6 +14,7 @@ epoch of all can be fenced (Kafka throws, and is stuck with it).
 
 from typing import NamedTuple
 
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.batch import NO_TIMESTAMP
 from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import NOT_SEEN
@@ -82,12 +83,18 @@ class TransactionMetadata:
         partitions: frozenset[TopicPartition] = frozenset(),
         start_ms: int = NO_TIMESTAMP,
     ) -> None:
+        # Never changes.
         self.transactional_id = transactional_id
+        # These two are set by `complete`, and the epoch by `fence` before the log has it. Of one
+        # producer id the epoch never goes back; NO_PRODUCER_EPOCH: it has not begun.
         self.producer_id = producer_id
-        self.last_producer_id = NO_PRODUCER_ID
         self.producer_epoch = producer_epoch
+        # What they were before, of which a producer may still ask; never in the log.
+        self.last_producer_id = NO_PRODUCER_ID
         self.last_producer_epoch = NO_PRODUCER_EPOCH
+        # How long a transaction may stay open, as the producer's last InitProducerId said.
         self.timeout_ms = timeout_ms
+        # What the log has: `complete` sets it along `VALID_PREVIOUS`; never Dead, never a fence.
         self.state = state
         # Those that are in the transaction; while it is Prepare*, those still without a marker.
         self.partitions = set(partitions)
@@ -97,6 +104,7 @@ class TransactionMetadata:
         # The same by the clock that only goes on; NOT_SEEN if it was read from the log.
         self.opened_ms = NOT_SEEN
         self.used_ms = NOT_SEEN
+        # What is being logged; None: nothing, and another transition may begin.
         self.pending_state: TransactionState | None = None
         # The epoch was raised to fence a producer, and the log does not have it (yet).
         self.is_fencing = False
@@ -150,7 +158,8 @@ class TransactionMetadata:
 
     def prepare_epoch_bump(self, timeout_ms: int, last_epoch: int, stamp_ms: int) -> Transition:
         """A producer starts (anew): the next epoch."""
-        assert not self.is_epoch_exhausted
+        if self.is_epoch_exhausted:
+            raise BrokenInvariant(f"{self} has no other epoch")
         return self._prepare_empty(
             self.producer_id, self.producer_epoch + 1, last_epoch, timeout_ms, stamp_ms
         )
@@ -186,8 +195,10 @@ class TransactionMetadata:
 
     def fence(self, producer_epoch: int) -> None:
         """Take over the epoch of `prepare_epoch_fence`; an abort must follow at once."""
-        assert self.pending_state is _S.PREPARE_EPOCH_FENCE
-        assert producer_epoch <= MAX_PRODUCER_EPOCH
+        if self.pending_state is not _S.PREPARE_EPOCH_FENCE:
+            raise BrokenInvariant(f"{self} is fenced, and was not about to be")
+        if not self.producer_epoch <= producer_epoch <= MAX_PRODUCER_EPOCH:
+            raise BrokenInvariant(f"{self} is fenced with epoch {producer_epoch}")
         self.pending_state = None
         self.producer_epoch = producer_epoch
         self.last_producer_epoch = NO_PRODUCER_EPOCH
@@ -209,8 +220,8 @@ class TransactionMetadata:
     def _prepare_empty(
         self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, stamp_ms: int
     ) -> Transition:
-        assert producer_id >= 0
-        assert epoch >= 0
+        if producer_id < 0 or epoch < 0:
+            raise BrokenInvariant(f"{self} is to become producer {producer_id}/{epoch}")
         self._begin(_S.EMPTY)
         return Transition(
             _S.EMPTY,
@@ -243,13 +254,14 @@ class TransactionMetadata:
         )
 
     def _begin(self, state: TransactionState) -> None:
-        assert self.pending_state is None, f"{self} cannot become {state.label}: one is pending"
-        assert self.state in VALID_PREVIOUS[state], f"{self} cannot become {state.label}"
+        if self.pending_state is not None or self.state not in VALID_PREVIOUS[state]:
+            raise BrokenInvariant(f"{self} cannot become {state.label}")
         self.pending_state = state
 
     def as_logged(self) -> Transition:
         """What the log has of this id, to be logged once more without any change."""
-        assert self.is_settled, f"{self} is about to change"
+        if not self.is_settled:
+            raise BrokenInvariant(f"{self} is about to change, and is to be logged as it is")
         return Transition(
             self.state,
             self.producer_id,
@@ -267,34 +279,44 @@ class TransactionMetadata:
         """The log has the transition, which was prepared at `prepared_ms` of the clock that only
         goes on."""
         state = transition.state
-        assert self.pending_state is state, f"{self} was not becoming {state.label}"
-        same_producer = (self.producer_id, self.producer_epoch) == transition[1:3]
+        self._check_completion(transition)
         if state is _S.EMPTY:
             self._complete_empty(transition)
         else:
-            assert same_producer, f"{self}: another producer in {transition}"
-            assert self.timeout_ms == transition.timeout_ms
             if state is _S.ONGOING:
-                assert self.partitions <= transition.partitions
                 self.partitions = set(transition.partitions)
                 if self.state is not _S.ONGOING:
                     self.opened_ms = prepared_ms
                 self.start_ms = transition.start_ms
-            elif state in PREPARED:
-                assert self.partitions == transition.partitions
-                assert self.start_ms == transition.start_ms
-            else:
-                assert state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
+            elif state not in PREPARED:
                 self.partitions.clear()
         self.update_ms = transition.update_ms
         self.used_ms = prepared_ms
         self.pending_state = None
         self.state = state
 
-    def _complete_empty(self, transition: Transition) -> None:
+    def _check_completion(self, transition: Transition) -> None:
+        """What the log has was prepared, and is from the state that still stands."""
+        state = transition.state
         is_new_producer = transition.producer_id != self.producer_id
         bump = transition.producer_epoch - self.producer_epoch
-        assert transition.producer_epoch == 0 if is_new_producer else bump in (0, 1)
+        is_good = self.pending_state is state and self.state in VALID_PREVIOUS[state]
+        if state is _S.EMPTY:
+            is_good &= transition.producer_epoch == 0 if is_new_producer else bump in (0, 1)
+        else:
+            is_good &= (
+                not is_new_producer and bump == 0 and self.timeout_ms == transition.timeout_ms
+            )
+        if state is _S.ONGOING:
+            is_good &= self.partitions <= transition.partitions
+        elif state in PREPARED:
+            is_good &= (
+                self.partitions == transition.partitions and self.start_ms == transition.start_ms
+            )
+        if not is_good:
+            raise BrokenInvariant(f"{self} of {sorted(self.partitions)} completes {transition}")
+
+    def _complete_empty(self, transition: Transition) -> None:
         self.last_producer_id = self.producer_id
         self.producer_id = transition.producer_id
         self.producer_epoch = transition.producer_epoch
@@ -308,5 +330,6 @@ class TransactionMetadata:
 
     def marker_written(self, partition: TopicPartition) -> None:
         """The partition has its marker, or never gets one because it is gone."""
-        assert self.state in PREPARED, f"a marker for {self}"
+        if self.state not in PREPARED:
+            raise BrokenInvariant(f"a marker for {self}")
         self.partitions.discard(partition)

@@ -13,7 +13,7 @@ from ...protocol.messages.transaction_data import (
     TransactionLogValue,
 )
 from ...protocol.records.record import SimpleRecord
-from .metadata import TransactionMetadata, Transition
+from .metadata import NO_PRODUCER_EPOCH, TransactionMetadata, Transition
 from .states import TransactionState
 
 KEY_VERSION = 0
@@ -78,6 +78,10 @@ def decode_value(transactional_id: str, data: bytes) -> TransactionMetadata:
         raise ProtocolError(f"unknown transaction state {value.transaction_status}") from None
     if state in _NEVER_LOGGED:
         raise ProtocolError(f"{transactional_id} is logged as {state.label}")
+    if value.producer_id < 0 or value.producer_epoch < NO_PRODUCER_EPOCH:
+        raise ProtocolError(
+            f"{transactional_id} is logged with producer {value.producer_id}/{value.producer_epoch}"
+        )
     partitions = frozenset(
         (entry.topic, partition)
         for entry in value.transaction_partitions or ()

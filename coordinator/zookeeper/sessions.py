@@ -4,12 +4,16 @@ Mirrors `SessionTrackerImpl` and `ExpiryQueue`. A session lives until its deadli
 frame from its client moves on; deadlines are rounded up to the next multiple of the tick, so that
 all sessions of one tick expire together and a touch within one tick changes nothing.
 
+Invariant: no session expires before its deadline.
+
 The password that a client must show to take its session up again is a keyed hash of the session
 id: nothing to store beside the one secret of the server.
 """
 
 import hmac
 from hashlib import blake2b
+
+from ...protocol.invariants import BrokenInvariant
 
 PASSWORD_SIZE = 16
 _MASK_56_BITS = (1 << 56) - 1
@@ -25,10 +29,17 @@ class Session:
     __slots__ = ("connection", "deadline_ms", "session_id", "timeout_ms")
 
     def __init__(self, session_id: int, timeout_ms: int) -> None:
+        # Never 0, and no other's; never changes.
         self.session_id = session_id
+        # Negotiated when it was made or taken up again: 2 to 20 ticks.
         self.timeout_ms = timeout_ms
+        # Set by `touch`: a multiple of the tick, under which it stands in `_buckets`. -1: never.
         self.deadline_ms = -1
+        # The connection that has it now; None: its client is away.
         self.connection: object | None = None
+
+    def __repr__(self) -> str:
+        return f"Session({self.session_id:#x}, until {self.deadline_ms} ms)"
 
 
 class SessionTable:
@@ -93,7 +104,10 @@ class SessionTable:
     def expired(self, now_ms: int) -> list[Session]:
         """The sessions whose deadline has passed, in the order of their deadlines."""
         due = sorted(deadline for deadline in self._buckets if deadline <= now_ms)
-        return [self.sessions[key] for deadline in due for key in self._buckets[deadline]]
+        found = [self.sessions[key] for deadline in due for key in self._buckets[deadline]]
+        if any(session.deadline_ms > now_ms for session in found):
+            raise BrokenInvariant(f"sessions expire at {now_ms} ms, before their time: {found}")
+        return found
 
     def next_deadline_ms(self) -> int | None:
         return min(self._buckets, default=None)

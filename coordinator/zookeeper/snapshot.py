@@ -20,6 +20,7 @@ from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
 from ...protocol.errors import ProtocolError
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.zookeeper.jute import ACL, BUFFER, INT, STRING, type_of, vector
 from .acl import Acl
 from .tree import DataTree, Node
@@ -108,7 +109,7 @@ def decode_snapshot(data: bytes) -> tuple[DataTree, dict[int, int]]:
         raise ProtocolError("its checksum is wrong")
     try:
         return _decode_body(body, zxid)
-    except (StructError, IndexError, ValueError) as error:
+    except (StructError, LookupError, ValueError, BrokenInvariant) as error:
         raise ProtocolError(f"it does not parse: {error}") from error
 
 

@@ -13,6 +13,7 @@ Mirrors `DataTree` and `DataNode`. Invariants:
 
 from typing import NamedTuple
 
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.zookeeper.constants import (
     OPEN_ACL,
     READ_ONLY_ACL,
@@ -57,8 +58,11 @@ class Node:
 
     def __init__(self, data: bytes | None, acl: Acl, owner: int, zxid: int, time_ms: int) -> None:
         self.data = data
+        # One tuple for all equal ones, by `DataTree.intern_acl`.
         self.acl = acl
+        # A session's id, or what `owner_kind` says of it; 0: nobody's. Never changes.
         self.owner = owner
+        # Of the transactions that made it, set its data, and last changed its children.
         self.czxid = self.mzxid = self.pzxid = zxid
         self.ctime = self.mtime = time_ms
         self.version = self.cversion = self.aversion = 0
@@ -99,11 +103,15 @@ class DataTree:
 
     def __init__(self) -> None:
         root = Node(b"", OPEN_ACL, 0, 0, 0)
+        # By path, parents before their children; the root is there twice.
         self.nodes: dict[str, Node] = {"": root, "/": root}
+        # By session id; a session without any is not in it.
         self.ephemerals: dict[int, dict[str, None]] = {}
         self.containers: dict[str, None] = {}
         self.ttls: dict[str, None] = {}
+        # Of the last transaction that was applied; it only grows.
         self.last_zxid = 0
+        # Bytes of all paths and data.
         self.data_size = len("/")
         self._acls: dict[Acl, Acl] = {OPEN_ACL: OPEN_ACL}
         for path in ("/zookeeper", "/zookeeper/quota", "/zookeeper/config"):
@@ -128,7 +136,8 @@ class DataTree:
     def apply(self, txn: Txn) -> tuple[list[Change], list[Stat | None]]:
         """The changes, and for each part the stat of its node right after it (where it has one)."""
         header, body = txn
-        assert header.zxid > self.last_zxid, (header, self.last_zxid)
+        if header.zxid <= self.last_zxid:
+            raise BrokenInvariant(f"{header} is to follow zxid {self.last_zxid:#x}")
         changes: list[Change] = []
         stats: list[Stat | None] = []
         parts: list[Body] = [p for _, p in body.parts] if isinstance(body, MultiTxn) else [body]
@@ -191,7 +200,8 @@ class DataTree:
         return node
 
     def _link(self, path: str, node: Node) -> None:
-        assert path not in self.nodes, path
+        if path in self.nodes:
+            raise BrokenInvariant(f"{path} is made, and is there")
         parent = self.nodes[parent_of(path)]
         if parent.children is None:
             parent.children = {}
@@ -207,8 +217,10 @@ class DataTree:
             self.ttls[path] = None
 
     def _delete(self, path: str, zxid: int, changes: list[Change]) -> None:
-        node = self.nodes.pop(path)
-        assert not node.children, path
+        node = self.nodes[path]
+        if node.children:
+            raise BrokenInvariant(f"{path} is deleted, and has {list(node.children)}")
+        del self.nodes[path]
         parent_path = parent_of(path)
         parent = self.nodes[parent_path]
         assert parent.children is not None

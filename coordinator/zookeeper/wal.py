@@ -24,6 +24,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ...protocol.errors import ProtocolError
+from ...protocol.invariants import BrokenInvariant
 from .snapshot import decode_snapshot
 from .transactions import (
     CloseSessionTxn,
@@ -271,7 +272,11 @@ class _Replay:
                 raise self._hole(name, position, txn.header.zxid)
             self.log_end_zxid = txn.header.zxid
             if txn.header.zxid > self._tree.last_zxid:
-                _replay_one(txn, self._tree, self._sessions)
+                try:
+                    _replay_one(txn, self._tree, self._sessions)
+                except (KeyError, BrokenInvariant) as error:  # with a checksum that is right
+                    why = f"has transaction {txn.header.zxid:#x}, which cannot be applied: {error}"
+                    raise RecoveryError(name, position, why) from error
                 self.count += 1
         self.last_log, self.valid_bytes = name, valid_bytes
         if problem is None and valid_bytes < size:

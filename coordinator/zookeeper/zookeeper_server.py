@@ -21,7 +21,9 @@ digest scheme takes any password, and sessions of strangers are written to its l
 
 from typing import NamedTuple
 
+from ...protocol import invariants
 from ...protocol.errors import ProtocolError
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.primitives import Buffer
 from ...protocol.zookeeper import jute
 from ...protocol.zookeeper.constants import (
@@ -410,11 +412,20 @@ class ZooKeeperMachine:
         txn = Txn(TxnHeader(session_id, cxid, self.tree.last_zxid + 1, now_ms, op), body)
         self._records.append(encode_txn(txn))
         changes, stats = self.tree.apply(txn)
+        if invariants.THOROUGH:
+            self._check_ephemerals()
         for change in changes:
             self._tell(change, txn.header.zxid)
         if (self.tree.containers or self.tree.ttls) and self._container_check_at_ms is None:
             self._schedule_container_check(now_ms)
         return stats
+
+    def _check_ephemerals(self) -> None:
+        """Thorough: no ephemeral node outlives its session."""
+        stray = self.tree.ephemerals.keys() - self.sessions.sessions.keys()
+        if stray:
+            nodes = {session_id: list(self.tree.ephemerals[session_id]) for session_id in stray}
+            raise BrokenInvariant(f"ephemeral nodes of sessions that are over: {nodes}")
 
     # Containers and TTL nodes
 

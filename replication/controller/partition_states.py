@@ -11,8 +11,10 @@ requests that tell the brokers.
 | Offline     | state only                                                                      |
 | NonExistent | state only                                                                      |
 
-Invariants: VALID_PREVIOUS_STATES is the only list of legal transitions; an illegal one is logged
-and counted and changes nothing. A partition gets Online only after its state is in ZooKeeper.
+Invariants: a leader is in the ISR; without an unclean election it was there before, and nobody
+joins the ISR by an election; its epoch is a higher one. VALID_PREVIOUS_STATES is the only list of
+legal transitions; an illegal one is logged and counted and changes nothing. A partition gets Online
+only after its state is in ZooKeeper.
 
 Mirrors kafka.controller.ZkPartitionStateMachine.
 """
@@ -20,6 +22,7 @@ Mirrors kafka.controller.ZkPartitionStateMachine.
 import logging
 from collections.abc import Mapping, Sequence
 
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.topics import TopicPartition
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import Flow, GetData
@@ -206,6 +209,7 @@ class PartitionStateMachine:
             if result is None:
                 outcomes[partition] = Failure("no eligible replica is alive")
             else:
+                _check_elected(partition, state, result.state, unclean=allowed)
                 elected[partition] = result
         updates = {partition: result.state for partition, result in elected.items()}
         written = yield from write_states(context, updates)
@@ -254,3 +258,15 @@ class PartitionStateMachine:
             if allowed:
                 allowing.add(topic)
         return allowing
+
+
+def _check_elected(
+    partition: TopicPartition, before: LeaderAndIsr, after: LeaderAndIsr, *, unclean: bool
+) -> None:
+    known = set(before.isr) | ({after.leader} if unclean else set())
+    if (
+        after.leader not in after.isr
+        or not known.issuperset(after.isr)
+        or after.leader_epoch <= before.leader_epoch
+    ):
+        raise BrokenInvariant(f"{partition}: {after} is elected from {before}, unclean: {unclean}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker.protocol.invariants import BrokenInvariant
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
@@ -30,9 +32,11 @@ from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.protocol.zookeeper.operations import Create, SetData
 from pybroker.replication.controller.znodes import encode_config_change
+from pybroker.replication.partition import Partition
 from pybroker.storage.log_directory import StartupError
 from tests.support.in_process import broker, config_of, zookeeper
 from tests.support.network import RawClient, api_versions
+from tests.support.sources import needs_sources
 
 CLEAN_MARK = ".kafka_cleanshutdown"
 
@@ -75,6 +79,29 @@ async def test_a_cancelled_broker_closes_its_logs_cleanly(tmp_path: Path) -> Non
         async with broker(zookeeper_port, tmp_path) as running:
             await create_topic(await running.client(), "t")
         assert (tmp_path / CLEAN_MARK).exists()
+
+
+@needs_sources
+async def test_a_broken_invariant_ends_it_as_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not contained to the request that met it, and the next start recovers."""
+
+    def broken(*_: object) -> bool:
+        raise BrokenInvariant("planted")
+
+    async with zookeeper() as zookeeper_port:
+        with pytest.RaisesGroup(BrokenInvariant, flatten_subgroups=True):
+            async with broker(zookeeper_port, tmp_path) as running:
+                client = await running.client()
+                await create_topic(client, "t")
+                monkeypatch.setattr(Partition, "maybe_advance_high_watermark", broken)
+                with suppress(AssertionError):  # the connection goes with the broker
+                    await produce(client, "t")
+        monkeypatch.undo()
+        assert not (tmp_path / CLEAN_MARK).exists()
+        async with broker(zookeeper_port, tmp_path) as running:
+            assert (await produce(await running.client(), "t")).base_offset == 1
 
 
 async def test_what_is_advertised_is_served_and_known(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def log_with(
     for producer_id in range(count):
         entry = ProducerEntry(producer_id, 0)
         entries.append(entry)
-        entry.batches.append(BatchMetadata(0, producer_id, 0, 5))
+        entry.batches.append(BatchMetadata(0, 0, 0, 5))
         entry.last_timestamp = 5
         entry.seen_ms = 0
     log.producer_state.load(entries, 0)

@@ -1,0 +1,130 @@
+"""States of connections, and of what they share, that must not exist: each is found.
+
+What is a connection's own closes it; what all share ends the broker.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pybroker.broker.network.connection import Connection
+from pybroker.broker.network.connection_quotas import ConnectionQuotas, MemoryPool
+from pybroker.broker.network.dispatcher import Dispatcher
+from pybroker.broker.network.mute_state import READING, MuteEvent, next_state
+from pybroker.broker.network.produce_pipeline import MAX_WAITING, Pipeline
+from pybroker.broker.network.receive_buffer import ReceiveMemory
+from pybroker.broker.network.send_queue import SendQueue
+from pybroker.broker.replicas.settled_replicas import SettledReplicas
+from pybroker.protocol.invariants import BrokenConnection, BrokenInvariant
+
+Request: Any = object
+
+
+@pytest.fixture
+def queue() -> Iterator[SendQueue]:
+    """To a client that takes what its socket holds, and no more."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        yield SendQueue(ours)
+
+
+def test_bytes_that_are_counted_too_often(queue: SendQueue) -> None:
+    queue.add([b"abc"])
+    queue.size += 1
+    with pytest.raises(BrokenConnection, match="1 bytes are counted"):
+        queue.flush()
+
+
+def test_bytes_that_are_counted_wrong_while_some_are_left(queue: SendQueue) -> None:
+    queue.add([bytes(10_000_000)])
+    assert not queue.flush()
+    queue.size -= 1
+    with pytest.raises(BrokenConnection, match="are left"):
+        queue.flush()
+
+
+def test_answers_in_the_order_of_the_requests() -> None:
+    pipeline = Pipeline()
+    requests: list[Any] = [Request() for _ in range(3)]
+    first, second, third = requests
+    for request in requests:
+        pipeline.add(request)
+    assert pipeline.answer(second, None) == []
+    stranger: Any = Request()
+    for request in (second, stranger):
+        with pytest.raises(BrokenConnection, match="answered twice, or was never let in"):
+            pipeline.answer(request, None)
+    assert [one for one, _ in pipeline.answer(first, None)] == [first, second]
+    assert [one for one, _ in pipeline.answer(third, None)] == [third]
+
+
+def test_so_many_requests_wait() -> None:
+    pipeline, request = Pipeline(), Request()
+    for _ in range(MAX_WAITING + 1):
+        pipeline.add(request)
+    with pytest.raises(BrokenConnection, match="wait for replicas"):
+        pipeline.add(request)
+
+
+def test_a_state_that_does_not_follow() -> None:
+    with pytest.raises(BrokenConnection, match="RESPONSE_SENT is illegal in READING"):
+        next_state(READING, MuteEvent.RESPONSE_SENT)
+
+
+def test_a_buffer_that_is_used_backwards() -> None:
+    connection: Any = object.__new__(Connection)
+    connection.start, connection.end = 10, 9
+    with pytest.raises(BrokenConnection, match="from 10 to 9"):
+        connection.frame_ready()
+
+
+def receive_memory() -> None:
+    ReceiveMemory(100).give(1)
+
+
+def request_memory() -> None:
+    MemoryPool(100).release(1)
+
+
+def connections_of_an_address() -> None:
+    quotas = ConnectionQuotas()
+    quotas.opened("PLAINTEXT", "host")
+    quotas.closed("PLAINTEXT", "another")
+
+
+def connections_in_all() -> None:
+    quotas = ConnectionQuotas()
+    for _ in range(2):
+        quotas.opened("PLAINTEXT", "host")
+    quotas.total += 1
+    quotas.closed("PLAINTEXT", "host")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [receive_memory, request_memory, connections_of_an_address, connections_in_all],
+)
+def test_what_connections_share_is_counted(broken: Callable[[], None]) -> None:
+    with pytest.raises(BrokenInvariant):
+        broken()
+
+
+def test_what_is_shared_is_not_contained() -> None:
+    """Neither to the request nor to the connection that met it."""
+    error = BrokenInvariant("the log is wrong")
+    request: Any = Request()
+    connection: Any = object.__new__(Connection)
+    dispatcher: Any = object.__new__(Dispatcher)
+    replicas: Any = None
+    for contain in (
+        lambda: connection.fail(error),
+        lambda: dispatcher.handler_failed(request, error),
+        lambda: SettledReplicas.answer_failed(replicas, request, error),
+    ):
+        with pytest.raises(BrokenInvariant, match="the log is wrong"):
+            contain()
