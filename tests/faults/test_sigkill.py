@@ -21,7 +21,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.consumed import consumed
 from tests.support.processes import BrokerProcess, running_broker
-from tests.support.zygote import shared_zygote
 
 KILLS = 20
 WAIT_SECONDS = 120.0
@@ -120,7 +119,7 @@ def test_nothing_acknowledged_is_lost(
     seed = random.randrange(2**32)
     moments = random.Random(seed)
     restarts = []
-    with running_broker(tmp_path, config, shared_zygote()) as broker:
+    with running_broker(tmp_path, config) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(WAIT_SECONDS)
         load = Load(broker.bootstrap)

@@ -52,8 +52,6 @@ T = TypeVar("T")
 class MixedCluster(Cluster):
     def __init__(self, directory: Path, zookeeper: ZooKeeperServer) -> None:
         super().__init__(directory, [zookeeper])
-        for node in (KAFKA_A, KAFKA_B):
-            self.nodes[node].zygote = None  # it forks ours only
         self._zookeeper = KazooClient(f"127.0.0.1:{zookeeper.port}")
 
     def _broker(self, node: int, _: str, config: Mapping[str, str]) -> BrokerProcess:

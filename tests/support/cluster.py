@@ -32,7 +32,6 @@ from tests.support.patience import Limit
 from tests.support.processes import BrokerProcess, ServerProcess, ZooKeeperProcess, free_port
 from tests.support.real_zookeeper import RealZooKeeper, ensemble_of
 from tests.support.wire import WireClient
-from tests.support.zygote import shared_zygote
 
 SESSION_TIMEOUT_SECONDS = 4.0
 LAG_LIMIT_SECONDS = 2.0
@@ -98,7 +97,6 @@ class Cluster:
         }
         for server in (*zookeepers, *self.nodes.values()):
             if isinstance(server, ServerProcess):
-                server.zygote = shared_zygote()
                 server.namespace = self.links.namespace(
                     next((n for n, broker in self.nodes.items() if broker is server), ZOOKEEPER)
                 )

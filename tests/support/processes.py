@@ -1,5 +1,8 @@
-"""Real server processes for tests: our ZooKeeper and our broker, each started by its own command.
+"""Real server processes for tests: our ZooKeeper and our broker, each with its own command line.
 
+The zygote forks them: starting an interpreter and importing cost three times what a broker's start
+does. A command that is no plain `python -m`, and one with an environment of its own (the dynamic
+linker reads it once), has a process from the beginning.
 Ports are chosen by the system and kept over a restart, so that a client finds the broker again.
 Everything started here is killed at the end of the `with` block, whatever happened.
 """
@@ -18,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.support.patience import Limit
-from tests.support.zygote import ForkedProcess, Zygote
+from tests.support.zygote import ForkedProcess, is_module, shared_zygote
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_TIMEOUT_SECONDS = 120.0
@@ -87,9 +90,8 @@ class ServerProcess:
         self._mark = 0
         self._launched = 0.0
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
-        self.zygote: Zygote | None = None  # forks this server, if it is set
         self.namespace: str | None = None  # of the network in which it runs
-        self.environment: Mapping[str, str] = {}  # of it alone, in addition; not with a zygote
+        self.environment: Mapping[str, str] = {}  # of it alone, in addition; then it is not forked
 
     @property
     def pid(self) -> int:
@@ -119,9 +121,11 @@ class ServerProcess:
     def launch(self) -> None:
         self._launched = time.monotonic()
         self._mark = self._log.stat().st_size if self._log.exists() else 0
-        if self.zygote is not None:
+        if is_module(self._command) and not self.environment:
             self._log.touch()
-            self._process = self.zygote.spawn(self._command, self._log, namespace=self.namespace)
+            self._process = shared_zygote().spawn(
+                self._command, self._log, namespace=self.namespace
+            )
             return
         inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
         with self._log.open("ab") as output:
@@ -245,12 +249,11 @@ def zookeeper_process(directory: Path, port: int | None = None) -> Iterator[str]
 
 @contextlib.contextmanager
 def running_broker(
-    directory: Path, config: Mapping[str, str] | None = None, zygote: Zygote | None = None
+    directory: Path, config: Mapping[str, str] | None = None
 ) -> Iterator[BrokerProcess]:
     """A ZooKeeper and one broker, both started and both killed at the end."""
     with zookeeper_process(directory) as connect:
         broker = BrokerProcess(directory / "broker", connect, config)
-        broker.zygote = zygote
         broker.start()
         try:
             yield broker

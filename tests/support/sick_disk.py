@@ -59,7 +59,6 @@ class SickDisk:
 
     def ail(self, server: ServerProcess) -> None:
         """From its next start on it meets what this disk says."""
-        server.zygote = None
         server.environment = {
             **server.environment,
             "LD_PRELOAD": str(library()),

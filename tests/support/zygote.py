@@ -2,7 +2,9 @@
 
 Importing costs a second of CPU, and a fault test starts dozens of servers. `Zygote.spawn` takes the
 command line that a new process would get (`python -P -m module arguments`) and returns what behaves
-like a `subprocess.Popen` of it. One request and one answer at a time, a JSON line each.
+like a `subprocess.Popen` of it, with the environment of its caller. What is read while modules are
+imported, and what the dynamic linker reads, it has from the zygote. One request and one answer at a
+time, a JSON line each.
 When the pipe to it closes, the zygote kills what it has forked and ends.
 """
 
@@ -87,10 +89,18 @@ class Zygote:
     ) -> ForkedProcess:
         """The output is appended to `log`; a new session is also a process group of its own; in
         the network namespace of this name, if any."""
+        assert is_module(command), command
         at = command.index("-m")
-        assert command[:at] in ([sys.executable], [sys.executable, "-P"]), command
-        request = {"module": command[at + 1], "arguments": command[at + 2 :], "log": str(log)}
-        pid = self.ask({**request, "new_session": new_session, "namespace": namespace})
+        pid = self.ask(
+            {
+                "module": command[at + 1],
+                "arguments": command[at + 2 :],
+                "environment": dict(os.environ),
+                "log": str(log),
+                "new_session": new_session,
+                "namespace": namespace,
+            }
+        )
         assert pid is not None
         return ForkedProcess(self, pid)
 
@@ -102,6 +112,12 @@ class Zygote:
             self._process.stdin.flush()
             answer: int | None = json.loads(self._process.stdout.readline())
         return answer
+
+
+def is_module(command: list[str]) -> bool:
+    """Whether a command line is one that a zygote can fork."""
+    at = command.index("-m") if "-m" in command else 0
+    return command[:at] in ([sys.executable], [sys.executable, "-P"])
 
 
 @functools.cache
@@ -119,6 +135,8 @@ def fork(request: dict[str, object]) -> int:
         return pid
     code = 1
     try:
+        os.environ.clear()
+        os.environ.update(request["environment"])  # type: ignore[call-overload]
         if request["new_session"]:
             os.setsid()
         if request["namespace"]:
