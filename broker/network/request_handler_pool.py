@@ -139,7 +139,8 @@ class RequestHandlerPool:
                 self._flush(connection)
                 if connection.last_active > ends:
                     break
-                if connection.out.blocked and perf_counter() > ends:
+                is_over = not connection.out.blocked and not connection.closed
+                if not is_over and perf_counter() > ends:
                     break
         self._in_batch = False
         if self._memory_freed:

@@ -213,17 +213,22 @@ class SocketServer:
                 for _ in processor.sweep(now, max_idle):
                     await trio.lowlevel.checkpoint()
             if self.quotas.refused_descriptors:
-                self._shed_idle(now)
+                await self._shed_idle(now)
             if self.receive_memory.is_short:
                 self._shortage.relieve(now)
                 self.handlers.memory_released()
 
-    def _shed_idle(self, now: float) -> None:
-        """Connections were refused for want of file descriptors: give up some idle ones."""
+    async def _shed_idle(self, now: float) -> None:
+        """Connections were refused for want of file descriptors: give up some idle ones, in
+        turns with others."""
         self.quotas.refused_descriptors = 0
         chosen = idlest(self._connections(), now)
+        ends = perf_counter() + ROUND_SECONDS
         for connection in chosen:
             connection.close()
+            if perf_counter() > ends:
+                await trio.lowlevel.checkpoint()
+                ends = perf_counter() + ROUND_SECONDS
         if chosen:
             logger.warning("Closed %d idle connections: file descriptors are short", len(chosen))
 
