@@ -95,16 +95,26 @@ def aborted_transactions(
     segments: Segments, segment: Segment, offset: int, found: FileSlice, log_end_offset: int
 ) -> list[AbortedTransaction]:
     """What a read_committed consumer must drop from `found`, which begins at `offset`."""
-    upper = segment.upper_bound_offset(found.position + found.size)
-    if upper is None:
-        following = segments.after(segment)
-        upper = log_end_offset if following is None else following.base_offset
     result: list[AbortedTransaction] = []
+    upper = None
     current: Segment | None = segment
     while current is not None:
-        entries, complete = current.transaction_index.collect(offset, upper)
-        result += entries
-        if complete:
-            break
+        index = current.transaction_index
+        if index.entries:
+            if upper is None:  # most logs have no aborted transactions, and need not be asked
+                upper = _end_of(segments, segment, found, log_end_offset)
+            entries, complete = index.collect(offset, upper)
+            result += entries
+            if complete:
+                break
         current = segments.after(current)
     return result
+
+
+def _end_of(segments: Segments, segment: Segment, found: FileSlice, log_end_offset: int) -> int:
+    """An offset at or behind the end of `found`, as near as the index has one."""
+    upper = segment.upper_bound_offset(found.position + found.size)
+    if upper is not None:
+        return upper
+    following = segments.after(segment)
+    return log_end_offset if following is None else following.base_offset

@@ -49,6 +49,7 @@ class RequestHandlerPool:
         "_busy_seconds",
         "_cold_reads",
         "_continuing_to_flush",
+        "_continuing_to_send",
         "_handle_frame",
         "_in_batch",
         "_memory_freed",
@@ -80,6 +81,8 @@ class RequestHandlerPool:
         # Connections with `flush_queued`, each in one of them: to be sent to and read on.
         self._to_flush: deque[Connection] = deque()
         self._continuing_to_flush: deque[Connection] = deque()
+        # Those whose answers have had their share of a batch: they go on in the next one.
+        self._continuing_to_send: deque[Connection] = deque()
         # A heap, by the time at which they are to be unmuted, then by when they came.
         self._throttled: list[tuple[float, int, Connection]] = []
         self._throttled_limit = MANY_THROTTLED
@@ -92,11 +95,21 @@ class RequestHandlerPool:
         """Serve what is queued or answered outside of a processor's round, for ever."""
         channel = self.channel
         while True:
-            if len(channel) or self._to_flush or self._continuing_to_flush:
+            if self.has_work:
                 await trio.lowlevel.checkpoint()
             else:
                 await channel.wait_for_work()
             self.serve_batch()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something can be handled or sent now."""
+        return bool(
+            len(self.channel)
+            or self._to_flush
+            or self._continuing_to_flush
+            or self._continuing_to_send
+        )
 
     def serve_batch(self) -> None:
         """A turn for queued connections while time is left, then send what was answered."""
@@ -104,6 +117,9 @@ class RequestHandlerPool:
         ends = started + BATCH_SECONDS
         channel = self.channel
         self._in_batch = True
+        if self._continuing_to_send:
+            self._continuing_to_flush += self._continuing_to_send
+            self._continuing_to_send.clear()
         # At least one of each: who has just come does not keep the others out for ever.
         for queue, to_flush in (
             (channel.queue, self._to_flush),
@@ -123,11 +139,10 @@ class RequestHandlerPool:
                 self._flush(connection)
                 if connection.last_active > ends:
                     break
-                if connection.out.blocked and perf_counter() > ends:
+                is_over = not connection.out.blocked and not connection.closed
+                if not is_over and perf_counter() > ends:
                     break
         self._in_batch = False
-        if self._to_flush or self._continuing_to_flush:
-            channel.wake()
         if self._memory_freed:
             self._memory_freed = False
             for connection in self.memory.end_waiting():
@@ -183,10 +198,7 @@ class RequestHandlerPool:
         try:
             if connection.out.parts and not connection.out.flush():
                 # Nothing more is handled for it until the socket takes the rest, or it was read.
-                if connection.out.cold is None:
-                    connection.watch(connection.events | WRITE)
-                else:
-                    self._cold_reads.add(connection)
+                self._await_sending(connection)
                 return
             if connection.unsent:
                 now = connection.last_active = perf_counter()
@@ -199,6 +211,20 @@ class RequestHandlerPool:
             connection.close()
         except Exception as error:
             connection.fail(error)
+
+    def _await_sending(self, connection: Connection) -> None:
+        """What is left of its answers leaves as soon as it can."""
+        if connection.out.cold is not None:
+            self._cold_reads.add(connection)
+        elif not connection.out.had_share:
+            connection.watch(connection.events | WRITE)
+        elif not connection.flush_queued:
+            # To be told by the selector that the socket has room costs three system calls.
+            connection.last_active = perf_counter()
+            connection.flush_queued = True
+            self._continuing_to_send.append(connection)
+            if not self._in_batch:
+                self.channel.wake()
 
     def writable(self, connection: Connection) -> None:
         """The socket of a slow reader has room again, or what it lacks was read from the disk."""

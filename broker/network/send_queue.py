@@ -23,13 +23,15 @@ from .down_conversion import DownConversion
 from .page_cache import is_cached
 
 MAX_SENDS_PER_ROUND: Final = 8
-# From memory; the kernel copies them, a millisecond or so.
+# Of one flush: the kernel takes a millisecond or so for them.
 MAX_SENT_BYTES_PER_ROUND: Final = 1024 * 1024
 # Responses up to this many bytes are joined into one string; above it they go as an iovec.
 JOIN_LIMIT_BYTES: Final = 32 * 1024
 MAX_IOVECS: Final = 64
-# Of a file: looked for in the page cache, or read into it, and then sent.
-SENDFILE_BYTES: Final = 1024 * 1024
+# Of a file: looked for in the page cache, or read into it.
+LOOKED_FOR_BYTES: Final = 1024 * 1024
+# Of a file, in one call. A short send means that the socket is full, and is not tried again.
+SENDFILE_BYTES: Final = 128 * 1024
 # At once, where a file has to be read and sent.
 COPIED_BYTES: Final = 256 * 1024
 # Up to this many bytes of a file are read and leave with what is before and behind them.
@@ -52,13 +54,16 @@ Part = Buffer | FilePart | DownConversion
 
 
 class SendQueue:
-    __slots__ = ("_cached_end", "_transport", "blocked", "cold", "parts", "size")
+    __slots__ = ("_cached_end", "_transport", "blocked", "cold", "had_share", "parts", "size")
 
     def __init__(self, transport: socket.socket) -> None:
         self._transport = transport
         self.parts: deque[Any] = deque()  # of Part; the first one is what is left of it
         self.size = 0  # bytes of all parts
-        self.blocked = False  # something was left by the last flush: it waits for WRITE or `cold`
+        # Something was left by the last flush: it waits for WRITE or `cold`, or, where the socket
+        # took all of a share, for its next turn.
+        self.blocked = False
+        self.had_share = False
         # What has to be read from the disk before anything more of the first part is sent.
         self.cold: Rest | None = None
         self._cached_end = 0  # up to where in its file the first part need not be looked for
@@ -93,22 +98,26 @@ class SendQueue:
             out.append(part)
 
     def flush(self) -> bool:
-        """Send what is queued. True when all of it is gone; OSError if the connection broke."""
+        """Send what is queued, up to a share. True when all of it is gone; OSError if the
+        connection broke."""
         out = self.parts
         enough = self.size - MAX_SENT_BYTES_PER_ROUND
+        complete = True
         for _ in range(MAX_SENDS_PER_ROUND):
-            if not out:
+            if not out or self.size <= enough:
                 break
             first = out[0]
             if isinstance(first, (bytes, bytearray, memoryview)):
-                complete = self._send_buffers() and self.size > enough
+                complete = self._send_buffers()
             elif isinstance(first, DownConversion):
                 complete = self._send_chunk(first)
+                break
             else:
-                complete = self._send_file(first)
+                complete = self._send_file(first, self.size - enough)
             if not complete:
                 break
         self.blocked = bool(out)
+<<<<<<< ours
         if not out:
             if self.size:
                 raise BrokenConnection(f"all has left, and {self.size} bytes are counted")
@@ -118,6 +127,12 @@ class SendQueue:
             if self.size != sum(left):
                 raise BrokenConnection(f"{self.size} bytes are counted, {left} are left")
         return False
+||||||| base
+        return not out
+=======
+        self.had_share = complete and self.blocked
+        return not out
+>>>>>>> theirs
 
     def _send_buffers(self) -> bool:
         """Send the run of in-memory parts at the front of the queue."""
@@ -159,17 +174,22 @@ class SendQueue:
         if not part.left:
             self.parts.popleft()
         self.parts.appendleft(chunk)
-        self._send_buffers()
-        return not self.parts
+        return self._send_buffers()
 
-    def _send_file(self, part: FilePart) -> bool:
-        """Let the kernel send from the page cache, where it can; what it did not take is queued
-        again."""
+    def _send_file(self, part: FilePart, share: int) -> bool:
+        """Let the kernel send so much from the page cache, where it can; what is left is queued
+        again. False if the socket, or the disk, has to be waited for."""
         left = len(part)
         position = part.position
+        share_end = position + share
+        goes_on = True
         try:
-            while left and self._is_cached(part, position, left):
-                size = min(left, self._cached_end - position)
+            while goes_on and left and position < share_end:
+                if not self._is_cached(part, position, left):
+                    goes_on = False
+                    break
+                end = min(self._cached_end, share_end, position + SENDFILE_BYTES)
+                size = min(left, end - position)
                 sent = self._send_range(part, position, size)
                 if sent == 0:
                     # The file is shorter than the part: truncated under a reader.
@@ -177,13 +197,14 @@ class SendQueue:
                 position += sent
                 left -= sent
                 self.size -= sent
+                goes_on = sent == size
         except (BlockingIOError, InterruptedError):
-            pass
+            goes_on = False
         if left:
             self.parts[0] = Rest(part, position, left)
-            return False
-        self._end_file()
-        return True
+        else:
+            self._end_file()
+        return goes_on
 
     def _is_cached(self, part: FilePart, position: int, left: int) -> bool:
         """Whether the first part can be sent from there without a wait for the disk, up to
@@ -192,7 +213,7 @@ class SendQueue:
             return True
         if self.cold is not None:
             return False
-        size = min(left, SENDFILE_BYTES)
+        size = min(left, LOOKED_FOR_BYTES)
         if not is_cached(part.fileno(), position, size):
             self.cold = Rest(part, position, size)
             return False

@@ -155,11 +155,11 @@ class SocketServer:
         While there is more, or will be in a moment (`short_waits`), go on without a wait in the
         loop; other tasks get their turn once a millisecond, as long as it takes one.
         """
-        selectors, processors, channel = self._selectors, self.processors, self.channel
+        selectors, processors, handlers = self._selectors, self.processors, self.handlers
         short_waits = self.short_waits
         turn_ends = 0.0
         while True:
-            is_idle = not channel.queue and not channel.continuing
+            is_idle = not handlers.has_work
             wait = short_waits.seconds if is_idle and perf_counter() < turn_ends else 0.0
             ready = self._ready_soon(wait) if wait else selectors.ready()
             if not ready and is_idle:
@@ -178,8 +178,8 @@ class SocketServer:
                 if perf_counter() > step_ends:
                     await trio.lowlevel.checkpoint()
                     step_ends = perf_counter() + ROUND_SECONDS
-            if channel.queue or channel.continuing:
-                self.handlers.serve_batch()
+            if handlers.has_work:
+                handlers.serve_batch()
 
     def _ready_soon(self, seconds: float) -> set[int]:
         """The indexes of processors with something to do, after a short wait in the kernel."""
@@ -213,17 +213,22 @@ class SocketServer:
                 for _ in processor.sweep(now, max_idle):
                     await trio.lowlevel.checkpoint()
             if self.quotas.refused_descriptors:
-                self._shed_idle(now)
+                await self._shed_idle(now)
             if self.receive_memory.is_short:
                 self._shortage.relieve(now)
                 self.handlers.memory_released()
 
-    def _shed_idle(self, now: float) -> None:
-        """Connections were refused for want of file descriptors: give up some idle ones."""
+    async def _shed_idle(self, now: float) -> None:
+        """Connections were refused for want of file descriptors: give up some idle ones, in
+        turns with others."""
         self.quotas.refused_descriptors = 0
         chosen = idlest(self._connections(), now)
+        ends = perf_counter() + ROUND_SECONDS
         for connection in chosen:
             connection.close()
+            if perf_counter() > ends:
+                await trio.lowlevel.checkpoint()
+                ends = perf_counter() + ROUND_SECONDS
         if chosen:
             logger.warning("Closed %d idle connections: file descriptors are short", len(chosen))
 

@@ -154,25 +154,34 @@ class TlsSendQueue(SendQueue):
         left = MAX_SENT_BYTES_PER_ROUND
         if not out:
             self._add_control()
-        while out and left > 0:
+        goes_on = True
+        while goes_on and out and left > 0:
             first = out[0]
             if not isinstance(first, _Encrypted):
                 left -= self._encrypt()
                 first = out[0]
                 if not isinstance(first, _Encrypted):
-                    break  # it is `cold`
-            try:
-                sent = self._transport.send(first.data)
-            except (BlockingIOError, InterruptedError):
-                break
-            if sent < len(first.data):
-                first.data = first.data[sent:]
-                break
-            out.popleft()
-            if not out:
-                self._add_control()
+                    goes_on = False  # it is `cold`
+                    break
+            goes_on = self._send(first)
+            if goes_on:
+                out.popleft()
+                if not out:
+                    self._add_control()
         self.blocked = bool(out)
+        self.had_share = goes_on and self.blocked
         return not out
+
+    def _send(self, records: _Encrypted) -> bool:
+        """Whether the socket took all of them; else what is left stays."""
+        try:
+            sent = self._transport.send(records.data)
+        except (BlockingIOError, InterruptedError):
+            return False
+        if sent == len(records.data):
+            return True
+        records.data = records.data[sent:]
+        return False
 
     def _add_control(self) -> None:
         """What TLS itself has to say, when nothing else is queued."""

@@ -47,6 +47,7 @@ MOST_HELD_MS = 10.0
 BACKLOG = {"socket.listen.backlog.size": "4096"}
 PLACES = 600
 LEFT_AT_ONCE = 100
+LEFT_AFTER_SECONDS = 0.25
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,21 @@ def waiting(good: Bystander) -> float:
 def begin(opened: list[socket.socket], frames: list[bytes]) -> None:
     for number, connection in enumerate(opened):
         connection.sendall(frames[number % len(frames)])
+
+
+def test_those_who_leave_at_once_hold_nobody(good: Bystander) -> None:
+    """The answers to all of them, and their connections' ends, take turns with others."""
+    frames = fetches(good.bootstrap, ["good"], MOST_BYTES)
+
+    def leave() -> None:
+        with connections(good.broker.port, LEFT_AT_ONCE) as opened:
+            begin(opened, frames)
+            time.sleep(LEFT_AFTER_SECONDS)
+        time.sleep(LEFT_AFTER_SECONDS)
+
+    name = f"{LEFT_AT_ONCE} fetches that wait are left at once"
+    row = good.measure(name, for_seconds(SECONDS, leave), is_unharmed)
+    assert is_unharmed(row), row
 
 
 def test_those_who_lack_much_cost_the_others_nothing(good: Bystander) -> None:

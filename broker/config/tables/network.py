@@ -53,7 +53,8 @@ DEFINITIONS = (
         INT,
         "102400",
         HIGH,
-        doc="SO_SNDBUF of client sockets; -1, or not set, leaves it to the kernel.",
+        doc="SO_SNDBUF of client sockets; -1 leaves it to the kernel, as not set does, but for "
+        "clients on this machine, who get 256 KiB.",
     ),
     key(
         "socket.receive.buffer.bytes",

@@ -17,12 +17,12 @@ from pybroker.broker.network import cold_reads
 from pybroker.broker.network.cold_reads import ColdReads
 from pybroker.broker.network.connection import Connection
 from pybroker.broker.network.page_cache import PROBE_BYTES, is_cached, read_to_cache
-from pybroker.broker.network.send_queue import SENDFILE_BYTES, Part, SendQueue
+from pybroker.broker.network.send_queue import LOOKED_FOR_BYTES, Part, SendQueue
 from pybroker.storage.files import Files, FileSlice
 from tests.support.cold_files import drop_from_cache, make_cold, read_what_is_cold
 from tests.support.connections import connection_over
 
-CONTENT = os.urandom(3 * SENDFILE_BYTES + 12_345)
+CONTENT = os.urandom(3 * LOOKED_FOR_BYTES + 12_345)
 
 
 @pytest.fixture
@@ -51,9 +51,9 @@ def pair() -> tuple[socket.socket, socket.socket]:
 def test_a_range_is_cached_once_it_was_read(cold: Path) -> None:
     with cold.open("rb") as file:
         fileno = file.fileno()
-        assert not is_cached(fileno, 0, SENDFILE_BYTES)
-        read_to_cache(fileno, 0, SENDFILE_BYTES)
-        assert is_cached(fileno, 0, SENDFILE_BYTES)
+        assert not is_cached(fileno, 0, LOOKED_FOR_BYTES)
+        read_to_cache(fileno, 0, LOOKED_FOR_BYTES)
+        assert is_cached(fileno, 0, LOOKED_FOR_BYTES)
         assert is_cached(fileno, 5, PROBE_BYTES + 1)
         read_to_cache(fileno, 0, 2 * len(CONTENT))  # it ends where the file ends
         assert is_cached(fileno, 0, len(CONTENT))
@@ -70,7 +70,7 @@ def test_what_nothing_can_be_said_of_is_sent(
 
     monkeypatch.setattr(os, "preadv", refuse)
     with cold.open("rb") as file:
-        assert is_cached(file.fileno(), 0, SENDFILE_BYTES)
+        assert is_cached(file.fileno(), 0, LOOKED_FOR_BYTES)
 
 
 def test_nothing_is_sent_that_is_on_the_disk(cold: Path) -> None:
@@ -110,7 +110,7 @@ def test_all_arrives_whatever_is_cached_when(
         parts: list[Part] = []
         for is_file in data.draw(st.lists(st.booleans(), min_size=1, max_size=5)):
             at = data.draw(st.integers(0, len(CONTENT) - 1))
-            size = data.draw(st.integers(1, min(len(CONTENT) - at, 2 * SENDFILE_BYTES)))
+            size = data.draw(st.integers(1, min(len(CONTENT) - at, 2 * LOOKED_FOR_BYTES)))
             parts.append(FileSlice(file, at, size) if is_file else CONTENT[at : at + size])
             expected += CONTENT[at : at + size]
         queue.add(parts)
@@ -134,7 +134,7 @@ def test_a_connection_waits_for_the_disk_and_others_do_not(cold: Path) -> None:
         file = Files().open(str(cold))
         waiting, closed = connection_over(ours), connection_over(closed_end)
         for connection in (closed, waiting):
-            connection.out.add([FileSlice(file, 0, SENDFILE_BYTES)])
+            connection.out.add([FileSlice(file, 0, LOOKED_FOR_BYTES)])
             assert not connection.out.flush()
             reads.add(connection)
             reads.add(connection)
@@ -149,7 +149,7 @@ def test_a_connection_waits_for_the_disk_and_others_do_not(cold: Path) -> None:
             nursery.start_soon(reads.run, go_on)
             with trio.fail_after(120):
                 await went_on.wait()
-            assert is_cached(file.fileno(), 0, SENDFILE_BYTES)
+            assert is_cached(file.fileno(), 0, LOOKED_FOR_BYTES)
             assert reads.count == 1
             # It may lack more, later.
             waiting.out.flush()
@@ -173,7 +173,7 @@ def test_a_read_that_fails_is_left_to_sending(cold: Path, monkeypatch: pytest.Mo
     async def main() -> None:
         reads, went_on = ColdReads(), trio.Event()
         waiting = connection_over(ours)
-        waiting.out.add([FileSlice(Files().open(str(cold)), 0, SENDFILE_BYTES)])
+        waiting.out.add([FileSlice(Files().open(str(cold)), 0, LOOKED_FOR_BYTES)])
         assert not waiting.out.flush()
         reads.add(waiting)
         async with trio.open_nursery() as nursery:
