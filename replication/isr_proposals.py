@@ -15,7 +15,6 @@ Mirrors kafka.server.DefaultAlterPartitionManager, without what waits: that is
 from typing import NamedTuple
 
 from ..protocol.apis.alter_partition import (
-from ..protocol.invariants import BrokenInvariant
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
@@ -23,6 +22,7 @@ from ..protocol.invariants import BrokenInvariant
     BrokerState,
 )
 from ..protocol.errors import ErrorCode
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from .inter_broker import NEWEST
 from .types import ZERO_TOPIC_ID, AlterIsr

@@ -24,7 +24,6 @@ import trio
 from ...coordinator.group.placement import partition_for_key
 from ...protocol.api import ApiKey
 from ...protocol.apis.add_partitions_to_txn import (
-from ...protocol.invariants import BrokenInvariant
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
@@ -32,6 +31,7 @@ from ...protocol.invariants import BrokenInvariant
 )
 from ...protocol.apis.api_versions import ApiVersionsRequest
 from ...protocol.errors import ErrorCode
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.topics import TRANSACTIONS_TOPIC, TopicPartition
 from ...replication.metadata_cache import MetadataCache
 from ..cluster.broker_connection import (

@@ -117,7 +117,7 @@ class SendQueue:
             if not complete:
                 break
         self.blocked = bool(out)
-<<<<<<< ours
+        self.had_share = complete and self.blocked
         if not out:
             if self.size:
                 raise BrokenConnection(f"all has left, and {self.size} bytes are counted")
@@ -127,12 +127,6 @@ class SendQueue:
             if self.size != sum(left):
                 raise BrokenConnection(f"{self.size} bytes are counted, {left} are left")
         return False
-||||||| base
-        return not out
-=======
-        self.had_share = complete and self.blocked
-        return not out
->>>>>>> theirs
 
     def _send_buffers(self) -> bool:
         """Send the run of in-memory parts at the front of the queue."""

@@ -23,7 +23,6 @@ from typing import Final
 
 from ...protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ...protocol.apis.join_group import (
-from ...protocol.invariants import BrokenInvariant
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
@@ -35,6 +34,7 @@ from ...protocol.apis.sync_group import (
     SyncGroupResponse,
 )
 from ...protocol.errors import ErrorCode
+from ...protocol.invariants import BrokenInvariant
 
 PROTOCOL_TYPE: Final = "consumer"
 NO_GENERATION: Final = -1

@@ -20,7 +20,6 @@ from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pybroker.protocol.apis.incremental_alter_configs import (
-from pybroker.protocol.invariants import BrokenInvariant
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
@@ -28,6 +27,7 @@ from pybroker.protocol.invariants import BrokenInvariant
 from pybroker.protocol.apis.metadata import MetadataRequest
 from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.invariants import BrokenInvariant
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.protocol.zookeeper.operations import Create, SetData

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.invariants import BrokenInvariant
-from pybroker.protocol.messages.replication import LeaderAndIsrPartitionState
 from pybroker.replication.controller.partition_states import _check_elected
 from pybroker.replication.controller.znodes import LeaderAndIsr
 from pybroker.replication.fetch_purgatory import Line
