@@ -602,7 +602,8 @@ class Log:
         bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
         self.high_watermark = bounded
         self.producer_state.high_watermark_updated(bounded)
-        self._check_offsets()
+        if self.log_start_offset > bounded:  # bounded by the log end; and the LSO is bounded by it
+            raise self._broken("log start <= LSO <= HW <= log end")
         return bounded
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:

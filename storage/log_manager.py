@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from ..protocol.wall_clock import WallClock
 from .descriptors import left_by_partitions, require_descriptors
@@ -271,7 +272,8 @@ class LogManager:
         may be one already."""
         key = topic, partition
         table = self._table
-        assert path != self.directory_of(*key), "a replica cannot be moved to where it is"
+        if path == self.directory_of(*key):
+            raise BrokenInvariant(f"{topic}-{partition} is to be moved to where it is, {path}")
         table.check_all_online(key)
         directory = table.directory_at(path)
         name = future_name(topic, partition, self._deletion.unique_id(now_ms))
@@ -302,7 +304,8 @@ class LogManager:
         key = topic, partition
         current, future = self._table.current, self._table.future
         old, new = current.logs[key], future.logs[key]
-        assert new.log_end_offset == old.log_end_offset, "the copy is not complete"
+        if new.log_end_offset != old.log_end_offset or new.log_start_offset > old.high_watermark:
+            raise BrokenInvariant(f"{new!r} is to replace {old!r}")
         new.move(f"{topic}-{partition}")
         new.local.took_over(old.recovery_point)
         new.update_high_watermark(old.high_watermark)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ..protocol.invariants import BrokenInvariant
-from .segment import Segment
+from .segment import MAX_RELATIVE_OFFSET, Segment
 
 
 class Segments:
@@ -74,7 +74,8 @@ class Segments:
             or [segment for segment in values if segment.is_active] != [self.active]
         ):
             raise BrokenInvariant(f"{where}: base offsets {bases}, active {self.active}: {values}")
-        if not bases[0] <= log_start_offset or not bases[-1] <= log_end_offset:
+        fits = 0 <= log_end_offset - bases[-1] <= MAX_RELATIVE_OFFSET + 1
+        if not fits or bases[0] > log_start_offset:
             raise BrokenInvariant(
                 f"{where}: segments {bases} of {log_start_offset} to {log_end_offset}"
             )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import trio
 
+from ...protocol.invariants import BrokenInvariant
+
 
 class ParkedTask:
     __slots__ = ("_task",)
@@ -24,7 +26,8 @@ class ParkedTask:
 
     async def wait(self) -> None:
         """Return after the next `wake`."""
-        assert self._task is None, "two tasks are parked"
+        if self._task is not None:
+            raise BrokenInvariant(f"{self._task} is parked, and another task is to be")
         self._task = trio.lowlevel.current_task()
 
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:

@@ -25,7 +25,7 @@ from pybroker.storage.producer_snapshot import encode_snapshot
 from pybroker.storage.producer_state import ProducerState, Transaction
 from pybroker.storage.segment import Segment
 from pybroker.storage.transaction_index import AbortedTransaction, TransactionIndex
-from tests.unit.storage.helpers import batch_of, log_of, manager_of
+from tests.unit.storage.helpers import TOPIC_ID, batch_of, log_of, manager_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCER = 7
@@ -107,6 +107,10 @@ def first_segment_gone(log: Log) -> None:
     log.segments.remove(log.segments.first)
 
 
+def further_than_an_index_reaches(log: Log) -> None:
+    log.log_end_offset = 2**31 + 10
+
+
 def flushed_behind_the_end(log: Log) -> None:
     log.local._recovery_floor = 100
 
@@ -150,6 +154,7 @@ def check_all(log: Log) -> None:
         (segments_out_of_order, move_start, "base offsets"),
         (another_active_segment, move_start, "base offsets"),
         (first_segment_gone, check_all, "segments .* of 0 to 6"),
+        (further_than_an_index_reaches, check_all, "segments .* of 0 to 2147483658"),
         (flushed_behind_the_end, check_all, "what is on disk ends at 100"),
         (offsets_of_a_producer_go_back, lambda log: produce(log, 5), "behind its last one"),
         (too_many_batches, move_start, "7 is ProducerEntry"),
@@ -199,6 +204,20 @@ def test_segments_that_are_there_twice_or_not_at_all(log: Log, tmp_path: Path) -
     for change in changes:
         with pytest.raises(BrokenInvariant, match=r"Segment\(base_offset="):
             change()
+
+
+def test_a_replica_that_moves(tmp_path: Path) -> None:
+    manager = manager_of(tmp_path / "a", tmp_path / "b")
+    old = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    here = manager.directory_of("t", 0)
+    assert here is not None
+    with pytest.raises(BrokenInvariant, match="is to be moved to where it is"):
+        manager.create_future_log("t", 0, here, old.config, 0)
+    there = str(tmp_path / ("b" if here.endswith("a") else "a"))
+    manager.create_future_log("t", 0, there, old.config, 0)
+    append(old)
+    with pytest.raises(BrokenInvariant, match="is to replace"):
+        manager.replace_with_future("t", 0, 0)
 
 
 def test_entries_of_indexes_ascend(tmp_path: Path) -> None:
