@@ -30,6 +30,6 @@ def test_kazoos_own_client_tests() -> None:
         text=True,
         check=False,
     )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
     last = done.stdout.splitlines()[-1]
-    assert done.returncode == 0, done.stdout[-6000:]
     assert int(last.partition(" passed")[0]) >= FEWEST_PASSED, last
