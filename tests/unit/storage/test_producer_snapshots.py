@@ -42,10 +42,12 @@ DAY_MS = 86_400_000
 
 
 def log_with(
-    directory: Path, count: int, files: FaultyFiles | None = None
+    directory: Path, count: int, files: FaultyFiles | None = None, **settings: object
 ) -> tuple[LogManager, Log]:
     """A log with so many producers, one batch each; those of the last are in the log."""
-    manager = manager_of(directory, files=files, config=config_of(segment_bytes=10_000_000))
+    manager = manager_of(
+        directory, files=files, config=config_of(segment_bytes=10_000_000, **settings)
+    )
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
     entries = []
     for producer_id in range(count):
