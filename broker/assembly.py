@@ -83,6 +83,7 @@ from .handlers.partition_reassignments import PartitionReassignmentHandlers
 from .handlers.produce import ProduceHandler
 from .handlers.sasl import SaslHandlers
 from .handlers.scram_credentials import ScramCredentialHandlers
+from .handlers.static_members import without_static_members
 from .handlers.topics import TopicHandlers
 from .handlers.transactional_produce import TransactionalProduce
 from .handlers.transactions import TransactionHandlers
@@ -457,14 +458,17 @@ def _register_coordinators(ground: Ground, parts: Parts) -> None:
         transaction_partition_for=transactions.machine.partition_for,
     )
     register(find_coordinator.handlers())
-    register(GroupHandlers(groups).handlers())
+    group_handlers = GroupHandlers(groups).handlers()
     group_offsets = GroupOffsetHandlers(
         groups,
         cache,
         zookeeper=ZooKeeperOffsets(ground.zookeeper),
         offset_metadata_max_bytes=ground.config.get_int("offset.metadata.max.bytes"),
     )
-    register(group_offsets.handlers())
+    of_groups = {**group_handlers, **group_offsets.handlers()}
+    if not settings.inter_broker_protocol(ground.config).has_static_members:
+        of_groups = without_static_members(of_groups)
+    register(of_groups)
     transaction_handlers = TransactionHandlers(
         transactions,
         parts.control.producer_ids,

@@ -8,10 +8,12 @@ Mirrors ReplicaFetcherThread.processPartitionData and truncate.
 """
 
 import logging
+from collections.abc import Iterator
 
 from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.errors import ErrorCode, KafkaError
 from ..storage.append_info import UnexpectedAppendOffset
+from ..storage.log import Log
 from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_table import FollowerTable
 from .replica_manager import ReplicaManager
@@ -21,11 +23,13 @@ logger = logging.getLogger(__name__)
 
 
 class FollowerAppends:
-    __slots__ = ("_manager", "_table")
+    __slots__ = ("_manager", "_table", "_to_rebuild")
 
     def __init__(self, manager: ReplicaManager, table: FollowerTable) -> None:
         self._manager = manager
         self._table = table
+        # Logs that were cut: of very many producers, all are read again.
+        self._to_rebuild: list[tuple[FollowerPartition, Log]] = []
 
     def take(self, state: FollowerPartition, data: FetchResponsePartitionData, now_ms: int) -> None:
         """The leader's answer to a fetch of one partition."""
@@ -113,8 +117,25 @@ class FollowerAppends:
                 f", below its high watermark {log.high_watermark}," if below else "",
                 self._table.source_id, state.leader_epoch,
             )  # fmt: skip
-        log.truncate_to(offset, now_ms)
+        self.cut(state, offset, now_ms)
         self._truncated(state)
+
+    def cut(self, state: FollowerPartition, offset: int, now_ms: int) -> None:
+        """Cut the log; `rebuild` is to follow before anything is appended to it."""
+        state.partition.log.truncate_to(offset, now_ms)
+        self._to_rebuild.append((state, state.partition.log))
+
+    def rebuild(self, now_ms: int) -> Iterator[None]:
+        """Build the producers of logs that were cut anew, in pieces."""
+        cut = self._to_rebuild
+        while cut:
+            state, log = cut[-1]
+            try:
+                while not log.rebuild_some():
+                    yield
+            except KafkaError as error:
+                self._table.trouble(state, error, now_ms)
+            cut.pop()
 
     def start_over(self, state: FollowerPartition, offset: int, now_ms: int) -> None:
         """The leader's log starts behind the end of ours: nothing of ours is of use."""
@@ -125,6 +146,7 @@ class FollowerAppends:
             topic, partition, log.log_end_offset, offset, self._table.source_id,
         )  # fmt: skip
         log.truncate_fully_and_start_at(offset, now_ms)
+        self._to_rebuild.append((state, log))
         self._truncated(state)
 
     def _truncated(self, state: FollowerPartition) -> None:

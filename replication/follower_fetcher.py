@@ -238,6 +238,7 @@ class FollowerFetcher:
 
     def take_answer(self, exchange: Exchange, response: Message, now_ms: int) -> Iterator[None]:
         """Take an answer partition by partition: other work may be done at each yield."""
+        yield from self._appends.rebuild(now_ms)
         if isinstance(response, FetchResponse):
             assert exchange.session is not None
             for key, data in self._session_data(exchange.session, response, now_ms):
@@ -248,6 +249,7 @@ class FollowerFetcher:
         else:
             assert isinstance(response, ListOffsetsResponse)
             self._queries.offsets_answered(exchange, response, now_ms)
+        yield from self._appends.rebuild(now_ms)
 
     def failed(self, exchange: Exchange, now_ms: int) -> None:
         """No answer: the whole connection is in doubt; its partitions are asked for anew."""

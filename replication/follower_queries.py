@@ -111,7 +111,7 @@ class FollowerQueries:
                 if point.is_final:
                     self._appends.truncate(state, point.offset, now_ms)
                 else:
-                    log.truncate_to(point.offset, now_ms)
+                    self._appends.cut(state, point.offset, now_ms)
             except KafkaError as error:
                 self._table.trouble(state, error, now_ms)
 

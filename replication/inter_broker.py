@@ -11,7 +11,7 @@ version further down: the nodes in ZooKeeper, and the format of logs (`storage.m
 Rules: SEMANTICS 13.
 Mirrors: MetadataVersion, and the versions in ControllerBrokerRequestBatch, RemoteLeaderEndPoint,
 AlterPartitionManager, BrokerInfo and FeatureZNode. Leaves out what older versions take from groups:
-static members and versions of offsets' records.
+versions of offsets' records.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ class InterBrokerProtocol:
     has_producer_id_requests: bool
     # An unclean leader says that it recovers (KIP-704).
     has_leader_recovery: bool
+    # Groups have static members (KIP-345).
+    has_static_members: bool
 
 
 def protocol_of(text: str | None) -> InterBrokerProtocol:
@@ -97,6 +99,7 @@ def protocol_of(text: str | None) -> InterBrokerProtocol:
         truncates_on_fetch=at_least("2.7-IV1"),
         has_producer_id_requests=at_least("3.0-IV0"),
         has_leader_recovery=at_least("3.2-IV0"),
+        has_static_members=at_least("2.3-IV0"),
     )
 
 

@@ -46,7 +46,9 @@ from .old_formats import validate_with_old_format
 from .own_batches import stamp_own_batch
 from .partition_metadata import PartitionMetadata
 from .producer_entry import BatchMetadata, FrozenProducers
-from .recovery import LogParts, rebuild_producer_state
+from .producer_rebuild import producer_rebuild
+from .producer_state import ProducerState
+from .recovery import LogParts
 from .segment import MAX_RELATIVE_OFFSET, BatchToSearch, Segment
 from .transaction_index import AbortedTransaction
 from .validation import AppendInput, PreValidatedBatch, validate
@@ -57,6 +59,9 @@ class Log:
     __slots__ = (
         "_metadata",
         "_oldest_unflushed",
+        "_producers",
+        "_rebuild",
+        "_replaced",
         "config",
         "files",
         "first_dirty_offset",
@@ -69,7 +74,6 @@ class Log:
         "log_start_offset",
         "name",
         "partition",
-        "producer_state",
         "segments",
         "snapshots",
         "topic",
@@ -119,8 +123,11 @@ class Log:
         if config.record_version < NEWEST_RECORD_VERSION:
             self.leader_epochs.clear()
         # Of all batches below its `map_end_offset`, which is the log end after each append.
-        self.producer_state = parts.producer_state
+        self._producers = parts.producer_state
         self.snapshots = parts.snapshots
+        # After a truncation: what builds them anew, in pieces, and those in whose place they are.
+        self._rebuild: Iterator[None] | None = None
+        self._replaced: ProducerState | None = None
 
         # (offset, time) of an append; flushed if the recovery point has passed it.
         self._oldest_unflushed = (-1, 0)
@@ -569,12 +576,12 @@ class Log:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        unstable = self.producer_state.first_unstable_offset
+        unstable = self._producers.first_unstable_offset
         return None if unstable is None else max(unstable, self.log_start_offset)
 
     @property
     def last_stable_offset(self) -> int:
-        unstable = self.producer_state.first_unstable_offset
+        unstable = self._producers.first_unstable_offset
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
@@ -601,7 +608,7 @@ class Log:
         """Set the high watermark, bounded by the log's ends; returns what it is now."""
         bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
         self.high_watermark = bounded
-        self.producer_state.high_watermark_updated(bounded)
+        self._producers.high_watermark_updated(bounded)
         if self.log_start_offset > bounded:  # bounded by the log end; and the LSO is bounded by it
             raise self._broken("log start <= LSO <= HW <= log end")
         return bounded
@@ -621,7 +628,7 @@ class Log:
             self.leader_epochs.truncate_from_start(offset)
         except OSError as error:
             self.local.fail("raising the log start offset", error)
-        self.producer_state.log_start_offset_updated(offset)
+        self._producers.log_start_offset_updated(offset)
         self.snapshots.refresh_last(offset)
         self._check_offsets()
         if invariants.THOROUGH:
@@ -656,30 +663,67 @@ class Log:
             local.end_truncation()
             self.leader_epochs.truncate_from_end(end)
             self.log_start_offset = min(end, self.log_start_offset)
-            self._rebuild_producers(end)
         except OSError as error:
             local.fail("truncating", error)
-        # Also without a change: of the transactions just read again, most are replicated.
+        self._rebuild = self._producers_anew(end)
+        self.rebuild_some()  # snapshots above the end are gone before anything is appended
+        if end < self.high_watermark:
+            # Of transactions below it the earlier producers know too little for the LSO.
+            self._finish_rebuild()
         self.update_high_watermark(self.high_watermark)
         if invariants.THOROUGH:
             self._check_all()
         return True
 
     def _begin_truncation(self, offset: int) -> None:
+        self._rebuild = None
         self.local.begin_truncation(offset)
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, offset)
 
-    def _rebuild_producers(self, end_offset: int) -> None:
-        memory = self.producer_state.memory()
-        rebuild_producer_state(
-            self.producer_state,
-            self.snapshots,
-            self.segments,
-            self.log_start_offset,
-            end_offset,
-        )
-        self.producer_state.recall(memory)
+    # The producers after a truncation
+
+    @property
+    def producer_state(self) -> ProducerState:
+        """As of the log end: if they are being built anew, that is done first."""
+        if self._rebuild is not None:
+            self._finish_rebuild()
+        return self._producers
+
+    @property
+    def known_producers(self) -> ProducerState:
+        """Those that are there: after a truncation, until they were built anew, the earlier ones,
+        which know too much, and no transaction of the log too little."""
+        return self._producers
+
+    def rebuild_some(self) -> bool:
+        """Go on with building the producers anew, for a piece of a millisecond at most; whether
+        nothing is left to do. Whoever cuts a log of many producers calls it before appending."""
+        rebuild, replaced = self._rebuild, self._replaced
+        if rebuild is not None:
+            try:
+                next(rebuild, None)
+            except OSError as error:
+                self._rebuild = None
+                self.local.fail("truncating", error)
+        elif replaced is not None and replaced.let_go_of_some():
+            self._replaced = None
+        return self._rebuild is None and self._replaced is None
+
+    def _finish_rebuild(self) -> None:
+        while self._rebuild is not None:
+            self.rebuild_some()
+
+    def _producers_anew(self, end_offset: int) -> Iterator[None]:
+        earlier = self._producers
+        state = earlier.successor()
+        start = self.log_start_offset
+        yield from producer_rebuild(state, self.snapshots, self.segments, start, end_offset)
+        yield from state.recall(earlier)
+        self._producers, self._replaced, self._rebuild = state, earlier, None
+        state.log_start_offset_updated(self.log_start_offset)
+        # Of the transactions just read again, most are replicated.
+        state.high_watermark_updated(self.high_watermark)
 
     def truncate_fully_and_start_at(
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
@@ -692,8 +736,9 @@ class Log:
             local.restart_at(offset, now_ms)
             self.leader_epochs.clear()
             self.snapshots.delete_all()
-            self.producer_state.clear(offset)
-            self.snapshots.take(self.producer_state)
+            self._replaced, self._producers = self._producers, self._producers.successor()
+            self._producers.clear(offset)
+            self.snapshots.take(self._producers)
         except OSError as error:
             local.fail("truncating", error)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
@@ -707,6 +752,7 @@ class Log:
 
     def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> None:
         """Delete the oldest segments, and with them all snapshots below the next one."""
+        self._finish_rebuild()
         try:
             if len(segments) == len(self.segments):
                 self.roll(now_ms)
@@ -725,6 +771,7 @@ class Log:
     def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
         """Put what a cleaning has made of `sources` into their place."""
         require_descriptors(self.files, f"replacing segments of {self.name}")
+        self._finish_rebuild()
         try:
             self.local.replace_segments(base_offset, sources, now_ms)
             if invariants.THOROUGH:
@@ -822,10 +869,12 @@ class Log:
 
     def release(self) -> None:
         """Let go of the files of an offline or deleted log."""
+        self._rebuild = None
         self.local.release()
 
     def rename_for_delete(self, name: str) -> str:
         """Give the directory a name that ends in `-delete`; the log takes no more requests."""
+        self._rebuild = None
         self.local.release()
         self.local.rename(name)
         return self.local.directory

@@ -237,7 +237,7 @@ class LogUpkeep:
         wall_ms = self._wall.comparable_ms(now_ms, interval_ms)
         expiration_ms = config.producer_id_expiration_ms
         for log in self._table.current.online():
-            for _ in log.producer_state.expire(now_ms, wall_ms, expiration_ms):
+            for _ in log.known_producers.expire(now_ms, wall_ms, expiration_ms):
                 yield
 
     def _write_snapshots(self, now_ms: int) -> Iterator[Job | None]:
@@ -247,7 +247,9 @@ class LogUpkeep:
             for number, log in enumerate(kind.online()):
                 if number % LOGS_PER_STEP == 0:
                     yield None
-                count += len(log.producer_state.entries)
+                while not log.rebuild_some():
+                    yield None
+                count += len(log.known_producers.entries)
                 if log.is_closed or not log.snapshots.is_due(now_ms):
                     continue
                 frozen = log.snapshots.begin(now_ms)

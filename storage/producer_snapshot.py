@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from struct import Struct
 
 import crc32c
@@ -35,6 +35,8 @@ _CRC_END = 6
 
 # Producers that are written when a segment begins; half a millisecond.
 ROWS_AT_ONCE = 500
+# Producers that are read in one piece.
+ROWS_READ_AT_ONCE = 500
 MAX_OFFSET = 2**63 - 1
 MIN_INTERVAL_MS = 10_000
 
@@ -60,6 +62,11 @@ def _with_header(rows: bytes | bytearray) -> bytes:
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     """The producers of a file. Raises CorruptSnapshot."""
+    return decode_rows(data, 0, count_rows(data))
+
+
+def count_rows(data: bytes) -> int:
+    """How many producers are in the bytes of a file. Raises CorruptSnapshot."""
     if len(data) < _HEADER.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few")
     version, crc, count = _HEADER.unpack_from(data)
@@ -69,8 +76,13 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         raise CorruptSnapshot("the CRC is wrong")
     if count < 0 or _HEADER.size + count * ROW.size > len(data):
         raise CorruptSnapshot(f"{count} entries do not fit in {len(data)} bytes")
+    return int(count)
+
+
+def decode_rows(data: bytes, first: int, end: int) -> list[ProducerEntry]:
+    """Those of the rows from `first` up to `end`."""
     entries = []
-    for number in range(count):
+    for number in range(first, end):
         (
             producer_id,
             epoch,
@@ -221,8 +233,11 @@ class SnapshotStore:
         if offset == self.last_snapshot_offset:
             self.is_newest_unsynced = False
 
-    def load_newest(self, state: ProducerState, log_start_offset: int) -> str | None:
-        """Fill `state` from the newest good snapshot, else leave it empty at the log start.
+    def load_newest(
+        self, state: ProducerState, log_start_offset: int
+    ) -> Generator[None, None, str | None]:
+        """Fill `state` from the newest good snapshot, else leave it empty at the log start; in
+        pieces.
 
         Returns what was wrong with the snapshots that were thrown away.
         """
@@ -230,15 +245,21 @@ class SnapshotStore:
         while self.offsets:
             offset = self.offsets[-1]
             try:
-                entries = decode_snapshot(self._files.read(self.path(offset)))
-                if any(one.latest_offset >= offset for one in entries):
-                    raise CorruptSnapshot("it has a batch of a producer from behind its offset")
+                data = self._files.read(self.path(offset))
+                count = count_rows(data)
+                self.last_snapshot_offset = offset
+                state.clear(offset)
+                for first in range(0, count, ROWS_READ_AT_ONCE):
+                    entries = decode_rows(data, first, min(first + ROWS_READ_AT_ONCE, count))
+                    if any(one.latest_offset >= offset for one in entries):
+                        raise CorruptSnapshot("it has a batch of a producer from behind its offset")
+                    state.load_some(entries)
+                    yield
             except (CorruptSnapshot, FileNotFoundError) as error:
                 problem = f"{self.path(offset)}: {error}"
                 self.delete(offset)
                 continue
-            state.load(entries, offset)
-            self.last_snapshot_offset = offset
+            state.all_loaded()
             return problem
         state.clear(log_start_offset)
         self.last_snapshot_offset = log_start_offset

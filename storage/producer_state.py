@@ -33,7 +33,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.invariants import BrokenInvariant
@@ -74,6 +74,8 @@ _LOOKED_AT_FOR_ROOM: Final = 32
 # Dropped producers that stay listed, beside as many as there are others.
 _LISTED_BEYOND: Final = 1_000
 _EXPIRED_PER_STEP: Final = 2_000
+_RECALLED_PER_STEP: Final = 1_000
+_LET_GO_PER_STEP: Final = 5_000
 
 
 class ProducerLimits:
@@ -98,15 +100,6 @@ class Transaction:
         self.first_offset = first_offset
         self.last_offset = NO_OFFSET
         self.is_replicated = False
-
-
-class ProducerMemory(NamedTuple):
-    """What a snapshot leaves out: it has only the last batch of a producer, and no transaction
-    that has ended but bounds the LSO still."""
-
-    completed: list[Transaction]
-    batches: dict[int, tuple[int, tuple[BatchMetadata, ...]]]
-    seen_ms: dict[int, int]
 
 
 # A marker as all brokers write it. From the magic on: attributes, the count of records; of the one
@@ -401,36 +394,45 @@ class ProducerState:
         self._forget_completed_below(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
-    def memory(self) -> ProducerMemory:
-        """What a state built anew from a snapshot and the log would not know."""
-        return ProducerMemory(
-            list(self._unreplicated),
-            {
-                entry.producer_id: (entry.epoch, tuple(entry.batches))
-                for entry in self.entries.values()
-            },
-            {entry.producer_id: entry.seen_ms for entry in self.entries.values()},
-        )
+    def successor(self) -> ProducerState:
+        """An empty state that is to take its place once it was built anew."""
+        state = ProducerState(self.limits)
+        state.verifications = self.verifications
+        return state
 
-    def recall(self, memory: ProducerMemory) -> None:
-        """The state was built anew; what was known of the log below its end is true still."""
+    def recall(self, earlier: ProducerState) -> Iterator[None]:
+        """The state was built anew from a snapshot, which has only the last batch of a producer,
+        and the log. What an earlier one knows of the log below its end is true still. In pieces;
+        only at the end the offsets of transactions count."""
+        for start in range(0, len(self._listed), _RECALLED_PER_STEP):
+            for entry in self._listed[start : start + _RECALLED_PER_STEP]:
+                known = earlier.entries.get(entry.producer_id)
+                if known is None:
+                    continue
+                entry.seen_ms = known.seen_ms
+                batches = entry.batches
+                if known.epoch == entry.epoch and batches:
+                    first_known = batches[0].last_offset
+                    older = [batch for batch in known.batches if batch.last_offset < first_known]
+                    entry.batches = (older + batches)[-BATCHES_KEPT:]
+            yield
         end = self.map_end_offset
         completed = {transaction.first_offset: transaction for transaction in self._unreplicated}
-        for transaction in memory.completed:
+        for transaction in earlier._unreplicated:
             if transaction.last_offset < end:
                 completed[transaction.first_offset] = transaction
         self._unreplicated = deque(sorted(completed.values(), key=_marker_offset))
         self._find_first_unstable_offset()
-        for producer_id, (epoch, batches) in memory.batches.items():
-            entry = self.entries.get(producer_id)
-            if entry is not None and entry.epoch == epoch and entry.batches:
-                first_known = entry.batches[0].last_offset
-                older = [batch for batch in batches if batch.last_offset < first_known]
-                entry.batches = (older + entry.batches)[-BATCHES_KEPT:]
-        for producer_id, seen_ms in memory.seen_ms.items():
-            entry = self.entries.get(producer_id)
-            if entry is not None:
-                entry.seen_ms = seen_ms
+
+    def let_go_of_some(self) -> bool:
+        """Another state is in its place: forget some of its producers, which takes a while for
+        all; whether all are gone."""
+        entries = self.entries
+        for _ in range(min(_LET_GO_PER_STEP, len(entries))):
+            entries.popitem()
+        if all(frozen.is_over for frozen in self._frozen):  # else the list is theirs as well
+            del self._listed[-_LET_GO_PER_STEP:]
+        return not entries
 
     def _forget_completed_below(self, offset: int) -> None:
         unreplicated, begun = self._unreplicated, self._begun
@@ -456,14 +458,22 @@ class ProducerState:
     def load(self, entries: list[ProducerEntry], map_end_offset: int) -> None:
         """Take over a snapshot; those in it that have expired go with the next `remove_expired`."""
         self.clear(map_end_offset)
+        self.load_some(entries)
+        self.all_loaded()
+
+    def load_some(self, entries: list[ProducerEntry]) -> None:
+        """A piece of a snapshot, into a state that was cleared; `all_loaded` follows the last."""
         for entry in entries:
             entry.generation = self._generation
             self.entries[entry.producer_id] = entry
-        self._listed = list(self.entries.values())
-        open_ones = [e for e in self.entries.values() if e.current_txn_first_offset >= 0]
-        for entry in sorted(open_ones, key=lambda e: e.current_txn_first_offset):
+            self._listed.append(entry)
             first = entry.current_txn_first_offset
-            self._ongoing[first] = Transaction(entry.producer_id, first)
+            if first >= 0:
+                self._ongoing[first] = Transaction(entry.producer_id, first)
+
+    def all_loaded(self) -> None:
+        ongoing = self._ongoing
+        self._ongoing = {first: ongoing[first] for first in sorted(ongoing)}
         self._find_first_unstable_offset()
 
     # Snapshots

@@ -11,7 +11,7 @@ with a hole in the log; we cut, so that what is left is a prefix and replicas st
 compaction makes such gaps rightly, and says before how far. (A follower of a compacted log has its
 gaps inside of segments.)
 
-Mirrors: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
+Mirrors: LogLoader, LogSegment.recover.
 Beyond Kafka: it takes the log directory or the whole broker down for damage like this.
 Leaves out: splitting segments whose offsets overflow (written by Kafka before 2.0).
 """
@@ -29,6 +29,7 @@ from .files import Files
 from .interrupted_swap import Report, finish_interrupted_swap, segment_files
 from .leader_epochs import LeaderEpochCache
 from .log_config import LogConfig
+from .producer_rebuild import rebuild_producer_state
 from .producer_snapshot import SnapshotStore
 from .producer_state import ProducerLimits, ProducerState
 from .recovery_notes import gaps_below, note_cut, write_gaps
@@ -459,48 +460,3 @@ def _end_of(segment: Segment) -> int:
         return segment.next_offset()
     except KafkaError:
         return segment.base_offset + MAX_RELATIVE_OFFSET + 1
-
-
-def rebuild_producer_state(
-    state: ProducerState,
-    snapshots: SnapshotStore,
-    segments: Segments,
-    log_start_offset: int,
-    last_offset: int,
-    *,
-    reload_from_clean_shutdown: bool = False,
-    report: Report | None = None,
-) -> None:
-    """Bring `state` to `last_offset`: newest snapshot at or below it, then read the log on."""
-    bases = segments.base_offsets
-    wanted = {*bases[-2:], last_offset}
-    if not snapshots.offsets and reload_from_clean_shutdown:
-        for offset in sorted(wanted):
-            state.map_end_offset = offset
-            snapshots.take_soon(state)
-        return
-    snapshots.delete_outside(log_start_offset, last_offset)
-    problem = snapshots.load_newest(state, log_start_offset)
-    if problem is not None and report is not None:
-        report(f"dropped producer snapshots: {problem}")
-    for segment in segments.covering(state.map_end_offset, last_offset):
-        start = max(segment.base_offset, state.map_end_offset, log_start_offset)
-        state.map_end_offset = start
-        if segment.base_offset in wanted:
-            snapshots.take_soon(state)
-        _replay(state, segment, start, last_offset)
-    state.map_end_offset = last_offset
-    snapshots.take_soon(state)
-
-
-def _replay(state: ProducerState, segment: Segment, start: int, last_offset: int) -> None:
-    """Apply the batches of [start, last_offset) of one segment."""
-    position = segment.position_of(start)
-    if position is None:
-        return
-    for _, header, batch in scan_batches(segment.log_file, position, segment.size):
-        if header.base_offset >= last_offset:
-            return
-        if header.producer_id >= 0 and header.last_offset >= start:
-            state.apply(header, header.base_offset, batch, header.max_timestamp)
-        state.map_end_offset = header.next_offset

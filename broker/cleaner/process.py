@@ -59,6 +59,11 @@ class CleanerProcess:
         try:
             await self._start()
             self._rate = rate
+            for piece in plan.producers:
+                if piece:
+                    await self._send({"producers": piece})
+                else:
+                    await trio.lowlevel.checkpoint()
             await self._send({"clean": plan.to_json(), "rate": rate})
             while True:
                 message = await self._receive()

@@ -40,6 +40,7 @@ class Worker:
         self._sink = sink
         self._held = b""
         self._messages: list[Message] = []
+        self._producers: list[list[Any]] = []  # those of the next plan, in pieces
         self._rate: float | None = None
         self._free_at = 0.0  # when the throttle lets the next bytes through
 
@@ -71,8 +72,11 @@ class Worker:
             message = self._messages.pop(0)
             if "rate" in message:
                 self._rate = message["rate"]
+            if "producers" in message:
+                self._producers.append(message["producers"])
             if "clean" in message:
-                self._clean(CleaningPlan.from_json(message["clean"]))
+                producers, self._producers = self._producers, []
+                self._clean(CleaningPlan.from_json(message["clean"], producers))
 
     def _clean(self, plan: CleaningPlan) -> None:
         files = Files()

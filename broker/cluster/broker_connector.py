@@ -3,7 +3,9 @@
 Job: one `Connect` for each listener that brokers speak through, made of this broker's own settings
 of that listener.
 Invariants: key stores that cannot be read stop the start (ConfigError); a changed key store or
-login of the listener is that of the next connection; what cannot be read then changes nothing.
+login of the listener is that of the next connection; what cannot be read then changes nothing. A
+broker that does not let this one in is an error in the log at once, since whoever asks tries again
+and again, as in Kafka, and nothing else would tell; then once in TOLD_EVERY_SECONDS.
 
 Mirrors ChannelBuilders.clientChannelBuilder with the keys of a listener, and the reconfiguration of
 SslFactory for clients.
@@ -16,15 +18,19 @@ import ssl
 
 import trio
 
+from ...client.errors import LoginError
 from ...client.security.connector import Connector, Link
 from ...replication.metadata_cache import Endpoint
 from ..config import ConfigError, KafkaConfig
-from ..config.sasl_config import broker_login, uses_sasl
+from ..config.definitions import LISTENER_PREFIX
+from ..config.sasl_config import BROKER_MECHANISM, JAAS_CONFIG, broker_login, uses_sasl
 from ..config.tls import client_tls
 from ..config.tls_listeners import TlsListeners
 from .broker_connection import Connect
 
 logger = logging.getLogger(__name__)
+
+TOLD_EVERY_SECONDS = 60.0
 
 
 class BrokerConnectors:
@@ -48,7 +54,15 @@ class BrokerConnectors:
 
 
 class _ToListener:
-    __slots__ = ("_client_id", "_config", "_context", "_listener", "_made_for", "_server")
+    __slots__ = (
+        "_client_id",
+        "_config",
+        "_context",
+        "_listener",
+        "_made_for",
+        "_server",
+        "_told_at",
+    )
 
     def __init__(self, config: KafkaConfig, tls: TlsListeners, name: str, client_id: str) -> None:
         self._config = config
@@ -57,6 +71,7 @@ class _ToListener:
         self._server = tls.of(name)
         self._made_for = self._present()
         self._context = client_tls(config, self._listener)
+        self._told_at: dict[Endpoint, float] = {}  # of those that do not let this broker in
 
     async def connect(self, endpoint: Endpoint) -> Link:
         present = self._present()
@@ -69,7 +84,40 @@ class _ToListener:
                 )
             except ConfigError as error:
                 logger.error("Connections to other brokers go on with the TLS they had: %s", error)
-        return await self._connector().open(endpoint.host, endpoint.port, self._client_id)
+        try:
+            link = await self._connector().open(endpoint.host, endpoint.port, self._client_id)
+        except LoginError as error:
+            self._refused(endpoint, error)
+            raise
+        if self._told_at.pop(endpoint, None) is not None:
+            logger.info("Broker at %s:%d lets this one in now", endpoint.host, endpoint.port)
+        return link
+
+    def _refused(self, endpoint: Endpoint, error: LoginError) -> None:
+        now = trio.current_time()
+        if now - self._told_at.get(endpoint, -TOLD_EVERY_SECONDS) < TOLD_EVERY_SECONDS:
+            return
+        self._told_at[endpoint] = now
+        logger.error(
+            "Another broker does not let this one in by listener %s (%s): %s. %s. It is asked "
+            "again and again; until then this broker replicates nothing from there, and hears "
+            "nothing of it if it is the controller",
+            self._listener.name, self._how(), error, self._what_to_do(),
+        )  # fmt: skip
+
+    def _how(self) -> str:
+        protocol = self._listener.security_protocol
+        if not uses_sasl(protocol):
+            return protocol
+        return f"{protocol}, {self._config.get_string(BROKER_MECHANISM)}"
+
+    def _what_to_do(self) -> str:
+        name = self._listener.name.lower()
+        if not uses_sasl(self._listener.security_protocol):
+            return f"Look at {LISTENER_PREFIX}{name}.ssl.* of both"
+        mechanism = self._config.get_string(BROKER_MECHANISM).lower()
+        key = f"{LISTENER_PREFIX}{name}.{mechanism}.{JAAS_CONFIG}"
+        return f"Look at the login in {key} here, and whether it is known there"
 
     def _present(self) -> ssl.SSLContext | None:
         """What the listener serves with: another one after each change."""

@@ -94,7 +94,7 @@ class Cleaner:
         )
         self._filter = BatchFilter(self._map, plan.wall_ms, plan.delete_retention_ms)
         self._transactions = CleanedTransactions()
-        self._producers = {entry.producer_id: entry for entry in plan.producers}
+        self._producers = {entry.producer_id: entry for piece in plan.producers for entry in piece}
         self._aborted: list[tuple[int, list[AbortedTransaction]]] | None = None
         self.stats = CleaningStats()
 

@@ -33,6 +33,10 @@ SEGMENTS_PER_STEP = 16
 CUT_WATCHER = "cleaner"
 
 
+# Of very many; a millisecond, on their way to the cleaner's process.
+PRODUCERS_AT_ONCE = 1_000
+
+
 @dataclass(slots=True, frozen=True)
 class CleanerSettings:
     """The broker configs of one cleaner."""
@@ -295,15 +299,34 @@ def _compaction_delay(log: Log, dirty: int, wall_ms: int) -> int:
     return max(wall_ms - lag_ms - oldest, 0)
 
 
+class LastRecords:
+    """The last records of a log's producers, in pieces, as they are when a piece is asked for.
+
+    One that has changed since the plan was made has written behind all that is to be cleaned.
+    """
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __iter__(self) -> Iterator[list[LastRecord]]:
+        log = self._log
+        while not log.rebuild_some():
+            yield []
+        entries = list(log.producer_state.entries.values())
+        for start in range(0, len(entries), PRODUCERS_AT_ONCE):
+            yield [
+                LastRecord(entry.producer_id, entry.last_data_offset, entry.epoch)
+                for entry in entries[start : start + PRODUCERS_AT_ONCE]
+            ]
+
+
 def make_plan(candidate: Candidate, now_ms: int, settings: CleanerSettings) -> CleaningPlan:
     """All that a process needs to know to clean the log without its manager."""
     log, end = candidate.log, candidate.end_offset
     config = log.config
     below = [segment for segment in log.segments if segment.base_offset < end]
-    producers = [
-        LastRecord(entry.producer_id, entry.last_data_offset, entry.epoch)
-        for entry in log.producer_state.entries.values()
-    ]
     return CleaningPlan(
         name=log.name,
         directory=log.directory,
@@ -312,7 +335,7 @@ def make_plan(candidate: Candidate, now_ms: int, settings: CleanerSettings) -> C
         wall_ms=log.wall.stamp_ms(now_ms),
         segments=[(s.base_offset, s.size, s.modified_ms) for s in below],
         later_bases=[base for base in log.segments.base_offsets if base >= end],
-        producers=producers,
+        producers=LastRecords(log),
         segment_bytes=config.segment_bytes,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,

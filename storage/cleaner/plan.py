@@ -1,12 +1,13 @@
 """What a cleaner is told about a log, and what it tells back: plain data, for a pipe.
 
 A plan is made on the broker's loop from the log as it is then; the cleaner sees nothing but the
-plan and the files.
+plan and the files. Its producers may be very many, and are told apart from the rest, in pieces.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 SourceSegment = tuple[int, int, int]  # base offset, size in bytes, time of modification in ms
@@ -29,7 +30,7 @@ class CleaningPlan:
     wall_ms: int
     segments: list[SourceSegment]  # those below the end offset
     later_bases: list[int]  # the other segments; aborts of cleanable data may be noted there
-    producers: list[LastRecord]
+    producers: Iterable[Sequence[LastRecord]]
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
@@ -39,13 +40,16 @@ class CleaningPlan:
     io_buffer_bytes: int = 1 << 18
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """All but the producers."""
+        names = [each.name for each in fields(self) if each.name != "producers"]
+        return {name: getattr(self, name) for name in names}
 
     @staticmethod
-    def from_json(values: dict[str, Any]) -> CleaningPlan:
-        plan = CleaningPlan(**values)
+    def from_json(values: dict[str, Any], producers: Iterable[Sequence[Any]]) -> CleaningPlan:
+        """`producers`: pieces of them, as JSON has them."""
+        known = [[LastRecord(*entry) for entry in piece] for piece in producers]
+        plan = CleaningPlan(producers=known, **values)
         plan.segments = [(base, size, modified) for base, size, modified in plan.segments]
-        plan.producers = [LastRecord(*entry) for entry in plan.producers]
         return plan
 
 

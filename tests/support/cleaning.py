@@ -39,7 +39,7 @@ def run_cleaning(
     pace: Callable[[int], None] = no_pace,
 ) -> CleaningStats:
     # As it comes out of the pipe.
-    plan = CleaningPlan.from_json(cleaning.plan.to_json())
+    plan = CleaningPlan.from_json(cleaning.plan.to_json(), list(cleaning.plan.producers))
     cleaner = Cleaner(manager.files, plan, pace)
     end = cleaner.build_map()
     for group in cleaner.clean_groups(end):

@@ -169,6 +169,8 @@ class World:
         log = self.log
         offset = self.chance.randint(log.high_watermark, log.log_end_offset)
         log.truncate_to(offset)
+        for _ in range(self.chance.choice([0, 1, 3, 1000])):  # of the pieces that follow
+            log.rebuild_some()
         end = log.log_end_offset
         self.batches = [one for one in self.batches if one.base < end]
 

@@ -48,9 +48,9 @@ def test_the_newest_are_the_newest_there_are() -> None:
 
 
 def test_what_there_is() -> None:
-    names = ("has_features", "truncates_on_fetch", "has_alter_partition", "has_topic_ids",
-             "has_producer_id_requests", "has_leader_recovery")  # fmt: skip
-    first = ("2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0", "3.0-IV0", "3.2-IV0")
+    names = ("has_static_members", "has_features", "truncates_on_fetch", "has_alter_partition",
+             "has_topic_ids", "has_producer_id_requests", "has_leader_recovery")  # fmt: skip
+    first = ("2.3-IV0", "2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0", "3.0-IV0", "3.2-IV0")
     for place, text in enumerate(first, start=1):
         protocol = protocol_of(text)
         assert [getattr(protocol, name) for name in names] == [

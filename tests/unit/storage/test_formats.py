@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import crc32c
@@ -159,7 +160,13 @@ def test_a_damaged_snapshot_gives_way_to_an_older_one(tmp_path: Path) -> None:
         assert store.take(state)
     Path(store.path(150)).write_bytes(b"\x00\x01rubbish")
     loaded = ProducerState()
-    problem = SnapshotStore(FILES, str(tmp_path)).load_newest(loaded, 0)
+    problems = []
+
+    def load() -> Iterator[None]:
+        problems.append((yield from SnapshotStore(FILES, str(tmp_path)).load_newest(loaded, 0)))
+
+    assert len(list(load())) == 1  # the piece of the older one
+    (problem,) = problems
     assert problem is not None
     assert "00000000000000000150.snapshot" in problem
     assert loaded.map_end_offset == 101

@@ -4,12 +4,14 @@ is overtaken; and how many producers a log knows."""
 from __future__ import annotations
 
 import errno
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from pybroker.broker.resources.heap import NEVER, YOUNG_COLLECTIONS, YOUNG_OBJECTS
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.records.batch import read_batch_header
 from pybroker.storage.append_info import AppendOrigin
@@ -40,10 +42,12 @@ DAY_MS = 86_400_000
 
 
 def log_with(
-    directory: Path, count: int, files: FaultyFiles | None = None
+    directory: Path, count: int, files: FaultyFiles | None = None, **settings: object
 ) -> tuple[LogManager, Log]:
     """A log with so many producers, one batch each; those of the last are in the log."""
-    manager = manager_of(directory, files=files, config=config_of(segment_bytes=10_000_000))
+    manager = manager_of(
+        directory, files=files, config=config_of(segment_bytes=10_000_000, **settings)
+    )
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
     entries = []
     for producer_id in range(count):
@@ -108,6 +112,108 @@ def test_no_step_of_a_snapshot_or_of_expiry_holds_the_loop_for_long(tmp_path: Pa
     assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]  # the machine has other work
     assert snapshots(tmp_path) == [log.log_end_offset]
     assert not log.producer_state.entries
+
+
+@pytest.fixture
+def brokers_collector() -> Iterator[None]:
+    """Full collections of garbage come when the broker wants them."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, NEVER)
+    yield
+    gc.set_threshold(*thresholds)
+
+
+@pytest.mark.usefixtures("brokers_collector")
+def test_a_truncation_of_very_many_producers_takes_turns(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, MANY)
+    log.roll(0)
+    while not snapshots(tmp_path):
+        look_after(manager, 0)
+    for sequence in range(1, 9):
+        produce(log, MANY, sequence)
+    end = log.log_end_offset - 4
+    took = [held_ms(lambda: log.truncate_to(end))]
+    is_over = False
+
+    def go_on() -> None:
+        nonlocal is_over
+        is_over = log.rebuild_some()
+
+    while not is_over:
+        took.append(held_ms(go_on))
+    assert len(took) > MANY / ROWS_AT_ONCE
+    assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]
+    assert len(log.known_producers.entries) == MANY + 1
+    assert log.known_producers.entries[MANY].last_sequence == 4
+    assert log.known_producers.entries[MANY].seen_ms == 0  # that it was cut is no reason to expire
+    assert len(log.known_producers.entries[MANY].batches) == 5
+
+
+@pytest.mark.usefixtures("brokers_collector")
+def test_to_start_over_lets_go_of_very_many_producers_in_turns(tmp_path: Path) -> None:
+    _, log = log_with(tmp_path, MANY)
+    took = [held_ms(lambda: log.truncate_fully_and_start_at(0))]
+    assert not log.producer_state.entries
+    took.append(held_ms(log.rebuild_some))
+    while not log.rebuild_some():
+        took.append(held_ms(log.rebuild_some))
+    assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]
+
+
+# After a truncation, before all of them were built anew
+
+
+def cut(directory: Path) -> tuple[LogManager, Log]:
+    """A log of which four batches were cut; SOME has five left, of six in its segment."""
+    manager, log = log_with(directory, SOME)
+    log.roll(0)
+    look_after(manager, 0)
+    for sequence in range(1, 9):
+        produce(log, SOME, sequence)
+    log.truncate_to(log.log_end_offset - 4)
+    return manager, log
+
+
+def test_an_append_finds_the_producers_as_they_are_at_the_log_end(tmp_path: Path) -> None:
+    _, log = cut(tmp_path)
+    with pytest.raises(KafkaError) as refused:
+        produce(log, SOME, 9)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    produce(log, SOME, 5)
+    assert log.producer_state.entries[SOME].last_sequence == 5
+
+
+def test_it_is_cut_again(tmp_path: Path) -> None:
+    _, log = cut(tmp_path)
+    log.rebuild_some()
+    log.truncate_to(log.log_end_offset - 2)
+    assert log.producer_state.entries[SOME].last_sequence == 2
+    assert log.producer_state.map_end_offset == log.log_end_offset
+    log.truncate_fully_and_start_at(1)
+    assert not log.producer_state.entries
+    assert log.producer_state.map_end_offset == 1
+
+
+def test_what_is_deleted_meanwhile_is_not_read(tmp_path: Path) -> None:
+    manager, log = cut(tmp_path)
+    manager.delete_log("t", 0, now_ms=0)
+    assert not log.rebuild_some() or log.rebuild_some()
+    assert log.health.error is None
+
+
+def test_segments_that_are_deleted_meanwhile_were_read_before(tmp_path: Path) -> None:
+    _, log = cut(tmp_path)
+    log.update_high_watermark(log.log_end_offset)
+    log.delete_segments([log.segments.first], 0)
+    assert log.known_producers.entries[SOME].last_sequence == 4
+    assert log.health.error is None
+
+
+def test_who_is_nobody_s_to_look_after_is_built_anew_by_the_upkeep(tmp_path: Path) -> None:
+    manager, log = cut(tmp_path)
+    look_after(manager, 1)
+    assert log.known_producers.entries[SOME].last_sequence == 4
+    assert log.rebuild_some()
 
 
 # What is in it, and when

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from pybroker.broker.config import ConfigError, KafkaConfig
 from pybroker.broker.config.checks import check_config
 from pybroker.broker.config.tls_listeners import TlsListeners
 from pybroker.client.errors import LoginError
-from pybroker.client.security.connector import Link
+from pybroker.client.security.connector import Connector, Link
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pybroker.replication.metadata_cache import Endpoint
@@ -42,6 +43,50 @@ def connectors_of(config: KafkaConfig) -> BrokerConnectors:
 
 async def answer(_key: ApiKey, _version: int, _body: object) -> ApiVersionsResponse:
     return ApiVersionsResponse()
+
+
+async def test_a_broker_that_is_not_let_in_says_so_at_once_and_what_to_do(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_known = False
+
+    async def open_one(_connector: Connector, host: str, port: int, _client_id: str) -> Link:
+        if not is_known:
+            raise LoginError(f"{host}:{port}: the password is wrong")
+        return Link(memory_stream_pair()[0])
+
+    monkeypatch.setattr(Connector, "open", open_one)
+    caplog.set_level(logging.INFO)
+    connect = connectors_of(KafkaConfig(SECURED)).to("IN")
+
+    async def try_for(seconds: int) -> list[logging.LogRecord]:
+        caplog.clear()
+        for _ in range(10 * seconds):
+            with pytest.raises(LoginError):
+                await connect(ENDPOINT)
+            await trio.sleep(0.1)
+        return list(caplog.records)
+
+    with pytest.raises(LoginError):
+        await connect(ENDPOINT)
+    (told,) = caplog.records
+    assert told.levelno == logging.ERROR
+    for word in (
+        "listener IN",
+        "SASL_PLAINTEXT, SCRAM-SHA-256",
+        "h:9092: the password is wrong",
+        "listener.name.in.scram-sha-256.sasl.jaas.config",
+    ):
+        assert word in told.getMessage()
+    assert "secret" not in told.getMessage()
+    assert len(await try_for(59)) == 0
+    assert len(await try_for(61)) in (1, 2)  # tried ten times a second, told once a minute
+    is_known = True
+    caplog.clear()
+    await connect(ENDPOINT)
+    await connect(ENDPOINT)
+    (told,) = caplog.records
+    assert "lets this one in now" in told.getMessage()
 
 
 async def test_a_session_that_ends_is_left_before_that(
