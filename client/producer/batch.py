@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from ...protocol.records.batch import update_crc
 from ...protocol.records.builder import build_batch
@@ -19,8 +19,8 @@ from ...protocol.records.message_set import encode_message_set
 from ...protocol.records.record import NO_SEQUENCE, Headers, Record, SimpleRecord
 
 # Of a batch's header: producer id, epoch, base sequence.
-_PRODUCER = Struct(">qhi")
-_PRODUCER_AT = 43
+_PRODUCER: Final = Struct(">qhi")
+_PRODUCER_AT: Final = 43
 
 
 # Of a record, as SimpleRecord has them: timestamp, key, value, headers.

@@ -22,15 +22,16 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
+from typing import Final
 
 from ...protocol.errors import ErrorCode
 from ...protocol.records.record import NO_SEQUENCE, increment_sequence
 from .batch import Batch, Identity, Outcome
 
 # The broker's view of the sequence is not ours: either an older batch is missing, or its state is.
-GAPS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+GAPS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 # Appended, or nobody knows: not what a refusal before the append says.
-_PERHAPS_WRITTEN = frozenset(
+_PERHAPS_WRITTEN: Final = frozenset(
     {
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -39,7 +40,7 @@ _PERHAPS_WRITTEN = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-NOBODY = Identity()
+NOBODY: Final = Identity()
 
 
 class Verdict(Enum):

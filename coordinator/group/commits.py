@@ -15,7 +15,7 @@ Offsets that are committed within a transaction are in `transactions`.
 import logging
 from collections.abc import Callable, Collection, Container, Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_offsets import (
@@ -45,8 +45,8 @@ from .states import GroupState
 
 logger = logging.getLogger(__name__)
 
-_DEFAULT_RETENTION_TIME = -1
-_DEFAULT_TIMESTAMP = -1
+_DEFAULT_RETENTION_TIME: Final = -1
+_DEFAULT_TIMESTAMP: Final = -1
 
 
 class RepeatedCommit(NamedTuple):

@@ -10,6 +10,7 @@ a member or None; `static_members` maps each group.instance.id of the group to i
 
 from collections import Counter
 from collections.abc import Collection
+from typing import Final
 
 from ...protocol.codec import decode
 from ...protocol.errors import ErrorCode, ProtocolError
@@ -21,8 +22,8 @@ from .offsets import OffsetStore
 from .states import GroupState, check_transition
 from .timers import Timer, TimerKind
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
-_VERSION_PREFIX_SIZE_BYTES = 2
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+_VERSION_PREFIX_SIZE_BYTES: Final = 2
 
 
 class InitialDelay:
