@@ -26,7 +26,7 @@ help:
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
 	@echo "make lint    only format, lint, types and layers"
 	@echo "make pythons unit, property and wire tests on each Python that is here (5 minutes each)"
-	@echo "make compiled  the loops over records and the way of a request in this checkout, by mypyc (a minute)"
+	@echo "make compiled  the loops over records and the way of a request in this checkout, by mypyc (half a minute on two cores)"
 	@echo "make wheels  a compiled wheel for each Python that is here, in dist/"
 	@echo "make dist    the wheel without compiled parts and the sdist, checked, in dist/"
 	@echo "make clean   remove the virtual environment and caches"
@@ -109,7 +109,7 @@ pythons: venv-test
 	$(BIN)/python -m tests.pythons
 
 compiled: venv-test
-	$(BIN)/python setup.py -q compile_loops compile_request_path
+	$(BIN)/python setup.py -q compile
 
 wheels: venv-test
 	$(BIN)/python -m tests.wheels
@@ -120,5 +120,4 @@ dist: venv-test
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info \
-		protocol/records/loops/compiled broker/compiled
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info

@@ -23,7 +23,7 @@ and `pybroker --help` needs none of them. Which modules come compiled is known f
 
 from importlib import import_module
 from os import environ
-from os.path import dirname
+from os.path import dirname, isdir, join
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothing else is there
@@ -79,7 +79,11 @@ _MODULES = {
     "list_topics": ".client.admin.topics",
 }
 
-if __name__ == "pybroker" and environ.get("PYBROKER_COMPILED") not in ("0", "loops"):
+# In a wheel Python finds what is compiled, beside its sources; the finder is for all else.
+if __name__ == "pybroker" and (
+    environ.get("PYBROKER_COMPILED") in ("0", "loops")
+    or isdir(join(dirname(__file__), "build", "compiled"))
+):
     import_module(".compiled", __name__).install(__name__, dirname(__file__))
 
 if not TYPE_CHECKING:

@@ -1,19 +1,23 @@
-"""The way of a request, compiled: which modules are, and who imports them instead of the sources.
+"""What of pybroker is compiled by mypyc, and which of it runs: one list, in units.
 
-mypyc compiles the modules of `REQUEST_PATH` to one library (setup.py), into a folder for each
-interpreter in `broker/compiled/`. They are imported in the place of their sources only if the
-digest that was recorded with them is that of the sources which lie here now, and of all that these
-import of us: constants of other modules are in the compiled ones too. After an edit or a `git
-checkout` the sources run, until they are compiled again.
+A unit is a library and the modules that are in it. setup.py compiles them:
+
+- For a wheel (`pip install .`): each module's `.so` lies beside its `.py`, where Python itself
+  finds it first, and nothing here is needed.
+- In a checkout only when asked (`make compiled`), into `build/compiled/`, a folder for each
+  interpreter and unit. A `Finder` imports them in the place of the sources, if the digest that was
+  recorded with them is that of the sources which lie here now, and of all that these import of us:
+  constants of other modules are in the compiled ones too. After an edit or a `git checkout` the
+  sources run, until they are compiled again.
+
+`PYBROKER_COMPILED` in the environment, where they are compiled and where they run: `0` for none of
+the units, `loops` for `LOOPS` alone, anything else or nothing for all. In a wheel the finder is
+there for that alone: it finds the sources of what is not wanted.
 
 What is in the list was measured to pay (docs/decisions/compiled.md), and nobody puts doubles in its
-place by inheriting from it. The loops over records have a folder and a digest of their own
-(`protocol/records/loops`): they are compiled by whoever installs from a checkout, in seconds; these
-take a minute, and come with `make compiled` and in wheels.
-
-`PYBROKER_COMPILED=loops` in the environment has their sources run, 0 those of the loops, too.
-Annotations are checks in what is compiled; where one is wrong about a rare value, the connection
-that it came from is closed, and others live (docs/decisions/contained.md).
+place by inheriting from it. Annotations are checks in what is compiled; where one is wrong about a
+rare value, the connection that it came from is closed, and others live
+(docs/decisions/contained.md).
 """
 
 from __future__ import annotations
@@ -22,123 +26,160 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
-from types import ModuleType
-from typing import Final
-
-REQUEST_PATH: Final = (
-    "broker.coordinators.coordinator_runtime",
-    "broker.coordinators.group_runtime",
-    "broker.handlers.fetch",
-    "broker.handlers.group_offsets",
-    "broker.handlers.produce",
-    "broker.handlers.quick_answers",
-    "broker.handlers.quick_fetch_answers",
-    "broker.handlers.request_waits",
-    "broker.network.connection",
-    "broker.network.dispatcher",
-    "broker.network.metered_request",
-    "broker.network.mute_state",
-    "broker.network.page_cache",
-    "broker.network.processor",
-    "broker.network.produce_pipeline",
-    "broker.network.produce_request_template",
-    "broker.network.receive_buffer",
-    "broker.network.repeated_request_template",
-    "broker.network.request",
-    "broker.network.request_channel",
-    "broker.network.request_handler_pool",
-    "broker.network.send_queue",
-    "broker.network.tls_connection",
-    "broker.observability.request_metrics",
-    "broker.replicas.replica_runtime",
-    "broker.replicas.settled_replicas",
-    "broker.resources.clock",
-    "client.producer.accumulator",
-    "client.producer.batch",
-    "client.producer.delivery",
-    "client.producer.given",
-    "client.producer.partition_queue",
-    "client.producer.partitioners",
-    "client.producer.placement",
-    "client.producer.producer",
-    "client.producer.ready_batch",
-    "coordinator.group.commit_plan",
-    "coordinator.group.commits",
-    "coordinator.group.core",
-    "coordinator.group.group",
-    "coordinator.group.joining",
-    "coordinator.group.members",
-    "coordinator.group.membership",
-    "coordinator.group.rebalance",
-    "coordinator.group.timers",
-    "protocol.codec",
-    "protocol.generated.api_versions",
-    "protocol.generated.describe_cluster",
-    "protocol.generated.fetch",
-    "protocol.generated.find_coordinator",
-    "protocol.generated.group_data",
-    "protocol.generated.heartbeat",
-    "protocol.generated.join_group",
-    "protocol.generated.leave_group",
-    "protocol.generated.metadata",
-    "protocol.generated.offset_commit",
-    "protocol.generated.offset_delete",
-    "protocol.generated.offset_fetch",
-    "protocol.generated.produce",
-    "protocol.generated.sync_group",
-    "protocol.reader",
-    "protocol.records.batch",
-    "protocol.wall_clock",
-    "protocol.writer",
-    "replication.appends",
-    "replication.collected_fetches",
-    "replication.delayed_operations",
-    "replication.fetch_purgatory",
-    "replication.fetch_reader",
-    "replication.fetch_session",
-    "replication.fetches",
-    "replication.hosted_partitions",
-    "replication.isr",
-    "replication.partition",
-    "replication.purgatory",
-    "replication.reader",
-    "replication.timer_wheel",
-    "replication.types",
-    "replication.waiting",
-    "storage.append_info",
-    "storage.batch_scan",
-    "storage.directory_health",
-    "storage.leader_epochs",
-    "storage.local_log",
-    "storage.log",
-    "storage.log_config",
-    "storage.offset_index",
-    "storage.own_batches",
-    "storage.producer_entry",
-    "storage.producer_state",
-    "storage.segment",
-    "storage.segments",
-    "storage.time_index",
-    "storage.validation",
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    ExtensionFileLoader,
+    ModuleSpec,
+    SourceFileLoader,
 )
-LIBRARY: Final = "pybroker_request_path"
-FOLDER: Final = os.path.join("broker", "compiled")
+from importlib.util import find_spec, source_hash, spec_from_file_location
+from types import ModuleType
+from typing import Final, NamedTuple
 
-# What all of the compiled modules are in; each asks for it by this name.
-_LIBRARY_MODULE: Final = f"{LIBRARY}__mypyc"
+
+class Unit(NamedTuple):
+    """Modules that are compiled together, into one library that each of them asks for."""
+
+    name: str
+    library: str  # in the package; mypyc adds to it
+    level: str  # of the C compiler's optimization
+    modules: tuple[str, ...]  # in the package
+
+    @property
+    def library_module(self) -> str:
+        return f"{self.library}__mypyc"
+
+
+# Plain functions over bytes, which call each other for each record: inlined, in one C file.
+LOOPS: Final = Unit(
+    "record loops",
+    "record_loops",
+    "3",
+    (
+        "protocol.records.loops.encode",
+        "protocol.records.loops.keys",
+        "protocol.records.loops.places",
+        "protocol.records.loops.scan",
+        "protocol.records.loops.small_batch",
+        "protocol.records.loops.varint",
+    ),
+)
+# The way of a request, and of the producer's records: a C file for each module.
+REQUEST_PATH: Final = Unit(
+    "request path",
+    "request_path",
+    "1",
+    (
+        "broker.coordinators.coordinator_runtime",
+        "broker.coordinators.group_runtime",
+        "broker.handlers.fetch",
+        "broker.handlers.group_offsets",
+        "broker.handlers.produce",
+        "broker.handlers.quick_answers",
+        "broker.handlers.quick_fetch_answers",
+        "broker.handlers.request_waits",
+        "broker.network.connection",
+        "broker.network.dispatcher",
+        "broker.network.metered_request",
+        "broker.network.mute_state",
+        "broker.network.page_cache",
+        "broker.network.processor",
+        "broker.network.produce_pipeline",
+        "broker.network.produce_request_template",
+        "broker.network.receive_buffer",
+        "broker.network.repeated_request_template",
+        "broker.network.request",
+        "broker.network.request_channel",
+        "broker.network.request_handler_pool",
+        "broker.network.send_queue",
+        "broker.network.tls_connection",
+        "broker.observability.request_metrics",
+        "broker.replicas.replica_runtime",
+        "broker.replicas.settled_replicas",
+        "broker.resources.clock",
+        "client.producer.accumulator",
+        "client.producer.batch",
+        "client.producer.delivery",
+        "client.producer.given",
+        "client.producer.partition_queue",
+        "client.producer.partitioners",
+        "client.producer.placement",
+        "client.producer.producer",
+        "client.producer.ready_batch",
+        "coordinator.group.commit_plan",
+        "coordinator.group.commits",
+        "coordinator.group.core",
+        "coordinator.group.group",
+        "coordinator.group.joining",
+        "coordinator.group.members",
+        "coordinator.group.membership",
+        "coordinator.group.rebalance",
+        "coordinator.group.timers",
+        "protocol.codec",
+        "protocol.generated.fetch",
+        "protocol.generated.group_data",
+        "protocol.generated.heartbeat",
+        "protocol.generated.join_group",
+        "protocol.generated.metadata",
+        "protocol.generated.offset_commit",
+        "protocol.generated.offset_fetch",
+        "protocol.generated.produce",
+        "protocol.generated.sync_group",
+        "protocol.reader",
+        "protocol.records.batch",
+        "protocol.wall_clock",
+        "protocol.writer",
+        "replication.appends",
+        "replication.collected_fetches",
+        "replication.delayed_operations",
+        "replication.fetch_purgatory",
+        "replication.fetch_reader",
+        "replication.fetch_session",
+        "replication.fetches",
+        "replication.hosted_partitions",
+        "replication.isr",
+        "replication.partition",
+        "replication.purgatory",
+        "replication.reader",
+        "replication.timer_wheel",
+        "replication.types",
+        "replication.waiting",
+        "storage.append_info",
+        "storage.batch_scan",
+        "storage.directory_health",
+        "storage.leader_epochs",
+        "storage.local_log",
+        "storage.log",
+        "storage.log_config",
+        "storage.offset_index",
+        "storage.own_batches",
+        "storage.producer_entry",
+        "storage.producer_state",
+        "storage.segment",
+        "storage.segments",
+        "storage.time_index",
+        "storage.validation",
+    ),
+)
+UNITS: Final = (LOOPS, REQUEST_PATH)
+FOLDER: Final = os.path.join("build", "compiled")
+
 _SUFFIX: Final = EXTENSION_SUFFIXES[0]
 
 
-def folder_of_interpreter() -> str:
-    """The name of the folder for what is compiled for the interpreter that runs."""
-    return _SUFFIX.strip(".").removesuffix(".so")
+def wanted() -> tuple[Unit, ...]:
+    """The units that the environment asks for."""
+    asked = os.environ.get("PYBROKER_COMPILED")
+    return () if asked == "0" else (LOOPS,) if asked == "loops" else UNITS
+
+
+def folder_of(unit: Unit) -> str:
+    """Where a checkout has the unit for the interpreter that runs."""
+    return os.path.join(FOLDER, _SUFFIX.strip(".").removesuffix(".so"), unit.library)
 
 
 def digest(root: str, names: Sequence[str]) -> str:
     """Of the files of these names below `root`; OSError if one is not there."""
-    from importlib.util import source_hash
-
     contents = []
     for name in names:
         with open(os.path.join(root, name), "rb") as file:
@@ -147,62 +188,67 @@ def digest(root: str, names: Sequence[str]) -> str:
 
 
 class Finder:
-    """Finds the compiled modules, if they are those of the sources."""
+    """Finds modules of the units compiled where they fit and are wanted, and else as sources."""
 
     def __init__(self, package: str, root: str) -> None:
         self._package = package
         self._root = root
-        self._folder = os.path.join(root, FOLDER, folder_of_interpreter())
-        self._names = {f"{package}.{name}" for name in REQUEST_PATH}
-        self._fits: bool | None = None  # None: nobody has asked for one of them yet
+        self._units = {
+            f"{package}.{module}": unit
+            for unit in UNITS
+            for module in (unit.library_module, *unit.modules)
+        }
+        self._fits: dict[Unit, bool] = {}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name == _LIBRARY_MODULE:
-            file = name
-        elif name in self._names:
-            file = name.removeprefix(f"{self._package}.")
-        else:
+        unit = self._units.get(name)
+        if unit is None:
             return None
-        if not self.fits():
-            return None
-        place = os.path.join(self._folder, file + _SUFFIX)
-        loader = ExtensionFileLoader(name, place)
-        found = ModuleSpec(name, loader, origin=place)
-        found.has_location = True
-        return found
+        inside = name.removeprefix(f"{self._package}.")
+        if unit in wanted():
+            if not self.fits(unit):
+                return None
+            place = os.path.join(self._root, folder_of(unit), inside + _SUFFIX)
+            return spec_from_file_location(name, place, loader=ExtensionFileLoader(name, place))
+        place = os.path.join(self._root, *inside.split(".")) + ".py"
+        return spec_from_file_location(name, place, loader=SourceFileLoader(name, place))
 
-    def fits(self) -> bool:
-        """Whether what is compiled is of these sources, and can be loaded."""
-        if self._fits is None:
-            self._fits = True  # while the library is looked for, which asks for no other module
-            self._fits = self._can_be_loaded()
-        return self._fits
+    def fits(self, unit: Unit) -> bool:
+        """Whether the checkout has the unit compiled of its sources, and it can be loaded."""
+        if unit not in self._fits:
+            self._fits[unit] = True  # while the library is looked for, which asks for no module
+            self._fits[unit] = self._can_be_loaded(unit)
+        return self._fits[unit]
 
-    def _can_be_loaded(self) -> bool:
+    def _can_be_loaded(self, unit: Unit) -> bool:
         try:
-            with open(os.path.join(self._folder, "digest"), encoding="utf-8") as file:
+            place = os.path.join(self._root, folder_of(unit), "digest")
+            with open(place, encoding="utf-8") as file:
                 recorded, *names = file.read().split("\n")
             if digest(self._root, names) != recorded:
                 return False
-            import_module(_LIBRARY_MODULE)
+            import_module(f"{self._package}.{unit.library_module}")
         except (OSError, ImportError, ValueError):  # ValueError: of another mypyc's parts
             return False
         return True
 
 
-_finder: Finder | None = None
-
-
 def install(package: str, root: str) -> None:
-    """Have the compiled modules of `package`, whose files are in `root`, found from now on."""
-    global _finder
-    if _finder is None:
-        _finder = Finder(package, root)
-        sys.meta_path.insert(0, _finder)
+    """Have a finder for the modules of `package`, whose files are in `root`, from now on."""
+    sys.meta_path.insert(0, Finder(package, root))
 
 
-def is_request_path_compiled() -> bool:
-    """Whether the modules of `REQUEST_PATH` are the compiled ones."""
-    return _finder is not None and _finder.fits()
+def is_compiled(unit: Unit) -> bool:
+    """Whether the unit's modules are the compiled ones."""
+    found = find_spec(f"{__name__.rpartition('.')[0]}.{unit.modules[0]}")
+    return found is not None and str(found.origin).endswith(_SUFFIX)
+
+
+def described() -> str:
+    """Which units are compiled, for people."""
+    return ", ".join(f"compiled {unit.name}" for unit in UNITS if is_compiled(unit)) or PURE
+
+
+PURE: Final = "pure Python"

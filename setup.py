@@ -1,15 +1,16 @@
-"""How pybroker is built: by setuptools, with some modules compiled where it is possible.
+"""How pybroker is built: by setuptools, with the modules of `compiled.UNITS` compiled by mypyc.
 
-What compiles: mypyc, over the same `.py` files, if the interpreter is CPython and a C compiler is
-on PATH. Where it cannot or fails, the package is pure Python, and says so in its `--version`: an
-installation never fails for want of a compiler. `PYBROKER_COMPILED=0` leaves it out.
-
-- A wheel (`pip install .`) has compiled loops, which takes seconds. mypy is asked for then, and
-  only then. `PYBROKER_COMPILED=all` (`make wheels`) compiles the way of a request too, which takes
-  a minute: the modules that `compiled.REQUEST_PATH` lists.
+- A wheel (`pip install .`) is compiled if the interpreter is CPython and a C compiler works. Where
+  it does not, or mypyc fails, the package is pure Python: an installation never fails for want of a
+  compiler. `PYBROKER_COMPILED=0` leaves it out, `loops` compiles the loops over records alone. mypy
+  is asked for when something is to be compiled, and only then.
 - An editable installation is not compiled, and takes no longer than ever. `make compiled` (`python
-  setup.py compile_loops compile_request_path`) compiles the checkout for the interpreter that runs
-  it; edits make that void, see `protocol/records/loops/__init__.py` and `compiled.py`.
+  setup.py compile`) compiles the checkout for the interpreter that runs it, as far as that has not
+  been done since the last edit.
+
+Units are compiled side by side, each in a process of its own, and so are the C files of a unit, on
+all cores. What was compiled and what it took is printed (`pip install -v .` shows it), and
+`pybroker --version` says what runs.
 
 pyproject.toml names this file as its build backend (PEP 517) for the first of these rules.
 """
@@ -21,9 +22,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.util import source_hash
+from multiprocessing import get_context
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -38,6 +41,7 @@ from setuptools.build_meta import (  # what a backend has to offer
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 __all__ = [
@@ -52,208 +56,259 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parent
+PACKAGE = "pybroker"
 # A backend finds nothing beside itself by its name; and this is the package's list, not a library.
 compiled = SimpleNamespace(**run_path(str(ROOT / "compiled.py")))
-LOOPS = Path("protocol", "records", "loops")
 COMPILER = "mypy==2.4.1"
-LIBRARY = "pybroker_record_loops"
 # Loops are inlined into each other, which takes one C file; one of very many takes twice as long.
 MOST_IN_A_FILE = 20
-# What the loops import of us, and so what mypyc has to see.
-BESIDE = (Path("protocol", "errors.py"), Path("protocol", "records", "vecs.py"))
+CORES = os.cpu_count() or 1
 
 
-def can_compile() -> bool:
-    """Whether it is worth a try."""
-    return (
-        os.environ.get("PYBROKER_COMPILED") != "0"
-        and sys.implementation.name == "cpython"
-        and any(map(shutil.which, (os.environ.get("CC", "cc").split()[0], "gcc", "clang")))
-    )
+def units_to_compile() -> tuple[Any, ...]:
+    """The units that are wanted, or none where they cannot be compiled: it says why."""
+    wanted: tuple[Any, ...] = compiled.wanted()
+    trouble = _trouble() if wanted else "PYBROKER_COMPILED=0"
+    if trouble:
+        print(f"{PACKAGE} stays pure Python: {trouble}", flush=True)
+        return ()
+    return wanted
 
 
-def compile_loops(into: Path) -> bool:
-    """Compile the loops to a folder of `into` that has this interpreter's name; False if not."""
-    return _tried("record loops", _compile_loops, into)
+def _trouble() -> str:
+    """What is missing here to compile; empty if nothing is."""
+    if sys.implementation.name != "cpython":
+        return f"mypyc compiles for CPython, not for {sys.implementation.name}"
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "trial.c")
+        source.write_text("#include <Python.h>\n")
+        try:
+            _compiler().compile([str(source)], output_dir=folder)
+        except Exception as error:  # compilers have many ways to fail
+            return f"no C compiler works here (gcc, and the headers of Python): {error}"
+    return ""
 
 
-def compile_request_path(into: Path) -> bool:
-    """The same with the modules of a request's way."""
-    return _tried("request path", _compile_request_path, into)
+def _compiler() -> Any:
+    """As setuptools calls it for an extension."""
+    command: Any = Distribution({"ext_modules": []}).get_command_obj("build_ext")
+    command.ensure_finalized()
+    from setuptools._distutils.ccompiler import new_compiler
+    from setuptools._distutils.sysconfig import customize_compiler
+
+    compiler = new_compiler()
+    customize_compiler(compiler)
+    compiler.set_include_dirs(command.include_dirs)
+    return compiler
 
 
-def _tried(what: str, compile_them: Callable[[Path, Path], None], into: Path) -> bool:
-    if not can_compile():
-        print(f"{what}: no C compiler, stays pure Python")
-        return False
+def compile_units(units: Sequence[Any], into: Path) -> list[Any]:
+    """Compile units, each to a folder of `into` with its library's name; those that succeeded."""
+    if not units:
+        return []
+    began, cpu_before = time.monotonic(), _cpu_seconds()
+    fork = get_context("fork")
+    processes = [fork.Process(target=_compile, args=(unit, into / unit.library)) for unit in units]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    made = []
+    for unit, process in zip(units, processes, strict=True):
+        if process.exitcode == 0:
+            made.append(unit)
+        how = f"{len(unit.modules)} modules compiled" if unit in made else "stays pure Python"
+        print(f"{PACKAGE}: {unit.name}: {how}")
+    seconds, cpu_seconds = time.monotonic() - began, _cpu_seconds() - cpu_before
+    print(f"{PACKAGE}: compiling took {seconds:.0f} s, of CPU {cpu_seconds:.0f} s", flush=True)
+    return made
+
+
+def _cpu_seconds() -> float:
+    """Of processes that have ended."""
+    found = os.times()
+    return found.children_user + found.children_system
+
+
+def _compile(unit: Any, into: Path) -> None:
+    """Compile one unit; in a process of its own, whose status says whether it went well."""
     try:
         with tempfile.TemporaryDirectory() as temporary:
-            compile_them(Path(temporary), into / compiled.folder_of_interpreter())
+            _compile_in(Path(temporary), unit)
+            shutil.rmtree(into, ignore_errors=True)
+            shutil.copytree(Path(temporary, "built"), into)
     except (Exception, SystemExit) as error:  # mypyc and compilers have many ways to fail
-        print(f"{what}: not compiled, stays pure Python: {error}")
-        return False
-    print(f"{what}: compiled")
-    return True
+        print(f"{PACKAGE}: {unit.name}: not compiled: {error}", flush=True)
+        os._exit(1)
 
 
-def _compile_loops(temporary: Path, folder: Path) -> None:
-    # Alone with what they import: mypy reads the rest of the package for half a minute.
-    stage = temporary / "stage"
-    sources = sorted(path for path in (ROOT / LOOPS).glob("*.py") if path.name != "__init__.py")
-    for path in (*sources, *(ROOT / name for name in BESIDE)):
-        target = stage / "pybroker" / path.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target)
-    for package in ("", "protocol", "protocol/records", str(LOOPS)):
-        (stage / "pybroker" / package / "__init__.py").touch()
-    names = [path.relative_to(ROOT) for path in sources]
-    _compile(temporary, stage, names, LIBRARY, "3")
-    _put(temporary, folder, ".".join(("pybroker", *LOOPS.parts)))
-    # Last: without it nothing of this counts.
-    digest = source_hash(b"\0".join(path.read_bytes() for path in sources))
-    (folder / "digest").write_text(digest.hex())
-
-
-def _compile_request_path(temporary: Path, folder: Path) -> None:
-    stage = temporary / "stage"
-    stage.mkdir()
-    (stage / "pybroker").symlink_to(ROOT)
-    names = [Path(*name.split(".")).with_suffix(".py") for name in compiled.REQUEST_PATH]
-    # With the list itself: a module that leaves it is still imported by those that stay.
-    counted = sorted({"compiled.py", *(name.as_posix() for name in names), *_imported_by(names)})
-    digest = compiled.digest(str(ROOT), counted)
-    if (folder / "digest").exists() and (folder / "digest").read_text().startswith(digest):
-        return
-    _compile(temporary, stage, names, compiled.LIBRARY, "1")
-    _put(temporary, folder, "pybroker")
-    (folder / "digest").write_text("\n".join((digest, *counted)))
-
-
-def _imported_by(names: Sequence[Path]) -> set[str]:
-    """The modules of ours from which these import something: its constants are compiled in."""
-    found = set()
-    for name in names:
-        for node in ast.walk(ast.parse((ROOT / name).read_text())):
-            if not isinstance(node, ast.ImportFrom) or not node.level:
-                continue
-            room = ROOT.joinpath(name).parents[node.level - 1]
-            place = room.joinpath(*(node.module or "").split("."))
-            for path in (place.with_suffix(".py"), *(place / f"{n.name}.py" for n in node.names)):
-                if path.is_file():
-                    found.add(path.relative_to(ROOT).as_posix())
-    return found
-
-
-def _compile(temporary: Path, stage: Path, names: Sequence[Path], library: str, level: str) -> None:
-    """Compile modules of the package that lies in `stage` to `built` in `temporary`."""
+def _compile_in(temporary: Path, unit: Any) -> None:
+    """Compile to `built` in `temporary`."""
+    stage, target = temporary / "stage", temporary / "c"
+    _stage(stage, unit)
     configuration = temporary / "mypy.ini"
     configuration.write_text("[mypy]\nignore_missing_imports = True\nfollow_imports = silent\n")
-    old = Path.cwd()
     os.chdir(stage)  # mypyc has no other way to be told where packages begin
-    try:
-        from mypyc.build import mypycify
+    from mypyc.build import mypycify
 
-        extensions = mypycify(
-            [
-                "--explicit-package-bases",
-                f"--config-file={configuration}",
-                *(str(Path("pybroker", name)) for name in names),
-            ],
-            opt_level=level,
-            debug_level="0",
-            group_name=library,
-            multi_file=len(names) > MOST_IN_A_FILE,
-            target_dir=str(temporary / "c"),
-        )
-        command: Any = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")
-        command.build_lib = str(temporary / "built")
-        command.build_temp = str(temporary / "objects")
-        command.ensure_finalized()
-        command.run()
-    finally:
-        os.chdir(old)
+    extensions = mypycify(
+        [
+            "--explicit-package-bases",
+            "--no-site-packages",  # as where nothing is installed but mypy
+            "--cache-dir=/dev/null",
+            f"--config-file={configuration}",
+            *(str(Path(PACKAGE, path)) for path in _paths(unit)),
+        ],
+        opt_level=unit.level,
+        debug_level="0",
+        group_name=f"{PACKAGE}.{unit.library}",
+        multi_file=len(unit.modules) > MOST_IN_A_FILE,
+        target_dir=str(target),
+    )
+    for extension in extensions:  # where the headers of a group are whose name has a dot
+        extension.include_dirs.append(str(target / PACKAGE))
+    command: Any = SideBySide(Distribution({"ext_modules": extensions}))
+    command.build_lib = str(temporary / "built")
+    command.build_temp = str(temporary / "objects")
+    command.parallel = CORES
+    command.ensure_finalized()
+    command.run()
 
 
-def _put(temporary: Path, folder: Path, package: str) -> None:
-    """Where they are looked for, under their names in `package`."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for path in (temporary / "built").rglob(f"*{EXTENSION_SUFFIXES[0]}"):
-        name = ".".join(path.relative_to(temporary / "built").parts)
-        shutil.copy(path, folder / name.removeprefix(f"{package}."))
+def _paths(unit: Any) -> list[Path]:
+    return [Path(*name.split(".")).with_suffix(".py") for name in unit.modules]
+
+
+def _stage(stage: Path, unit: Any) -> None:
+    """The modules as mypyc sees them: with what they import of us, and nothing else is read."""
+    seen: set[Path] = set()
+    left = {*_paths(unit)}
+    while left:
+        seen |= left
+        left = {Path(name) for name in _imported_by(left)} - seen
+    for path in seen:
+        target = stage / PACKAGE / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, target)
+    for folder in {folder for path in seen for folder in path.parents}:
+        (stage / PACKAGE / folder / "__init__.py").touch()  # that of the root imports everything
+
+
+class SideBySide(build_ext):
+    """Runs the C compiler on the files of an extension side by side, the longest first."""
+
+    def build_extensions(self) -> None:
+        one_after_another = self.compiler.compile
+
+        def compile_all(sources: Sequence[str], **options: Any) -> list[str]:
+            by_size = sorted(sources, key=os.path.getsize, reverse=True)
+            made = pool.map(lambda source: one_after_another([source], **options), by_size)
+            return [name for names in made for name in names]
+
+        with ThreadPoolExecutor(CORES) as pool:
+            self.compiler.compile = compile_all
+            super().build_extensions()
+
+
+def _imported_by(paths: Iterable[Path]) -> set[str]:
+    """The modules of ours from which these import something: its constants are compiled in."""
+    found = set()
+    for path in paths:
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if not isinstance(node, ast.ImportFrom) or not node.level:
+                continue
+            room = ROOT.joinpath(path).parents[node.level - 1]
+            place = room.joinpath(*(node.module or "").split("."))
+            names = [place.with_suffix(".py"), place / "__init__.py"]
+            names += [place / f"{one.name}.py" for one in node.names]
+            found |= {name for name in names if name.is_file() and name != ROOT / "__init__.py"}
+    return {path.relative_to(ROOT).as_posix() for path in found}
+
+
+def _sources(unit: Any) -> list[str]:
+    """The files whose digest tells whether what was compiled is still that of the checkout."""
+    paths = _paths(unit)
+    # With the list itself: a module that leaves it is still imported by those that stay.
+    return sorted({"compiled.py", *(path.as_posix() for path in paths), *_imported_by(paths)})
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    wanted = build_meta.get_requires_for_build_wheel(config_settings)
-    return [*wanted, COMPILER] if can_compile() else wanted
+    asked = build_meta.get_requires_for_build_wheel(config_settings)
+    return [*asked, COMPILER] if units_to_compile() else asked
 
 
 build_wheel = build_meta.build_wheel
 
 
-class CompileLoops(Command):
-    """In place, for a checkout."""
+class Compile(Command):
+    """In a checkout, what has changed."""
 
-    description = "compile the loops over records in this checkout"
-    user_options = [("into=", None, "another folder than theirs")]
+    description = "compile the units of compiled.py in this checkout, as far as they have changed"
+    user_options = [
+        ("units=", None, "libraries of compiled.py instead of all"),
+        ("into=", None, "another root than the checkout's"),
+    ]
 
     def initialize_options(self) -> None:
-        self.into: str | Path = ROOT / LOOPS / "compiled"
+        self.units = ",".join(unit.library for unit in compiled.UNITS)
+        self.into: str | Path = ROOT
 
     def finalize_options(self) -> None:
         pass
 
     def run(self) -> None:
-        compile_loops(Path(self.into))
+        asked = self.units.split(",")
+        units = {
+            unit: compiled.digest(str(ROOT), _sources(unit))
+            for unit in units_to_compile()
+            if unit.library in asked
+        }
+        folders = {unit: Path(self.into, compiled.folder_of(unit)) for unit in units}
+        changed = [unit for unit in units if _digest_in(folders[unit]) != units[unit]]
+        with tempfile.TemporaryDirectory() as temporary:
+            for unit in compile_units(changed, Path(temporary)):
+                built = Path(temporary, unit.library)
+                self._put(built, folders[unit])
+                # Last: without it nothing of this counts.
+                recorded = "\n".join((units[unit], *_sources(unit)))
+                (folders[unit] / "digest").write_text(recorded)
+
+    def _put(self, built: Path, folder: Path) -> None:
+        """Beside each other, under the names that they have in the package."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for path in built.rglob(f"*{EXTENSION_SUFFIXES[0]}"):
+            name = ".".join(path.relative_to(built).parts)
+            shutil.copy(path, folder / name.removeprefix(f"{PACKAGE}."))
 
 
-class CompileRequestPath(CompileLoops):
-    """The same with what takes a minute."""
-
-    description = "compile the modules of a request's way in this checkout, if they have changed"
-
-    def initialize_options(self) -> None:
-        self.into = ROOT / compiled.FOLDER
-
-    def run(self) -> None:
-        compile_request_path(Path(self.into))
+def _digest_in(folder: Path) -> str:
+    recorded = folder / "digest"
+    return recorded.read_text().partition("\n")[0] if recorded.exists() else ""
 
 
 def main() -> None:
-    temporary = tempfile.TemporaryDirectory()
-    made = Path(temporary.name)
-    is_wheel = "bdist_wheel" in sys.argv
-    folders = {}
-    if is_wheel and compile_loops(made / "loops"):
-        folders[LOOPS / "compiled"] = made / "loops"
-    is_whole = is_wheel and os.environ.get("PYBROKER_COMPILED") == "all"
-    if is_whole and compile_request_path(made / "request_path"):
-        folders[Path(compiled.FOLDER)] = made / "request_path"
+    with tempfile.TemporaryDirectory() as temporary:
+        units = units_to_compile() if "bdist_wheel" in sys.argv else ()
+        made = [Path(temporary, unit.library) for unit in compile_units(units, Path(temporary))]
 
-    class BuildPy(build_py):
-        def find_package_modules(self, package: str, package_dir: str) -> list[Any]:
-            found = super().find_package_modules(package, package_dir)
-            return [module for module in found if module[1] != "setup"]  # beside __init__.py
+        class BuildPy(build_py):
+            def find_package_modules(self, package: str, package_dir: str) -> list[Any]:
+                found = super().find_package_modules(package, package_dir)
+                return [module for module in found if module[1] != "setup"]  # beside __init__.py
 
-        def run(self) -> None:
-            super().run()
-            for folder in (LOOPS / "compiled", Path(compiled.FOLDER)):
-                target = Path(self.build_lib, "pybroker", folder)
-                shutil.rmtree(target, ignore_errors=True)
-                if folder in folders:
-                    shutil.copytree(folders[folder], target)
+            def run(self) -> None:
+                super().run()
+                for path in Path(self.build_lib).rglob(f"*{EXTENSION_SUFFIXES[0]}"):
+                    path.unlink()  # an earlier build's
+                for folder in made:
+                    shutil.copytree(folder, self.build_lib, dirs_exist_ok=True)
 
-    class Package(Distribution):
-        def has_ext_modules(self) -> bool:  # the wheel is one interpreter's, then
-            return bool(folders)
+        class Package(Distribution):
+            def has_ext_modules(self) -> bool:  # the wheel is one interpreter's, then
+                return bool(made)
 
-    commands = {
-        "build_py": BuildPy,
-        "compile_loops": CompileLoops,
-        "compile_request_path": CompileRequestPath,
-    }
-    with temporary:
-        setup(cmdclass=commands, distclass=Package)
+        setup(cmdclass={"build_py": BuildPy, "compile": Compile}, distclass=Package)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from pybroker.protocol.records.loops import COMPILED
+from pybroker.compiled import described
 
 ROOT = Path(__file__).resolve().parent.parent
 ASK_SECONDS = 20
@@ -56,8 +56,7 @@ def describe_machine() -> dict[str, str]:
         "load average at the start": f"{os.getloadavg()[0]:.2f}",
         "Python": platform.python_version(),
         "trio": metadata.version("trio"),
-        "pybroker": f"{_pybroker_version()}, record loops "
-        f"{'compiled' if COMPILED else 'interpreted'}",
+        "pybroker": f"{_pybroker_version()}, {described()}",
         "client": f"confluent-kafka {metadata.version('confluent-kafka')} (its librdkafka), "
         f"and benchmarks/load.c by {_first_line(['cc', '--version'])}",
     }

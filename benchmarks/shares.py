@@ -55,7 +55,7 @@ py-spy (`benchmarks.profile`), and [after](plots/flames/small-64x5-after.svg) it
 """
 
 _COMPILED = "CPyDef_"
-_PATHS = {name.rpartition(".")[2]: f"{name.replace('.', '/')}.py" for name in REQUEST_PATH}
+_PATHS = {name.rpartition(".")[2]: f"{name.replace('.', '/')}.py" for name in REQUEST_PATH.modules}
 _FRAME = re.compile(r"^\s+[0-9a-f]+ (.+) \((.*)\)$")
 _SYSTEM_CALL = re.compile(r"^__(?:x64|arm64|se|do)_sys_(\w+)$")
 _LIBRARIES = (

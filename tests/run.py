@@ -127,6 +127,7 @@ RECORDS = [
 
 # What looks into the way of a request, once more where it is compiled; its doubles are interpreted.
 ALL_COMPILED = ["env", "PYBROKER_COMPILED=all"]
+COMPILE = [sys.executable, "setup.py", "-q", "compile"]
 SIMULATION = [sys.executable, "-m", "tests.simulation.run"]
 # In a checkout where it is compiled, too: some tests change what is in it.
 SOURCES = ["env", "PYBROKER_COMPILED=loops"]
@@ -174,7 +175,7 @@ def stages() -> list[Stage]:
     python = sys.executable
     pytest = [python, "-m", "pytest", "-q", "--durations=8", "--durations-min=5", *KEEP_FAILED]
     return [
-        Stage("compiled loops", "test", [python, "setup.py", "-q", "compile_loops"]),
+        Stage("compiled loops", "test", [*COMPILE, "--units=record_loops"]),
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."], lane=1),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."], lane=1),
         Stage("layers", "lint", [str(BIN / "lint-imports")], lane=1),
@@ -187,7 +188,7 @@ def stages() -> list[Stage]:
         Stage(
             "compiled request path",
             "test",
-            [python, "setup.py", "-q", "compile_request_path"],
+            COMPILE,
             lane=1,
         ),
         Stage("wire tests", "test", [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"]),
@@ -243,7 +244,7 @@ def stages() -> list[Stage]:
         Stage(
             "the request path",
             "compiled",
-            [python, "setup.py", "-q", "compile_loops", "compile_request_path"],
+            COMPILE,
         ),
         Stage(
             "abuse, compiled",
@@ -333,7 +334,7 @@ def _headline(stage: Stage) -> None:
 def _visible() -> set[str]:
     """What lies in the checkout, caches excepted."""
     names = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
-    return names - {"__pycache__"}
+    return names - {"__pycache__", "build"}  # what is compiled lies there
 
 
 def main() -> int:

@@ -1,8 +1,7 @@
 """A compiled wheel for each Python that is here: `make wheels`.
 
 Each is built by the Python that it is for, with what the build asks for (mypy), goes to dist/, and
-is put into an environment of its own, in which the loops over records and the way of a request have
-to be the compiled ones.
+is put into an environment of its own, in which all that `compiled.py` lists has to be compiled.
 They run on machines like this one; for an index, cibuildwheel builds them against old C libraries
 (pyproject.toml has its settings). Exit status 1 if one could not be built, or was not compiled.
 """
@@ -21,12 +20,8 @@ from tests.pythons import ROOT, VERSIONS, find
 DIST = ROOT / "dist"
 # Of its dependencies, what the compiled loops import.
 IMPORTED = ("librt>=0.16", "mypy-extensions>=1.0")
-BUILD = {**os.environ, "PYBROKER_COMPILED": "all"}
-RUN = {name: value for name, value in os.environ.items() if name != "PYBROKER_COMPILED"}
-ASK = (
-    "import pybroker.compiled as c; from pybroker.protocol.records.loops import COMPILED;"
-    "print(COMPILED and c.is_request_path_compiled())"
-)
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYBROKER_COMPILED"}
+ASK = "from pybroker.compiled import UNITS, is_compiled; print(all(map(is_compiled, UNITS)))"
 
 
 def build(python: Path, folder: Path) -> str:
@@ -34,14 +29,14 @@ def build(python: Path, folder: Path) -> str:
     pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     made = folder / "made"
     command = [*pip, "wheel", "--no-deps", "--wheel-dir", made, ROOT]
-    subprocess.run(command, check=True, env=BUILD)
+    subprocess.run(command, check=True, env=ENVIRONMENT)
     (wheel,) = made.glob("*.whl")
     subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     own = folder / "venv" / "bin" / "python"
     subprocess.run([*pip, "--python", own, "install", *IMPORTED], check=True)
     subprocess.run([*pip, "--python", own, "install", "--no-deps", wheel], check=True)
     told = subprocess.run(
-        [own, "-c", ASK], stdout=subprocess.PIPE, text=True, check=True, env=RUN
+        [own, "-c", ASK], stdout=subprocess.PIPE, text=True, check=True, env=ENVIRONMENT
     ).stdout
     if told.strip() != "True":
         return "NOT COMPILED"

@@ -164,10 +164,7 @@ class LazyGroup(click.Group):
 def _tell_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not ctx.resilient_parsing:
         version = importlib.import_module("importlib.metadata").version("pybroker")
-        loops = importlib.import_module("...protocol.records.loops", __package__)
-        how = "compiled record loops" if loops.COMPILED else "pure Python"
-        if importlib.import_module("...compiled", __package__).is_request_path_compiled():
-            how = f"compiled request path, {how}"
+        how = importlib.import_module("...compiled", __package__).described()
         click.echo(f"{ctx.info_name}, version {version} ({how})")
         ctx.exit()
 

@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import trio
 from mypy_extensions import mypyc_attr
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
     from ..cluster.zookeeper_client import ZooKeeperClient
 
-MAX_LOADING_THREADS = 1
-REPLICATION_POLL_MS = 10
-MAX_LOAD_TIMES = 100
+MAX_LOADING_THREADS: Final = 1
+REPLICATION_POLL_MS: Final = 10
+MAX_LOAD_TIMES: Final = 100
 
-_MS = 1000
+_MS: Final = 1000
 
 
 class Machine(Protocol):

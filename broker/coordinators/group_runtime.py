@@ -15,7 +15,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Collection
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...coordinator.group.commit_attempt import client_error, partition_errors
 from ...coordinator.group.commit_plan import CommitPlan
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pybroker.broker.groups")
 
-_MS_PER_MINUTE = 60_000
-_ANSWER_HEAD = Struct(">ii")  # size, correlation id
-_CORRELATION_ID_BYTES = 4
+_MS_PER_MINUTE: Final = 60_000
+_ANSWER_HEAD: Final = Struct(">ii")  # size, correlation id
+_CORRELATION_ID_BYTES: Final = 4
 
 
 def group_config(config: KafkaConfig) -> GroupConfig:

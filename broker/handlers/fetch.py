@@ -17,6 +17,7 @@ Mirrors KafkaApis.handleFetchRequest.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -54,19 +55,19 @@ from .leaders import current_leader
 from .quick_fetch_answers import QuickFetchAnswers
 from .request_waits import RequestWait
 
-_ANY_CLIENT = ClientMetadata("", "", "")
-_NO_ENDPOINTS: list[FetchResponseNodeEndpoint] = []
-_FIRST_VERSION_OF_V2 = 4
+_ANY_CLIENT: Final = ClientMetadata("", "", "")
+_NO_ENDPOINTS: Final[list[FetchResponseNodeEndpoint]] = []
+_FIRST_VERSION_OF_V2: Final = 4
 # They compete with the event loop for the interpreter: not many at a time.
-MAX_CONVERTERS = 2
-_FIRST_VERSION_WITH_ERROR = 7
-LARGE_ANSWER_PARTITIONS = 64
+MAX_CONVERTERS: Final = 2
+_FIRST_VERSION_WITH_ERROR: Final = 7
+LARGE_ANSWER_PARTITIONS: Final = 64
 # A client may fetch what was deleted a moment ago; twice: all could be named by a session's change.
-MAX_UNKNOWN_PARTITIONS = 1000
+MAX_UNKNOWN_PARTITIONS: Final = 1000
 # About what a response has beside records, for quotas: as a whole, and for each partition.
-RESPONSE_BYTES = 20
-PARTITION_BYTES = 50
-_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+RESPONSE_BYTES: Final = 20
+PARTITION_BYTES: Final = 50
+_LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 Entries = dict[SessionKey, FetchEntry]

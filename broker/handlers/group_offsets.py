@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("pybroker.broker.groups")
 
-_FIRST_FETCH_TOP_LEVEL_ERROR_VERSION = 2
-_FIRST_FETCH_BATCH_VERSION = 8
-_ZOOKEEPER_VERSION = 0
+_FIRST_FETCH_TOP_LEVEL_ERROR_VERSION: Final = 2
+_FIRST_FETCH_BATCH_VERSION: Final = 8
+_ZOOKEEPER_VERSION: Final = 0
 
 
 class ConsumerOffsetsInZooKeeper(Protocol):

@@ -66,9 +66,9 @@ _FIRST_VERSION_WITH_LEADER: Final = 10
 _NO_RECORDS: Final = b""
 
 # Shared defaults: replaced in a response, never written to.
-_NO_ERRORS: list[BatchIndexAndErrorMessage] = []
+_NO_ERRORS: Final[list[BatchIndexAndErrorMessage]] = []
 _NO_LEADER: Final = ProduceResponseLeaderIdAndEpoch()
-_NO_ENDPOINTS: list[ProduceResponseNodeEndpoint] = []
+_NO_ENDPOINTS: Final[list[ProduceResponseNodeEndpoint]] = []
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from ...compiled import described
 from ...storage.files import is_out_of_descriptors
 from ..observability.log_format import configure_logging
 from ..resources.descriptors import TooFewDescriptors, raise_descriptor_limit
@@ -243,7 +244,8 @@ async def _broker(
 
 
 def _tell_start(config: KafkaConfig) -> None:
-    """The first line of a broker's log: what runs, and what is not as by default."""
+    """The first line of a broker's log: what runs, what of it is compiled, and what is not as by
+    default."""
     from ..config import passwords
 
     changed = [
@@ -251,8 +253,9 @@ def _tell_start(config: KafkaConfig) -> None:
         for name, value in sorted(config.static.items())
     ]
     logger.info(
-        "pybroker %s starts broker %s in process %d with %s",
+        "pybroker %s (%s) starts broker %s in process %d with %s",
         version("pybroker"),
+        described(),
         config.broker_id if config.broker_id >= 0 else "of a new id",
         os.getpid(),
         ", ".join(changed) or "the defaults alone",

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable
 from math import inf
 from time import perf_counter, thread_time
+from typing import Final
 
 import trio
 
@@ -33,7 +34,7 @@ from .settled_replicas import SettledReplicas
 
 logger = logging.getLogger("pybroker.broker.replicas.replica_runtime")
 
-_MS = 1000
+_MS: Final = 1000
 
 
 class ReplicaRuntime(SettledReplicas):

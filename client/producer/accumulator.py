@@ -10,7 +10,7 @@ Mirrors: RecordAccumulator and BufferPool. Leaves out buffers that are used agai
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol import invariants
 from ...protocol.invariants import BrokenInvariant
@@ -19,9 +19,9 @@ from .batch import Batch, Outcome
 from .partition_queue import PartitionQueue
 
 # What a record takes at most beside key, value and headers; of a header, beside name and value.
-RECORD_OVERHEAD_BYTES = 21
-HEADER_OVERHEAD_BYTES = 10
-BATCH_OVERHEAD_BYTES = 61
+RECORD_OVERHEAD_BYTES: Final = 21
+HEADER_OVERHEAD_BYTES: Final = 10
+BATCH_OVERHEAD_BYTES: Final = 61
 
 
 class Limits(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.batch import update_crc
@@ -21,7 +21,7 @@ from ...protocol.records.message_set import encode_message_set
 from ...protocol.records.record import NO_SEQUENCE, Headers, Record, SimpleRecord
 
 # Of a batch's header: producer id, epoch, base sequence.
-_PRODUCER = Struct(">qhi")
+_PRODUCER: Final = Struct(">qhi")
 
 
 # Of a record, as SimpleRecord has them: timestamp, key, value, headers.

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import deque
 from enum import Enum
 from itertools import pairwise
+from typing import Final
 
 from ...protocol import invariants
 from ...protocol.errors import ErrorCode
@@ -31,10 +32,10 @@ from ...protocol.records.record import NO_SEQUENCE, increment_sequence
 from .batch import Batch, Identity, Outcome
 
 # The broker's view of the sequence is not ours: either an older batch is missing, or its state is.
-GAPS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+GAPS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 # Appended, or nobody knows: not what a refusal before the append says.
-_MAX_SEQUENCE = 2**31 - 1
-_PERHAPS_WRITTEN = frozenset(
+_MAX_SEQUENCE: Final = 2**31 - 1
+_PERHAPS_WRITTEN: Final = frozenset(
     {
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -43,7 +44,7 @@ _PERHAPS_WRITTEN = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-NOBODY = Identity()
+NOBODY: Final = Identity()
 
 
 class Verdict(Enum):

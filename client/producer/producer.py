@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Unpack
+from typing import Final, Unpack
 
 import trio
 from mypy_extensions import mypyc_attr
@@ -43,8 +43,8 @@ from .upkeep import Upkeep
 
 _now = time.time
 
-YIELD_BYTES = 256 * 1024  # as much may be enqueued before others have a turn (milliseconds)
-RECORD_TURN_BYTES = 40  # that a record counts for beside its size
+YIELD_BYTES: Final = 256 * 1024  # as much may be enqueued before others have a turn (milliseconds)
+RECORD_TURN_BYTES: Final = 40  # that a record counts for beside its size
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -15,7 +15,7 @@ Offsets that are committed within a transaction are in `transactions`.
 import logging
 from collections.abc import Callable, Collection, Container, Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
 from ...protocol.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -43,8 +43,8 @@ from .states import GroupState
 
 logger = logging.getLogger(__name__)
 
-_DEFAULT_RETENTION_TIME = -1
-_DEFAULT_TIMESTAMP = -1
+_DEFAULT_RETENTION_TIME: Final = -1
+_DEFAULT_TIMESTAMP: Final = -1
 
 
 class RepeatedCommit(NamedTuple):

@@ -8,7 +8,7 @@ Invariant: every Append with acks that was handed out is answered by exactly one
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.invariants import BrokenInvariant
@@ -22,8 +22,8 @@ from .loader import PartitionLoad
 from .placement import partition_for_key
 from .timers import Timer, TimerHeap, TimerKind
 
-ACKS_NONE = 0
-ACKS_ALL = -1
+ACKS_NONE: Final = 0
+ACKS_ALL: Final = -1
 
 
 class GroupConfig(NamedTuple):

@@ -12,6 +12,7 @@ rebalance, has no members. Who was given an id and has not joined is no member y
 
 from collections import Counter
 from collections.abc import Collection
+from typing import Final
 
 from ...protocol import invariants
 from ...protocol.apis.describe_groups import DescribedGroupMember
@@ -25,9 +26,9 @@ from .offsets import OffsetStore
 from .states import GroupState, check_transition
 from .timers import Timer, TimerKind
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
-_WITH_MEMBERS = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
-_VERSION_PREFIX_SIZE_BYTES = 2
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+_WITH_MEMBERS: Final = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+_VERSION_PREFIX_SIZE_BYTES: Final = 2
 
 
 class InitialDelay:

@@ -14,6 +14,7 @@ REBALANCE_IN_PROGRESS, where Kafka never answers it.
 
 import logging
 from functools import partial
+from typing import Final
 
 from ...protocol.apis.join_group import JoinGroupRequest
 from ...protocol.errors import ErrorCode
@@ -26,12 +27,12 @@ from .timers import Timer, TimerKind
 
 logger = logging.getLogger(__name__)
 
-_FIRST_REBALANCE_TIMEOUT_VERSION = 1
-_FIRST_MEMBER_ID_REQUIRED_VERSION = 4
-_FIRST_SKIP_ASSIGNMENT_VERSION = 9
+_FIRST_REBALANCE_TIMEOUT_VERSION: Final = 1
+_FIRST_MEMBER_ID_REQUIRED_VERSION: Final = 4
+_FIRST_SKIP_ASSIGNMENT_VERSION: Final = 9
 
 # "-" and a UUID are appended, and the whole must fit a protocol string.
-_MAX_ID_PREFIX_BYTES = 32_767 - 37
+_MAX_ID_PREFIX_BYTES: Final = 32_767 - 37
 
 
 class JoinAttempt:

@@ -5,11 +5,11 @@ ticket of a waiting request is answered exactly once, by whoever takes it off th
 """
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .timers import Timer, TimerKind
 
-MAX_LOGGED_REASON_CHARS = 255
+MAX_LOGGED_REASON_CHARS: Final = 255
 
 
 def printable_reason(reason: str | None) -> str:

@@ -12,6 +12,7 @@ Dead for a moment (COORDINATOR_NOT_AVAILABLE); here it is gone by then.
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from ...protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ...protocol.apis.leave_group import (
@@ -30,8 +31,8 @@ from .states import GroupState
 
 logger = logging.getLogger(__name__)
 
-_FIRST_SYNC_PROTOCOL_VERSION = 5
-_FIRST_LEAVE_BATCH_VERSION = 3
+_FIRST_SYNC_PROTOCOL_VERSION: Final = 5
+_FIRST_LEAVE_BATCH_VERSION: Final = 3
 
 
 class Membership:

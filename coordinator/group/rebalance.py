@@ -19,6 +19,7 @@ in SyncGroup, where Kafka forgets the request.
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from ...protocol.apis.join_group import JoinGroupResponse
 from ...protocol.apis.sync_group import SyncGroupResponse
@@ -32,15 +33,15 @@ from .states import GroupState
 
 logger = logging.getLogger(__name__)
 
-NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 # The rebalance timeout is the clients' choice; with 0, a join phase that starts over would spin.
-MIN_JOIN_RETRY_MS = 1_000
+MIN_JOIN_RETRY_MS: Final = 1_000
 
 # JoinGroup v7 may answer a null protocol name; before, it is "".
-_FIRST_NULL_PROTOCOL_NAME_VERSION = 7
+_FIRST_NULL_PROTOCOL_NAME_VERSION: Final = 7
 
 # What a failed append of group metadata means to a client.
-_STORE_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+_STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,

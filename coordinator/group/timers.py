@@ -10,11 +10,11 @@ the same timer are stale and dropped), and never later than `timer.deadline_ms`.
 
 import heapq
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 Owner = TypeVar("Owner")
 
-_COMPACT_MIN_ENTRIES = 1024
+_COMPACT_MIN_ENTRIES: Final = 1024
 
 
 class TimerKind(Enum):

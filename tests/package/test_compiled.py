@@ -1,7 +1,7 @@
-"""The compiled loops over records: who gets them, and that old ones never run for new sources.
+"""The compiled parts of what users install: who gets them, and who is told that there are none.
 
-What a compiler makes of the loops is tested where they are: `make test` runs everything compiled,
-and the tests of records once more interpreted.
+What a compiler makes of them is tested where they are: `make test` runs the tests of their rooms
+compiled, and the tests of records once more interpreted.
 """
 
 from __future__ import annotations
@@ -17,22 +17,34 @@ from pathlib import Path
 
 import pytest
 
+from pybroker.compiled import UNITS
 from tests.package.conftest import Installation
 from tests.support.processes import ROOT
 
-LOOPS = Path("protocol", "records", "loops")
-ASK = "from pybroker.protocol.records.loops import COMPILED, scan; print(COMPILED, scan.__file__)"
-COMPILED, PURE = "(compiled record loops)\n", "(pure Python)\n"
+MODULES = [module for unit in UNITS for module in unit.modules]
+ALL, LOOPS, PURE = (
+    "(compiled record loops, compiled request path)\n",
+    "(compiled record loops)\n",
+    "(pure Python)\n",
+)
+WHERE_FROM = f"""
+import sys
+from importlib import import_module
+names = ["pybroker." + name for name in {MODULES}]
+print(*(import_module(name).__file__ for name in names))
+print(any("Finder" in type(found).__name__ and "pybroker" in type(found).__module__
+          for found in sys.meta_path))
+"""
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
 
 def compile_loops(into: Path, **environment: str) -> str:
-    command = [sys.executable, "setup.py", "-q", "compile_loops", "--into", str(into)]
+    command = [sys.executable, "setup.py", "-q", "compile", "--units=record_loops"]
     done = subprocess.run(
-        command,
+        [*command, f"--into={into}"],
         cwd=ROOT,
-        env={**os.environ, "PYBROKER_COMPILED": "1", **environment},
+        env={**os.environ, "PYBROKER_COMPILED": "all", **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -43,32 +55,38 @@ def compile_loops(into: Path, **environment: str) -> str:
 @needs_compiler
 def test_the_wheel_of_a_machine_with_a_compiler(wheel: Path, installed: Installation) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        compiled = [name for name in archive.namelist() if name.endswith(".so")]
-    assert {Path(name).name.partition(".")[0] for name in compiled} == {
-        *(path.stem for path in (ROOT / LOOPS).glob("*.py") if path.name != "__init__.py"),
-        "pybroker_record_loops__mypyc",
-    }
+        compiled = [name.partition(".")[0] for name in archive.namelist() if name.endswith(".so")]
+    expected = [*MODULES, *(unit.library_module for unit in UNITS)]
+    assert sorted(compiled) == sorted(f"pybroker/{name.replace('.', '/')}" for name in expected)
     assert "none-any" not in wheel.name
-    assert installed.run("pybroker", "--version").endswith(COMPILED)
+    assert installed.run("pybroker", "--version").endswith(ALL)
+
+
+@needs_compiler
+def test_it_needs_no_finder(installed: Installation) -> None:
+    files, has_finder = installed.run("python", "-c", WHERE_FROM).splitlines()
+    assert all(file.endswith(".so") for file in files.split())
+    assert has_finder == "False"
 
 
 @needs_compiler
 def test_compiled_modules_ask_for_nothing_that_is_not_a_dependency(
     installed: Installation,
 ) -> None:
-    """Here everything is at hand; where only pybroker is, they would be left out in silence."""
+    """Here everything is at hand; where only pybroker is, they could not be imported."""
     loaded = installed.run(
         "python",
         "-c",
-        "import sys, pybroker.protocol.records.loops as loops\n"
+        f"{WHERE_FROM}\n"
         "from importlib.metadata import packages_distributions as distributions\n"
-        "assert loops.COMPILED\n"
         "tops = {name.partition('.')[0] for name in sys.modules}\n"
         "known = distributions()\n"
         "print(*{name.lower() for top in tops for name in known.get(top, ())})",
-    )
+    ).splitlines()[-1]
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     declared = {re.match(r"[\w.-]+", line)[0].replace("-", "_") for line in asked}  # type: ignore[index]
+    # What trio asks for.
+    declared |= {"attrs", "sortedcontainers", "idna", "outcome", "sniffio", "cffi", "pycparser"}
     assert {name.replace("-", "_") for name in loaded.split()} - {
         "pybroker",
         "setuptools",
@@ -76,34 +94,47 @@ def test_compiled_modules_ask_for_nothing_that_is_not_a_dependency(
 
 
 @needs_compiler
-def test_an_edit_is_never_shadowed(installed: Installation) -> None:
-    (package,) = installed.scripts.parent.glob("lib/python*/site-packages/pybroker")
-    source = package / LOOPS / "scan.py"
-    original = source.read_text()
-    assert installed.run("python", "-c", ASK).startswith("True ")
-    try:
-        source.write_text(original + "\n")
-        assert installed.run("python", "-c", ASK) == f"False {source}\n"
-        assert installed.run("pybroker", "--version").endswith(PURE)
-    finally:
-        source.write_text(original)
-    assert installed.run("python", "-c", ASK).startswith("True ")
-
-
+@pytest.mark.parametrize(("wanted", "told"), [("0", PURE), ("loops", LOOPS), ("all", ALL)])
 def test_the_sources_can_be_asked_for(
-    installed: Installation, monkeypatch: pytest.MonkeyPatch
+    installed: Installation, wanted: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYBROKER_COMPILED", "0")
-    assert installed.run("pybroker", "--version").endswith(PURE)
+    monkeypatch.setenv("PYBROKER_COMPILED", wanted)
+    assert installed.run("pybroker", "--version").endswith(told)
+    files, has_finder = installed.run("python", "-c", WHERE_FROM).splitlines()
+    assert (".py" not in files) == (wanted == "all")
+    assert (".so" not in files) == (wanted == "0")
+    assert has_finder == str(wanted != "all")
 
 
 def test_nothing_fails_for_want_of_a_compiler(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     told = compile_loops(tmp_path / "nowhere", PATH=str(tmp_path / "bin"))
-    assert "no C compiler" in told
+    assert "pybroker stays pure Python: no C compiler works here" in told
     broken = tmp_path / "bin" / "cc"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
     told = compile_loops(tmp_path / "nowhere", PATH=str(tmp_path / "bin"), CC="cc")
-    assert "not compiled" in told
-    assert not list(tmp_path.glob("nowhere/*/digest"))
+    assert "pybroker stays pure Python: no C compiler works here" in told
+    told = compile_loops(tmp_path / "nowhere", PYBROKER_COMPILED="0")
+    assert told == "pybroker stays pure Python: PYBROKER_COMPILED=0\n"
+    assert not (tmp_path / "nowhere").exists()
+
+
+@needs_compiler
+def test_a_compiler_that_fails_midway_is_survived(tmp_path: Path) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *trial.c*) exec cc "$@";; esac\nexit 1\n')
+    compiler.chmod(0o755)
+    told = compile_loops(tmp_path / "nowhere", CC=str(compiler))
+    assert "record loops: not compiled" in told
+    assert "pybroker: record loops: stays pure Python" in told
+    assert not list(tmp_path.glob("nowhere/**/digest"))
+
+
+@needs_compiler
+def test_what_has_not_changed_is_not_compiled_again(tmp_path: Path) -> None:
+    assert "record loops: 6 modules compiled" in compile_loops(tmp_path)
+    assert compile_loops(tmp_path) == ""
+    (digest,) = tmp_path.glob("build/compiled/*/record_loops/digest")
+    digest.write_text(f"0{digest.read_text()}")
+    assert "record loops: 6 modules compiled" in compile_loops(tmp_path)

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from pybroker.compiled import is_request_path_compiled
+from pybroker.compiled import REQUEST_PATH, is_compiled
 from tests.simulation import planted, planted_client, planted_transactions
 from tests.simulation.client_cluster import simulate_client
 from tests.simulation.cluster import Result, simulate
@@ -161,7 +161,7 @@ def main() -> int:
     which.add_argument("--transactions", action="store_true", help="a cluster with transactions")
     which.add_argument("--client", action="store_true", help="a cluster with pybroker.client")
     options = parser.parse_args()
-    if (options.planted or options.with_fault) and is_request_path_compiled():
+    if (options.planted or options.with_fault) and is_compiled(REQUEST_PATH):
         parser.error("faults are planted in the sources: begin with PYBROKER_COMPILED=loops")
     _quiet()
     kind = CLIENT if options.client else TRANSACTIONS if options.transactions else PLAIN

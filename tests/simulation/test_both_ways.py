@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pybroker.compiled import is_request_path_compiled
+from pybroker.compiled import REQUEST_PATH, is_compiled
 
 SEED = 123
 
@@ -23,7 +23,7 @@ def told(compiled: str, *kind: str) -> str:
     return line
 
 
-@pytest.mark.skipif(not is_request_path_compiled(), reason="not compiled here")
+@pytest.mark.skipif(not is_compiled(REQUEST_PATH), reason="not compiled here")
 @pytest.mark.parametrize("kind", [(), ("--transactions",), ("--client",)])
 def test_a_seed_is_the_same_both_ways(kind: tuple[str, ...]) -> None:
     assert told("all", *kind) == told("loops", *kind)

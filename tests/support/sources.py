@@ -2,8 +2,8 @@
 
 import pytest
 
-from pybroker.compiled import is_request_path_compiled
+from pybroker.compiled import REQUEST_PATH, is_compiled
 
 needs_sources = pytest.mark.skipif(
-    is_request_path_compiled(), reason="it changes what is compiled here"
+    is_compiled(REQUEST_PATH), reason="it changes what is compiled here"
 )

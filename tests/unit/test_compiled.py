@@ -1,7 +1,8 @@
-"""The compiled way of a request is never older than its sources. Seconds: none but for imports."""
+"""What is compiled in a checkout is never older than its sources. Seconds: none but for imports."""
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -10,71 +11,123 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.compiled import FOLDER, REQUEST_PATH, Finder, is_request_path_compiled
+from pybroker.compiled import (
+    LOOPS,
+    REQUEST_PATH,
+    UNITS,
+    Finder,
+    Unit,
+    described,
+    folder_of,
+    is_compiled,
+)
 from tests.support.processes import ROOT
 
-FIRST = f"pybroker.{REQUEST_PATH[0]}"
-needs_compiled = pytest.mark.skipif(not is_request_path_compiled(), reason="not compiled here")
+MODULES = [module for unit in UNITS for module in unit.modules]
+needs_compiled = pytest.mark.skipif(not is_compiled(REQUEST_PATH), reason="not compiled here")
 
 
-def test_every_module_of_the_list_is_there() -> None:
-    assert all(Path(ROOT, *name.split(".")).with_suffix(".py").is_file() for name in REQUEST_PATH)
-    assert len(set(REQUEST_PATH)) == len(REQUEST_PATH)
+def source_of(module: str) -> Path:
+    return Path(*module.split(".")).with_suffix(".py")
 
 
-def test_without_a_folder_the_sources_are_found(tmp_path: Path) -> None:
-    finder = Finder("pybroker", str(tmp_path))
-    assert not finder.fits()
-    assert finder.find_spec(FIRST) is None
-
-
-@pytest.mark.parametrize("wanted", ["0", "loops"])
-def test_the_sources_can_be_asked_for(wanted: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import {FIRST} as module; print(module.__file__)"],
-        cwd=ROOT,
-        env={**os.environ, "PYBROKER_COMPILED": wanted},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip().endswith(".py")
-
-
-@needs_compiled
-def test_what_is_compiled_runs_unless_something_else_is_asked_for() -> None:
+def files_that_run(wanted: str | None) -> list[str]:
+    """Where the first module of each unit comes from."""
+    names = [f"pybroker.{unit.modules[0]}" for unit in UNITS]
     environment = {name: value for name, value in os.environ.items() if name != "PYBROKER_COMPILED"}
+    if wanted is not None:
+        environment["PYBROKER_COMPILED"] = wanted
+    asked = f"import sys, {', '.join(names)}; print(*(sys.modules[n].__file__ for n in {names}))"
     done = subprocess.run(
-        [sys.executable, "-c", f"import {FIRST} as module; print(module.__file__)"],
+        [sys.executable, "-c", asked],
         cwd=ROOT,
         env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.strip().endswith(".so")
+    return done.stdout.split()
+
+
+def test_every_module_of_the_list_is_there() -> None:
+    assert all((ROOT / source_of(module)).is_file() for module in MODULES)
+    assert len(set(MODULES)) == len(MODULES)
+    loops = (ROOT / "protocol" / "records" / "loops").glob("*.py")
+    assert {path.stem for path in loops} - {"__init__"} == {
+        module.rpartition(".")[2] for module in LOOPS.modules
+    }
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_constants_are_final(module: str) -> None:
+    """One that is not is looked up in a dictionary each time where it is compiled."""
+    tree = ast.parse((ROOT / source_of(module)).read_text())
+    others = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            targets = [name for target in node.targets for name in ast.walk(target)]
+        elif isinstance(node, ast.AnnAssign) and "Final" not in ast.unparse(node.annotation):
+            targets = [node.target]
+        else:
+            continue
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        others += [name for name in names if name.isupper() and len(name) > 1]
+    assert not others
+
+
+def test_what_runs_is_told() -> None:
+    told = described()
+    assert all((f"compiled {unit.name}" in told) == is_compiled(unit) for unit in UNITS)
+    assert told
+
+
+def test_without_a_folder_the_sources_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYBROKER_COMPILED", raising=False)
+    finder = Finder("pybroker", str(tmp_path))
+    for unit in UNITS:
+        assert not finder.fits(unit)
+        assert finder.find_spec(f"pybroker.{unit.modules[0]}") is None
+
+
+@pytest.mark.parametrize("wanted", ["0", "loops"])
+def test_the_sources_can_be_asked_for(wanted: str) -> None:
+    loops, request_path = files_that_run(wanted)
+    assert request_path.endswith(".py")
+    assert loops.endswith(".py") or wanted == "loops"
 
 
 @needs_compiled
-def test_an_edit_of_what_is_compiled_or_imported_there_makes_it_void(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
-    (digest,) = (tmp_path / FOLDER).glob("*/digest")
-    names = digest.read_text().split("\n")[1:]
-    assert {f"{name.replace('.', '/')}.py" for name in REQUEST_PATH} <= set(names)
-    assert "broker/network/mute_state.py" in names  # its states are only imported
+def test_what_is_compiled_runs_unless_something_else_is_asked_for() -> None:
+    for wanted in (None, "all"):
+        assert all(file.endswith(".so") for file in files_that_run(wanted))
+
+
+@needs_compiled
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.library)
+def test_an_edit_of_what_is_compiled_or_imported_there_makes_it_void(
+    unit: Unit, tmp_path: Path
+) -> None:
+    folder = folder_of(unit)
+    shutil.copytree(ROOT / folder, tmp_path / folder)
+    names = (tmp_path / folder / "digest").read_text().split("\n")[1:]
+    assert {source_of(module).as_posix() for module in unit.modules} <= set(names)
+    assert "compiled.py" in names
+    assert "protocol/errors.py" in names  # it is only imported
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    spec = Finder("pybroker", str(tmp_path)).find_spec(FIRST)
+    spec = Finder("pybroker", str(tmp_path)).find_spec(f"pybroker.{unit.modules[0]}")
     assert spec is not None
     assert str(spec.origin).startswith(str(tmp_path))
     assert Finder("pybroker", str(tmp_path)).find_spec("pybroker.broker.server") is None
-    for name in (names[0], "broker/network/mute_state.py"):
+    for name in (names[0], "protocol/errors.py"):
         source = tmp_path / name
         original = source.read_text()
         source.write_text(original + "\n")
-        assert not Finder("pybroker", str(tmp_path)).fits()
+        assert not Finder("pybroker", str(tmp_path)).fits(unit)
         source.write_text(original)
-    assert Finder("pybroker", str(tmp_path)).fits()
+    assert Finder("pybroker", str(tmp_path)).fits(unit)
     (tmp_path / names[0]).unlink()
-    assert not Finder("pybroker", str(tmp_path)).fits()
+    assert not Finder("pybroker", str(tmp_path)).fits(unit)
