@@ -37,7 +37,7 @@ REQUEST_PATH: Final = (
     "broker.handlers.request_waits",
     "broker.network.connection",
     "broker.network.dispatcher",
-    "broker.network.metered_request",
+    "broker.network.request_meter",
     "broker.network.mute_state",
     "broker.network.page_cache",
     "broker.network.processor",
