@@ -91,7 +91,7 @@ from .handlers.txn_offset_commit import TxnOffsetCommitHandler
 from .handlers.write_txn_markers import WriteTxnMarkersHandler
 from .logins import Logins
 from .network.dispatcher import Dispatcher
-from .network.metered_request import meter_clock_ms
+from .network.request_meter import meter_clock_ms
 from .network.socket_server import SocketServer
 from .observability.metrics import BrokerMetrics
 from .quotas.client_quotas import ClientQuotas

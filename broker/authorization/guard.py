@@ -2,10 +2,10 @@
 
 Job: `AccessGuard` wraps the handler of each API. First the questions about
 the request as a whole: the first that is denied is the answer. Then elements: denied ones are taken
-out, the handler gets a request with the others, and its answer gets the errors of those that were
-taken out. Last, what the client may not see is taken out of the answer.
+out of the request, and its answer gets the errors of those that were taken out, by a filter.
+Another filter takes out of the answer what the client may not see.
 
-Invariants: where nothing is denied and nothing can be hidden, the handler gets the request itself;
+Invariants: where nothing is denied and nothing can be hidden, the request is as it came;
 the connection's `access` belongs to its present principal. Large requests come here in parts
 (`network.request_parts`), so that no loop here is long, except the one over an answer, which is
 done in turns.
@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from copy import copy
-from time import perf_counter
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ...protocol.access_rules import (
     ANY_NAME,
@@ -34,20 +33,15 @@ from ...protocol.acls import CLUSTER_NAME, ResourceType
 from ...protocol.api import ApiKey, page
 from ...protocol.errors import ErrorCode
 from ...protocol.failures import error_elements
-from ...protocol.framing import decode_response
-from ..network.request import ConnectionInfo, Request
+from ..network.request import CLOSE, ConnectionInfo, Request
 from ..network.request_parts import join
-from ..network.turns import Steps
-from ..quotas.client_quotas import MutationQuota
 from ..security.access import Access, DenialLog
 from ..security.authorizer import Authorizer
 
-_SIZE_BYTES = 4
 HIDDEN_PER_STEP = 100
 NOBODY_HEARS: Mapping[ApiKey, Callable[[Request], None]] = MappingProxyType({})
 
 Handle = Callable[[Request], Any]
-T = TypeVar("T")
 
 
 class AccessGuard:
@@ -120,7 +114,7 @@ class _Guarded:
 
     def _perform(self, request: Request) -> None:
         if self._rules.hidden:
-            request = _Filtered(request, self._rules.hidden)
+            request.add_filter(_Hiding(self._rules.hidden))
         self._handle(request)
 
     def _perform_rest(self, request: Request, each: Each, split: _Split) -> None:
@@ -136,7 +130,9 @@ class _Guarded:
             return
         body = copy(request.body)
         setattr(body, each.elements, split.allowed)
-        self._perform(_Rest(request, body, errors))
+        request.body = body
+        request.add_filter(_Denials(errors))
+        self._perform(request)
 
 
 class _ProduceGuard(_Guarded):
@@ -225,120 +221,61 @@ class _Denied(NamedTuple):
     body: Any
 
 
-# What handlers get in the place of the request
+# What an answer passes on its way
 
 
-class _Stand(Request):
-    """A request that stands for another one, whose answer is changed on its way."""
-
-    __slots__ = ("whole",)
-
-    def __init__(self, whole: Request, body: Any) -> None:
-        super().__init__(
-            whole.connection, whole.route, whole.correlation_id, whole.client_id, body, 0,
-            whole.started_at,
-        )  # fmt: skip
-        self.whole = whole
-
-    def respond(self, response: Any) -> None:
-        assert self.responded_at == 0.0, f"{self} was answered twice"
-        self.responded_at = perf_counter()
-        self.whole.body = self.body
-        self.route.turns.begin(self._answer(response), self.connection.fail)
-
-    def respond_in_turns(self, response: Any) -> None:
-        self.respond(response)
-
-    def respond_encoded(self, frame: bytes) -> None:
-        route = self.route
-        self.respond(decode_response(route.api_key, route.api_version, frame[_SIZE_BYTES:])[1])
-
-    def appended(self) -> None:
-        self.whole.appended()
-
-    # Quotas: what the whole request may, and what it costs
-
-    @property
-    def is_metered(self) -> bool:
-        return self.whole.is_metered
-
-    def charge_fetch(self, answer_bytes: int) -> int:
-        return self.whole.charge_fetch(answer_bytes)
-
-    def exempt(self) -> None:
-        self.whole.exempt()
-
-    def most_to_fetch(self) -> float:
-        return self.whole.most_to_fetch()
-
-    def mutation_quota(self, strict_since: int) -> MutationQuota | None:
-        return self.whole.mutation_quota(strict_since)
-
-    def timed(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
-        return self.whole.timed(steps)
-
-    def counts_mutations(self) -> Callable[[int], None] | None:
-        return self.whole.counts_mutations()
-
-    def close(self) -> None:
-        self.responded_at = perf_counter()
-        self.whole.close()
-
-    def _answer(self, response: Any) -> Steps:
-        raise NotImplementedError
-
-
-class _Rest(_Stand):
-    """A request without the elements that were denied; its answer gets their errors."""
+class _Denials:
+    """The answer gets the errors of the elements that were taken out of its request."""
 
     __slots__ = ("_errors",)
 
-    def __init__(self, whole: Request, body: Any, errors: Any) -> None:
+    def __init__(self, errors: Any) -> None:
         """`errors` is None where a failure has no answer: Produce with acks=0."""
-        super().__init__(whole, body)
         self._errors = errors
 
-    def _answer(self, response: Any) -> Steps:
+    def filtered(self, request: Request, response: Any) -> Generator[None, None, Any]:
         if response is None or self._errors is None:
-            self.whole.close()
-            return
+            return CLOSE
         if not getattr(response, "error_code", ErrorCode.NONE):
             join(response, self._errors, ())
-        self.whole.respond(response)
         yield
+        return response
 
 
-class _Filtered(_Stand):
-    """A request whose answer loses what its sender may not see."""
+class _Hiding:
+    """The answer loses what its sender may not see."""
 
     __slots__ = ("_hidden",)
 
-    def __init__(self, whole: Request, hidden: tuple[Hidden, ...]) -> None:
-        super().__init__(whole, whole.body)
+    def __init__(self, hidden: tuple[Hidden, ...]) -> None:
         self._hidden = hidden
 
-    def _answer(self, response: Any) -> Steps:
+    def filtered(self, request: Request, response: Any) -> Generator[None, None, Any]:
         for hidden in self._hidden:
-            if hidden.unless is None or not self._allows(hidden.unless, None, is_logged=False):
+            if hidden.unless is None or not _may_see(request, hidden.unless, None):
                 *outer, last = hidden.path
                 for holder in _walk(response, outer):
-                    kept = yield from self._kept(getattr(holder, last), hidden.question)
+                    kept = yield from _kept(request, getattr(holder, last), hidden.question)
                     setattr(holder, last, kept)
-        self.whole.respond(response)
+        return response
 
-    def _kept(self, elements: list[Any], question: Question) -> Generator[None, None, list[Any]]:
-        kept = []
-        for number, element in enumerate(elements):
-            if self._allows(question, element, is_logged=False):
-                kept.append(element)
-            if number % HIDDEN_PER_STEP == 0:
-                yield
-        return kept
 
-    def _allows(self, question: Question, subject: Any, *, is_logged: bool) -> bool:
-        access = self.peer.access
-        assert access is not None
-        return _is_allowed(access, question, subject, self.route.name, is_logged=is_logged)
+def _kept(
+    request: Request, elements: list[Any], question: Question
+) -> Generator[None, None, list[Any]]:
+    kept = []
+    for number, element in enumerate(elements):
+        if _may_see(request, question, element):
+            kept.append(element)
+        if number % HIDDEN_PER_STEP == 0:
+            yield
+    return kept
+
+
+def _may_see(request: Request, question: Question, subject: Any) -> bool:
+    access = request.peer.access
+    assert access is not None
+    return _is_allowed(access, question, subject, request.route.name, is_logged=False)
 
 
 def _walk(message: Any, path: list[str]) -> list[Any]:

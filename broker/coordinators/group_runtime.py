@@ -207,7 +207,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         """The outcome of its append, at once or after waiting for replicas."""
         error = result.error_code
         self.machine.repeated_commit_appended(commit, append_id, error, result.base_offset)
-        if error is not ErrorCode.NONE:
+        if error is not ErrorCode.NONE or not request.is_plain:
             errors = dict.fromkeys(commit.values, client_error(error))
             request.respond(partition_errors(plan.request, errors))
             return

@@ -220,7 +220,7 @@ class FetchHandler:
 
     def _respond(self, request: Request, error: ErrorCode, session_id: int, answer: Answer) -> None:
         version = request.api_version
-        if len(answer) == 1 and not error and not request.is_metered:
+        if len(answer) == 1 and not error and request.is_plain:
             ((entry, data),) = answer
             frame = self._quick.frame(version, request.correlation_id, session_id, entry, data)
             if frame is not None:

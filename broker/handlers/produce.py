@@ -154,7 +154,7 @@ class ProduceHandler:
             request.metrics.conversions.record(seconds, appends.converted_bytes - converted_before)
         if result is None:
             return True
-        if result.error_code:
+        if result.error_code or not request.is_plain:
             self.answer(request, {key: result})
         else:
             request.respond_encoded(
@@ -297,7 +297,7 @@ class ProduceHandler:
         if body.acks == 0:
             self._answer_nothing(request, results)
             return
-        if len(results) == 1 and _asks_for_one(body):
+        if len(results) == 1 and request.is_plain and _asks_for_one(body):
             ((key, result),) = results.items()
             if not result.error_code:
                 request.respond_encoded(

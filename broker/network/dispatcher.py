@@ -37,10 +37,10 @@ from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from .bad_input import BadInput
 from .connection import Connection
 from .metadata_gate import MetadataGate
-from .metered_request import MeteredRequest
 from .produce_request_template import ProduceRequestTemplate, template_of
 from .repeated_request_template import RepeatedRequestTemplate, repeated_template_of
 from .request import Handler, Request, Route
+from .request_meter import RequestMeter
 from .request_parts import InParts, place_to_cut
 from .turns import Steps, Turns
 
@@ -143,14 +143,12 @@ class Dispatcher:
         self, connection: Connection, route: Route, correlation_id: int, client_id: str | None,
         body: Any, frame_bytes: int, started_at: float,
     ) -> Request:  # fmt: skip
-        if self._quotas is None:
-            return Request(
-                connection, route, correlation_id, client_id, body, frame_bytes, started_at
-            )
-        return MeteredRequest(
-            self._quotas, connection, route, correlation_id, client_id, body, frame_bytes,
-            started_at,
-        )  # fmt: skip
+        request = Request(
+            connection, route, correlation_id, client_id, body, frame_bytes, started_at
+        )
+        if self._quotas is not None:
+            request.meter = RequestMeter(self._quotas)
+        return request
 
     # The hot path
 
@@ -193,7 +191,7 @@ class Dispatcher:
             self.handler_failed(request, error)
         done_at = request.responded_at
         if done_at == 0.0:
-            _leave_body(request, connection)
+            _leave_body(body, connection)
             done_at = perf_counter()
         request.local_done_at = done_at
         return done_at
@@ -315,7 +313,7 @@ class Dispatcher:
         else:
             self.perform(handle, request)
             if not request.answered:
-                _leave_body(request, connection)
+                _leave_body(body, connection)
             request.local_done_at = request.responded_at or perf_counter()
 
     # What is rare
@@ -462,10 +460,10 @@ class _Stepped:
         request.local_done_at = request.responded_at or perf_counter()
 
 
-def _leave_body(request: Request, connection: Connection) -> None:
+def _leave_body(body: Any, connection: Connection) -> None:
     """A request that waits keeps its message; the next one like it gets another."""
     template: ProduceRequestTemplate | RepeatedRequestTemplate | None = connection.memo
-    if template is not None and template.body is request.body:
+    if template is not None and template.body is body:
         template.give_away()
 
 

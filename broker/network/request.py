@@ -3,8 +3,11 @@
 Job: `Request` with its ways to answer; `Route`, what all requests of one API and version share; and
 what a request knows of the connection that it came from: `ConnectionInfo` is for handlers,
 `ResponseSink` is where the answer goes. Nothing here knows sockets, buffers or queues.
-Invariants: a request is answered once, or its connection is closed; a response that may be large is
-encoded in turns with others, and bounded.
+
+An answer passes the filters of its request (the guard's), the whole request if it is one of a part
+(`request_parts`), the meter of quotas if there are some (`request_meter`), and is encoded last.
+Invariants: a request is answered once, or its connection is closed; an answer is encoded once; a
+response that may be large is encoded in turns with others, and bounded.
 
 Mirrors `RequestChannel.Request` and `RequestContext`.
 """
@@ -32,6 +35,7 @@ from .turns import Pace, Steps, Turns
 if TYPE_CHECKING:
     from ..observability.request_metrics import RequestMetrics
     from ..quotas.client_quotas import MutationQuota
+    from .request_meter import RequestMeter
 
 logger: Final = logging.getLogger("pybroker.broker.network.dispatcher")
 
@@ -149,13 +153,40 @@ class Route:
         self.turns = turns  # of all that takes long
 
 
+class AnswerFilter(Protocol):
+    """Changes an answer on its way to the connection."""
+
+    def filtered(self, request: Request, response: Any) -> Generator[None, None, Any]:
+        """The answer to go on with, in steps; CLOSE ends the connection instead."""
+
+
+CLOSE: Final = object()
+"""Of a filter: there is no answer, and the connection is closed."""
+
+
+class WholeRequest(Protocol):
+    """What a request is a part of, which gets the part's answer (`request_parts`)."""
+
+    def part_answered(self, response: Any) -> None: ...
+
+    def part_refused(self, part: Request, code: ErrorCode, message: str | None) -> bool:
+        """Whether the error is one of the request as a whole, which is then answered with it."""
+
+    def part_failed(self) -> None:
+        """The connection is to be closed instead of an answer."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Request:
-    """One request on its way: what a handler gets, keeps while it waits, and answers."""
+    """One request on its way: what a handler gets, keeps while it waits, and answers.
 
-    __slots__ = ("api_version", "body", "client_id", "connection", "correlation_id",
-                 "frame_bytes", "local_done_at", "received_at", "responded_at", "route",
-                 "started_at", "throttle_ms")  # fmt: skip
+    It is plain if its answer goes to the connection as the handler gave it, which may then be bytes
+    (`respond_encoded`).
+    """
+
+    __slots__ = ("api_version", "body", "client_id", "connection", "correlation_id", "filters",
+                 "frame_bytes", "local_done_at", "meter", "received_at", "responded_at", "route",
+                 "started_at", "throttle_ms", "whole")  # fmt: skip
 
     def __init__(
         self, connection: ResponseSink, route: Route, correlation_id: int, client_id: str | None,
@@ -174,6 +205,9 @@ class Request:
         self.local_done_at = started_at
         self.responded_at = 0.0  # set once, when the answer is known, or the close instead of it
         self.throttle_ms = 0  # how long the connection is held after the answer
+        self.meter: RequestMeter | None = None  # None: there are no quotas
+        self.filters: list[AnswerFilter] | None = None  # the last one first
+        self.whole: WholeRequest | None = None  # None: it is no part of another one
 
     @property
     def header(self) -> RequestHeader:
@@ -185,10 +219,16 @@ class Request:
         return self.route.api_key
 
     @property
-    def is_metered(self) -> bool:
-        """Whether there are quotas: then it is a `MeteredRequest`, or stands for one, and how long
-        its connection is held is known when it is answered."""
-        return False
+    def is_plain(self) -> bool:
+        """Whether nothing is done with its answer but to send it."""
+        return self.meter is None and self.filters is None and self.whole is None
+
+    def add_filter(self, added: AnswerFilter) -> None:
+        """Have the answer pass it, before those that were added earlier."""
+        if self.filters is None:
+            self.filters = [added]
+        else:
+            self.filters.append(added)
 
     @property
     def peer(self) -> ConnectionInfo:
@@ -222,12 +262,18 @@ class Request:
     def respond(self, response: Any) -> None:
         """Send `response`; None is no response (Produce with acks=0). Unmutes the connection."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
+        if self.filters is not None or self.whole is not None:
+            self._pass_on(response)
+            return
+        if self.meter is not None:
+            response = self.meter.charged(self, response)
         parts: list[Any] | None = None
         if response is not None and not self.connection.closed:
             route = self.route
             is_small = route.small_answer or (route.is_join and not response.members)
             if self.frame_bytes > LARGE_FRAME_BYTES or not is_small:
-                self.respond_in_turns(response)
+                self.responded_at = perf_counter()
+                route.turns.begin(self._encode(response), self.connection.fail)
                 return
             parts = framing.encode_response(
                 route.api_key, route.api_version, self.correlation_id, response
@@ -238,10 +284,42 @@ class Request:
     def respond_in_turns(self, response: Any) -> None:
         """As `respond`, for what may be large: it is encoded in turns with others."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
+        self._pass_on(response)
+
+    def respond_encoded(self, frame: bytes) -> None:
+        """As `respond`, of a plain request, with the whole frame as its encoder would have written
+        it."""
+        assert self.responded_at == 0.0, f"{self} was answered twice"
         self.responded_at = perf_counter()
-        self.route.turns.begin(self._encode(response), self.connection.fail)
+        self.connection.respond(self, [frame])
+
+    def _pass_on(self, response: Any) -> None:
+        self.responded_at = perf_counter()
+        self.route.turns.begin(self._passed(response), self.connection.fail)
+
+    def _passed(self, response: Any) -> Steps:
+        """Through the filters to the whole request, or encoded to the connection."""
+        for each in reversed(self.filters or ()):
+            response = yield from each.filtered(self, response)
+            if response is CLOSE:
+                self.close()
+                return
+        if self.whole is not None:
+            self.whole.part_answered(response)
+            return
+        if self.meter is not None:
+            response = self.meter.charged(self, response)
+        if response is None or self.connection.closed:
+            self.connection.respond(self, None)
+        else:
+            yield from self._encode(response)
 
     def _encode(self, response: Any) -> Steps:
+        if self.meter is None:
+            return self._encoded(response)
+        return self.meter.encoding(self, self._encoded(response))
+
+    def _encoded(self, response: Any) -> Steps:
         route, connection = self.route, self.connection
         parts: list[Any] = []
         size = counted = 0
@@ -276,42 +354,45 @@ class Request:
         """For the loops of coroutine handlers."""
         return Pace(self.route.turns)
 
-    def respond_encoded(self, frame: bytes) -> None:
-        """As `respond`, with the whole frame as its encoder would have written it."""
-        assert self.responded_at == 0.0, f"{self} was answered twice"
-        self.responded_at = perf_counter()
-        self.connection.respond(self, [frame])
-
     def appended(self) -> None:
         """The request's records are in the log and it waits for replicas: the next may come."""
-        self.connection.appended(self)
+        if self.whole is None and (self.meter is None or self.meter.lets_next_in(self)):
+            self.connection.appended(self)
 
     # Quotas
 
+    @property
+    def is_metered(self) -> bool:
+        """Whether there are quotas: then how long its connection is held is known when it is
+        answered."""
+        return self.meter is not None
+
     def charge_fetch(self, answer_bytes: int) -> int:
         """Of a consumer's fetch, before `answer_bytes` are sent: how long it has to wait; then
-        nothing is to be sent. Only a metered one may have to."""
-        return 0
+        nothing is to be sent."""
+        return 0 if self.meter is None else self.meter.charge_fetch(self, answer_bytes)
 
     def exempt(self) -> None:
         """It comes from a broker as such: no quota counts."""
+        if self.meter is not None:
+            self.meter.exempt(self)
 
     def most_to_fetch(self) -> float:
         """The bytes that a consumer's fetch may be given."""
-        return float("inf")
+        return float("inf") if self.meter is None else self.meter.most_to_fetch(self)
 
     def mutation_quota(self, strict_since: int) -> MutationQuota | None:
         """What is to be asked before topics are changed; clients know the error since that
         version. None without a limit."""
-        return None
+        return None if self.meter is None else self.meter.mutation_quota(self, strict_since)
 
     def timed(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
         """The same steps, whose time counts for this request."""
-        return steps
+        return steps if self.meter is None else self.meter.timed(steps)
 
     def counts_mutations(self) -> Callable[[int], None] | None:
         """To be told of topics that are created along with it: they count, and hold nobody."""
-        return None
+        return None if self.meter is None else self.meter.counts_mutations(self)
 
     # Errors
 
@@ -319,9 +400,14 @@ class Request:
         """Answer with the API's own error response; without one, close the connection."""
         from ...protocol.failures import error_response
 
+        assert self.responded_at == 0.0, f"{self} was answered twice"
+        if self.meter is not None:
+            self.meter.failed(code)
+        if self.whole is not None and self.whole.part_refused(self, code, message):
+            self.responded_at = perf_counter()
+            return
         self.route.metrics.error(code.name)
         if self.frame_bytes > LARGE_FRAME_BYTES:
-            assert self.responded_at == 0.0, f"{self} was answered twice"
             self.responded_at = perf_counter()
             self.route.turns.begin(self._fail(code, message), self.connection.fail)
             return
@@ -343,12 +429,15 @@ class Request:
         if response is None:
             self.close()
         else:
-            yield from self._encode(response)
+            yield from self._passed(response)
 
     def close(self) -> None:
         """Close the connection without an answer."""
         self.responded_at = perf_counter()
-        self.connection.close_instead_of(self)
+        if self.whole is not None:
+            self.whole.part_failed()
+        else:
+            self.connection.close_instead_of(self)
 
     def __repr__(self) -> str:
         return (f"<{self.route.name} v{self.route.api_version} #{self.correlation_id} "

@@ -21,13 +21,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from time import perf_counter
 from typing import Any
 
 from ...protocol.api_page import Elements
 from ...protocol.discarding import discard_all
 from ...protocol.errors import ErrorCode
-from ...protocol.framing import decode_response
 from ...protocol.schema import Struct
 from .request import Request, Route
 from .turns import Steps
@@ -40,8 +38,6 @@ MAX_PART_ELEMENTS = 100
 FILES = 2
 # Of the joined response: as many as MAX_RESPONSE_BYTES hold if they are small.
 MAX_RESPONSE_ELEMENTS = 2_000_000
-
-_SIZE_BYTES = 4
 
 
 # Lists in a response that each part repeats.
@@ -115,6 +111,9 @@ class InParts:
         self._joined: Any = None
         self._elements = 0
         self._is_over = False
+        # The part that has no answer yet, and whether its answer goes on with the next one.
+        self._open: Request | None = None
+        self._is_waiting = False
         self._seen: set[str] | None = set() if request.route.page.has_distinct_elements else None
         self._refusal: tuple[ErrorCode, str | None] | None = None
         items = getattr(request.body, place.asked[0])
@@ -129,10 +128,10 @@ class InParts:
                 break
             items = group if self._seen is None else self._not_seen(self._seen, group)
             if items:
-                part = self._part(items)
+                part = self._open = self._part(items)
                 self._perform(part)
-                if not part.answered:
-                    part.is_waited_for = True
+                if self._open is not None:
+                    self._is_waiting = True
                     return
             yield
             if self._is_over or request.connection.closed:
@@ -145,10 +144,17 @@ class InParts:
         if self._seen is not None:
             yield from discard_all(self._seen)
 
-    def _part(self, items: list[Any]) -> _Part:
-        body = copy(self._request.body)
+    def _part(self, items: list[Any]) -> Request:
+        whole = self._request
+        body = copy(whole.body)
         setattr(body, self._place.asked[0], items)
-        return _Part(self._request, body, self)
+        part = Request(
+            whole.connection, whole.route, whole.correlation_id, whole.client_id, body, 0,
+            whole.started_at,
+        )  # fmt: skip
+        part.whole = self
+        part.meter = whole.meter
+        return part
 
     @staticmethod
     def _not_seen(seen: set[str], names: list[str]) -> list[str]:
@@ -156,7 +162,8 @@ class InParts:
         seen.update(new)
         return new
 
-    def part_answered(self, part: _Part, response: Any) -> None:
+    def part_answered(self, response: Any) -> None:
+        self._open = None
         if self._is_over:
             return
         if getattr(response, "error_code", 0):
@@ -164,7 +171,13 @@ class InParts:
             self._request.respond(response)
             return
         self._add(response)
-        if not self._is_over and part.is_waited_for:
+        if not self._is_over:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """With the next part, if the last one had to wait."""
+        if self._is_waiting:
+            self._is_waiting = False
             self._request.route.turns.add(self.steps(), self._request.connection.fail)
 
     def _add(self, response: Any) -> None:
@@ -182,14 +195,19 @@ class InParts:
             )  # fmt: skip
             self._request.close()
 
-    def part_refused(self, part: _Part, code: ErrorCode, message: str | None) -> None:
-        """With an error of the request as a whole: nothing more is done."""
-        if self._is_over or self._refusal is not None:
-            return
-        self._request.metrics.error(code.name)
-        self._refusal = (code, message)
-        if part.is_waited_for:
-            self._request.route.turns.add(self.steps(), self._request.connection.fail)
+    def part_refused(self, part: Request, code: ErrorCode, message: str | None) -> bool:
+        """An error that is said once names the elements of all parts, as Kafka does: nothing more
+        is done. False if it is said at each element."""
+        from ...protocol.failures import error_response
+
+        if not getattr(error_response(part, code, message), "error_code", 0):
+            return False
+        self._open = None
+        if not self._is_over and self._refusal is None:
+            self._request.metrics.error(code.name)
+            self._refusal = (code, message)
+            self._go_on()
+        return True
 
     def _refuse(self, code: ErrorCode, message: str | None) -> Steps:
         """The error once for all, and the elements of all parts, as if they had been one."""
@@ -203,53 +221,10 @@ class InParts:
                 return
 
     def part_failed(self) -> None:
+        self._open = None
         if not self._is_over:
             self._is_over = True
             self._request.close()
-
-
-class _Part(Request):
-    """What a handler sees of a request in parts; its answer goes to the whole."""
-
-    __slots__ = ("is_waited_for", "whole")
-
-    def __init__(self, request: Request, body: Any, whole: InParts) -> None:
-        super().__init__(
-            request.connection, request.route, request.correlation_id, request.client_id, body, 0,
-            request.started_at,
-        )  # fmt: skip
-        self.whole = whole
-        self.is_waited_for = False
-
-    def respond(self, response: Any) -> None:
-        assert self.responded_at == 0.0, f"{self} was answered twice"
-        self.responded_at = perf_counter()
-        self.whole.part_answered(self, response)
-
-    def fail(self, code: ErrorCode, message: str | None = None) -> None:
-        """An error that is said once for all names the elements of all parts, as Kafka does."""
-        from ...protocol.failures import error_response
-
-        if getattr(error_response(self, code, message), "error_code", 0):
-            assert self.responded_at == 0.0, f"{self} was answered twice"
-            self.responded_at = perf_counter()
-            self.whole.part_refused(self, code, message)
-        else:
-            super().fail(code, message)
-
-    def respond_in_turns(self, response: Any) -> None:
-        self.respond(response)
-
-    def respond_encoded(self, frame: bytes) -> None:
-        route = self.route
-        self.respond(decode_response(route.api_key, route.api_version, frame[_SIZE_BYTES:])[1])
-
-    def appended(self) -> None:
-        """The next request waits for the whole of this one."""
-
-    def close(self) -> None:
-        self.responded_at = perf_counter()
-        self.whole.part_failed()
 
 
 def join(joined: Any, response: Any, path: Sequence[str]) -> None:

@@ -9,24 +9,25 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.broker.authorization.guard import _Rest, _Stand
+from pybroker.broker.authorization.guard import _Denials
 from pybroker.broker.gauges import register_quota_gauges
 from pybroker.broker.network.connection_quotas import ConnectionQuotas
 from pybroker.broker.network.held_sockets import MAX_HELD, HeldSockets
-from pybroker.broker.network.metered_request import MeteredRequest
 from pybroker.broker.network.request import Request, Route
 from pybroker.broker.network.request_handler_pool import MANY_THROTTLED
+from pybroker.broker.network.request_meter import RequestMeter
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.broker.quotas.client_quotas import ClientQuotas
 from pybroker.broker.quotas.connection_rates import ConnectionRates
 from pybroker.protocol.api import ApiKey, pages, request_class
 from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pybroker.protocol.apis.create_topics import CreateTopicsResponse
 from pybroker.protocol.apis.fetch import FetchResponse
 from pybroker.protocol.apis.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from pybroker.protocol.apis.produce import ProduceRequest, ProduceResponse
 from pybroker.protocol.errors import ErrorCode, KafkaError
-from tests.support.handlers import AtOnce, RecordingSink
+from tests.support.handlers import CLOSED, AtOnce, RecordingSink
 from tests.support.network import answers, api_versions, heartbeat, running_network
 from tests.support.patience import fair
 
@@ -37,13 +38,13 @@ EXEMPT = [key for key, page in pages() if page.is_exempt]
 
 def request_of(
     quotas: ClientQuotas, key: ApiKey, version: int = 0, body: Any = None
-) -> tuple[MeteredRequest, RecordingSink]:
+) -> tuple[Request, RecordingSink]:
     connection = RecordingSink("PLAINTEXT", 0, key, version)
     route = Route(key, version, lambda _: None, RequestMetrics(key.name, version), AtOnce())
     body = request_class(key)() if body is None else body
-    return MeteredRequest(
-        quotas, connection, route, 1, "app", body, 1_000_000, perf_counter() - 0.5
-    ), connection
+    asked = Request(connection, route, 1, "app", body, 1_000_000, perf_counter() - 0.5)
+    asked.meter = RequestMeter(quotas)
+    return asked, connection
 
 
 async def test_a_client_over_its_time_is_held_and_others_are_not() -> None:
@@ -202,30 +203,31 @@ async def test_held_sockets_are_bounded() -> None:
     assert all(sock.closed for sock in sockets)
 
 
-def test_what_stands_for_a_request_is_metered_with_it() -> None:
+def test_a_request_whose_answer_is_filtered_is_metered() -> None:
     """A topic that is denied must not take the quota from the rest of a request."""
     quotas = ClientQuotas()
     quotas.apply(ANY_CLIENT, {"consumer_byte_rate": "1000", "controller_mutation_rate": "1"})
-    whole, connection = request_of(quotas, ApiKey.FETCH, 12)
-    stand = _Rest(whole, whole.body, FetchResponse())
-    assert stand.is_metered
-    assert stand.most_to_fetch() == 10_000
-    assert stand.charge_fetch(20_000) == 10_000
-    stand.respond(FetchResponse())
+    asked, connection = request_of(quotas, ApiKey.FETCH, 12)
+    asked.add_filter(_Denials(FetchResponse()))
+    assert asked.is_metered
+    assert not asked.is_plain
+    assert asked.most_to_fetch() == 10_000
+    assert asked.charge_fetch(20_000) == 10_000
+    asked.respond(FetchResponse())
     assert connection.answer.throttle_time_ms == 10_000
-    whole, _ = request_of(quotas, ApiKey.CREATE_TOPICS, 7)
-    stand = _Rest(whole, whole.body, None)
-    quota = stand.mutation_quota(6)
+    asked, connection = request_of(quotas, ApiKey.CREATE_TOPICS, 7)
+    asked.add_filter(_Denials(None))
+    quota = asked.mutation_quota(6)
     assert quota is not None
     quota.take(12)
-    counts = stand.counts_mutations()
+    counts = asked.counts_mutations()
     assert counts is not None
     counts(9)
     with pytest.raises(KafkaError):
         quota.take(1)
     assert quota.throttle_ms(perf_counter() * 1000) > 9_000
-    changed = {name for name in vars(MeteredRequest) if not name.startswith("_")}
-    assert changed - vars(_Stand).keys() - {"fail"} == set(), "these are lost"
+    asked.respond(CreateTopicsResponse())
+    assert connection.answer == CLOSED
 
 
 async def test_time_in_turns_counts_and_time_in_between_does_not() -> None:

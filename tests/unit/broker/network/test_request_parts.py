@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from pybroker.broker.network.request_parts import (
     place_to_cut,
     weight,
 )
-from pybroker.broker.network.turns import Steps, Turns
+from pybroker.broker.network.turns import Failed, Steps, Turns
 from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.protocol import codec
 from pybroker.protocol.api import API_TABLE, ApiKey, response_class
@@ -46,7 +47,7 @@ from pybroker.protocol.apis.offset_fetch import (
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.failures import error_response
 from pybroker.protocol.schema import Message
-from tests.support.handlers import Call
+from tests.support.handlers import AtOnce, Call, RecordingSink
 from tests.support.network import api_versions, running_network
 
 
@@ -226,3 +227,51 @@ async def test_a_large_request_through_the_network() -> None:
         response = await large.ask(asked, 9)
         assert [topic.name for topic in response.topics] == names
         assert (await small.ask(api_versions(), 3)).error_code == 0
+
+
+class Later(AtOnce):
+    """Turns that begin only when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: deque[Steps] = deque()
+
+    def begin(self, steps: Steps, failed: Failed) -> None:
+        self.left.append(steps)
+
+    def run_all(self) -> None:
+        while self.left:
+            super().begin(self.left.popleft(), lambda error: None)
+
+
+class Slow:
+    """A filter that needs a turn for each answer."""
+
+    def filtered(self, request: Request, response: Any) -> Generator[None, None, Any]:
+        yield
+        return response
+
+
+def test_a_part_has_arrived_when_its_answer_has_passed_its_filters() -> None:
+    """It is answered before that, and the next part must not overtake it."""
+    key = ApiKey.OFFSET_FETCH
+    version = API_TABLE[key].max_version
+    whole = request((3 * MAX_PART_ELEMENTS,), (2,))
+    turns = Later()
+    route = Route(key, version, lambda _: None, RequestMetrics(key.name, version), turns)
+    connection = RecordingSink("PLAINTEXT", 0, key, version)
+    asked = Request(connection, route, 1, "app", whole, 100, 0.0)
+    parts: list[int] = []
+
+    def handle(part: Request) -> None:
+        assert not part.is_plain
+        parts.append(len(turns.left))
+        part.add_filter(Slow())
+        part.respond(answer(part.body))
+
+    place = place_to_cut(route, whole)
+    assert place is not None
+    turns.begin(InParts(asked, place, handle).steps(), lambda error: None)
+    turns.run_all()
+    assert connection.answer == answer(whole)
+    assert parts == [0] * 4, "one part at a time"
