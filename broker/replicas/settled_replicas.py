@@ -211,6 +211,8 @@ class SettledReplicas(ABC):
             if completed:
                 for token, results in self.manager.take_completed():
                     waiter: Any = token
+                    if waiter is None:
+                        raise BrokenInvariant(f"before it has a waiter, there is {results}")
                     try:
                         waiter.complete(results)
                     except Exception as error:
@@ -236,6 +238,8 @@ class SettledReplicas(ABC):
 
 def _park(operation: Operation, waiter: Waiter) -> None:
     """It waits for this operation, and may want to know it."""
+    if operation.token is not None:
+        raise BrokenInvariant(f"{operation.token!r} waits already, beside {waiter!r}")
     operation.token = waiter
     told = getattr(waiter, "parked", None)
     if told is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from pybroker.broker.network.mute_state import READING, MuteEvent, next_state
 from pybroker.broker.network.produce_pipeline import MAX_WAITING, Pipeline
 from pybroker.broker.network.receive_buffer import ReceiveMemory
 from pybroker.broker.network.send_queue import SendQueue
-from pybroker.broker.replicas.settled_replicas import SettledReplicas
+from pybroker.broker.replicas.settled_replicas import SettledReplicas, _park
 from pybroker.protocol.invariants import BrokenConnection, BrokenInvariant
+from pybroker.replication.purgatory import Operation
+from pybroker.replication.types import Completion
 
 Request: Any = object
 
@@ -112,6 +115,16 @@ def connections_in_all() -> None:
 def test_what_connections_share_is_counted(broken: Callable[[], None]) -> None:
     with pytest.raises(BrokenInvariant):
         broken()
+
+
+def test_whoever_waits_for_replicas_is_known_before_the_answer() -> None:
+    replicas: Any = SimpleNamespace(_effects=[], _completed=[1])
+    replicas.manager = SimpleNamespace(take_completed=lambda: [Completion(None, "results")])
+    with pytest.raises(BrokenInvariant, match="before it has a waiter, there is results"):
+        SettledReplicas.settle(replicas)
+    waiter: Any = "second"
+    with pytest.raises(BrokenInvariant, match="'first' waits already, beside 'second'"):
+        _park(Operation("first"), waiter)
 
 
 def test_what_is_shared_is_not_contained() -> None:
