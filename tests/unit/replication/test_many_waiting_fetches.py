@@ -1,5 +1,5 @@
 """Thousands of fetches that wait: an append looks at those that are due, and some are answered at
-a time."""
+a time, as are produces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker.replication.delayed_operations import DelayedFetch
 from pybroker.replication.types import FetchEntry, FetchParams, Isolation, MoreToAnswer, Parked
-from pybroker.replication.waiting import MAX_ANSWERS_AT_ONCE
+from pybroker.replication.waiting import MAX_ANSWERS_AT_ONCE, MAX_RESULTS_AT_ONCE
 from pybroker.storage.log import Log
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
 from tests.support.sources import needs_sources
@@ -110,6 +110,30 @@ def answers(cluster: ReplicaCluster) -> Iterator[list[object]]:
     while is_more:
         is_more = cluster.manager.waiting.answer_more(cluster.now_ms)
         yield [one.token for one in cluster.completed()]
+
+
+def test_produces_that_one_high_watermark_settles_are_answered_some_at_a_time(
+    cluster: ReplicaCluster,
+) -> None:
+    """Their results are known at once: what happens to the partition meanwhile changes nothing."""
+    cluster.role(isr=(ME, 2), replicas=(ME, 2))
+    for number in range(MANY):
+        assert isinstance(cluster.produce(number, acks=-1), Parked)
+    cluster.manager.take_effects()
+    cluster.follow(2, MANY)
+    tokens = [one.token for one in cluster.completed()]
+    assert len(tokens) == MAX_RESULTS_AT_ONCE
+    assert MoreToAnswer() in cluster.manager.take_effects()
+    assert len(cluster.manager.waiting.produces) == 0
+    cluster.role(2, replicas=(ME, 2), leader_epoch=9)
+    is_more = True
+    while is_more:
+        is_more = cluster.manager.waiting.answer_more(cluster.now_ms)
+        turn = cluster.completed()
+        assert len(turn) <= MAX_RESULTS_AT_ONCE
+        assert {one.result[KEY].error_code for one in turn} <= {0}
+        tokens += [one.token for one in turn]
+    assert tokens == list(range(MANY))
 
 
 def test_all_that_are_due_are_answered_some_at_a_time(cluster: ReplicaCluster) -> None:
