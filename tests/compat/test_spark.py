@@ -1,12 +1,11 @@
 """PySpark with the official connector against a real broker process: batch, stream, write.
 
-One Spark session serves the module, since starting one takes many seconds.
+One Spark session serves the files that need one, since starting one takes many seconds.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
 import json
 import os
 import signal
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker.spark_jobs import flight_delays
-from pybroker.spark_jobs.session import kafka_session
 from tests.support.processes import BrokerProcess
 from tests.support.secure_cluster import secure_cluster
 
@@ -34,17 +31,6 @@ BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes 
 COUNT = 200
 
 pytestmark = pytest.mark.timeout(240)
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    # Spark makes a folder `artifacts` where its JVM is started.
-    with contextlib.chdir(tmp_path_factory.mktemp("spark")):
-        session = kafka_session(
-            "pybroker-tests", master="local[2]", shuffle_partitions=2, official_connector=True
-        )
-    yield session
-    session.stop()
 
 
 def new_topic(broker: BrokerProcess, partitions: int = 2) -> str:

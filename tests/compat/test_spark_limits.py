@@ -6,10 +6,9 @@ tests/unit/spark_jobs/source/test_stream_reader.py.
 
 from __future__ import annotations
 
-import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ import pytest
 from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from pybroker.spark_jobs.session import kafka_session
 from pybroker.spark_jobs.source.data_source import FORMAT, HAS_LIMITS
 from tests.support.processes import BrokerProcess
 
@@ -29,15 +27,6 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(not HAS_LIMITS, reason="Spark 4.2 tells a source how much it may read"),
 ]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    # Spark makes a folder `artifacts` where its JVM is started.
-    with contextlib.chdir(tmp_path_factory.mktemp("spark")):
-        session = kafka_session("pybroker-limits", master="local[2]", shuffle_partitions=2)
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -1,19 +1,17 @@
 """Two sources, the same rows: `format("kafka")`, the official connector, and ours without a jar.
 
 Each scenario is read through both, and what they return is compared row by row, with all columns.
-Where the connector refuses, ours does. One Spark session and one set of topics serve the module.
+Where the connector refuses, ours does. One set of topics serves the module.
 `make test` runs some scenarios, `make spark` all. `make spark-newest` runs all with the newest
 Spark, through ours alone: the connector of a new Spark may not be there yet.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +22,6 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 
 from pybroker.spark_jobs.schemas import parse_json
-from pybroker.spark_jobs.session import kafka_session
 from pybroker.spark_jobs.source.data_source import FORMAT
 from tests.spark_newest import CONNECTOR_VARIABLE, NO_CONNECTOR
 from tests.support.processes import BrokerProcess
@@ -50,20 +47,6 @@ class Topics(NamedTuple):
     late: str
     ended: str
     empty: str
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    # Spark makes a folder `artifacts` where its JVM is started.
-    with contextlib.chdir(tmp_path_factory.mktemp("spark")):
-        session = kafka_session(
-            "pybroker-sources",
-            master="local[2]",
-            shuffle_partitions=2,
-            official_connector=OFFICIAL in SOURCES,
-        )
-    yield session
-    session.stop()
 
 
 def produce(servers: str, topic: str, partition: int, numbers: range, codec: str = "none") -> None:
