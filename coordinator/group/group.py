@@ -78,7 +78,7 @@ class Group:
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
-        self.pending_members: dict[str, Timer[Group]] = {}
+        self.pending_members: dict[str, Timer] = {}
         self.pending_sync_members: set[str] = set()
         self.awaiting_join_count = 0
         self.new_member_added = False

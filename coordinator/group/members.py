@@ -82,7 +82,7 @@ class Member:
         self.is_new = is_new
         self.awaiting_join: JoinTicket | None = None
         self.awaiting_sync: SyncTicket | None = None
-        self.session_timer: Timer[Any] = Timer(TimerKind.SESSION, member_id=member_id)
+        self.session_timer: Timer = Timer(TimerKind.SESSION, member_id=member_id)
 
     @property
     def is_static(self) -> bool:
