@@ -21,7 +21,7 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from ..protocol.invariants import BrokenInvariant
-from .timer_wheel import TimerEntry, TimerWheel
+from ..protocol.timer_wheel import TimerEntry, TimerWheel
 
 
 class Operation(TimerEntry):
@@ -53,7 +53,7 @@ class Purgatory(Generic[OperationT]):
         self.name = name
         self.expired_count = 0
         self._size = 0
-        self._wheel = TimerWheel(now_ms)
+        self._wheel = TimerWheel[OperationT](now_ms)
 
     def __len__(self) -> int:
         return self._size
@@ -83,11 +83,9 @@ class Purgatory(Generic[OperationT]):
     def expire(self, now_ms: int, limit: int) -> list[OperationT]:
         """Take out operations whose deadline is at or before `now_ms`, at most `limit` of them;
         `next_deadline_ms` tells if there are more."""
-        due: list[OperationT] = []
-        for entry in self._wheel.advance(now_ms, limit):
-            operation: OperationT = entry  # type: ignore[assignment]
+        due = self._wheel.advance(now_ms, limit)
+        for operation in due:
             self._forget(operation)
-            due.append(operation)
         self.expired_count += len(due)
         return due
 

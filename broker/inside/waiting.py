@@ -44,7 +44,7 @@ def what_waits(
             "oldest": [
                 {
                     **_asker(one, now_seconds),
-                    "left_ms": one.deadline_ms - now_ms if one.wheel_slot >= 0 else None,
+                    "left_ms": one.deadline_ms - now_ms if one.is_scheduled else None,
                     "for": tell(one, partitions),
                 }
                 for one in oldest[:MOST_SHOWN]

@@ -16,11 +16,12 @@ from ...protocol.records.builder import build_batch
 from ...protocol.records.compression import Compression
 from ...protocol.records.plain_batch import build_plain_batch
 from ...protocol.records.record import SimpleRecord
+from ...protocol.timer_wheel import TimerWheel
 from ...protocol.wall_clock import WallClock
 from .group import Group
 from .loader import PartitionLoad
 from .placement import partition_for_key
-from .timers import Timer, TimerHeap, TimerKind
+from .timers import Timer, TimerKind
 
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
@@ -117,8 +118,8 @@ class Core:
         self.owned: set[int] = set()
         self.loading: dict[int, PartitionLoad] = {}
         self.partition_epochs: dict[int, int] = {}
-        self.timers = TimerHeap[Group]()
-        self.expiry_timer = Timer[Group](TimerKind.OFFSET_EXPIRY)
+        self.timers = TimerWheel[Timer](0)
+        self.expiry_timer = Timer(TimerKind.OFFSET_EXPIRY)
         self._effects: list[Effect] = []
         self._appends: dict[int, AppendCompletion] = {}
         self._next_append_id = 1

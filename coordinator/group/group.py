@@ -93,7 +93,7 @@ class Group:
         # From group.instance.id to member id.
         self.static_members: dict[str, str] = {}
         # Ids that were given out and have not joined, with the timer that forgets them.
-        self.pending_members: dict[str, Timer[Group]] = {}
+        self.pending_members: dict[str, Timer] = {}
         # Members that have not sent SyncGroup in this generation.
         self.pending_sync_members: set[str] = set()
         # Members whose `awaiting_join` is set, counted by `set_awaiting_join`.

@@ -84,7 +84,8 @@ class GroupCoordinator:
         assert partition_count > 0
         self._core.partition_count = partition_count
         self._core.is_active = True
-        self._core.timers.schedule(self._core.expiry_timer, now_ms)
+        self._core.timers.advance(now_ms, 0)
+        self._core.timers.reschedule(self._core.expiry_timer, now_ms)
 
     def stop(self) -> None:
         """Serve nothing more; what waits stays unanswered, as its connections are closed."""
@@ -104,18 +105,17 @@ class GroupCoordinator:
 
     def tick(self, now_ms: int) -> None:
         """Fire the timers that are due."""
-        while (timer := self._core.timers.pop_due(now_ms)) is not None:
-            self._fire(timer, now_ms)
+        while due := self._core.timers.advance(now_ms, 1):  # one may cancel the next
+            self._fire(due[0], now_ms)
 
-    def _fire(self, timer: Timer[Group], now_ms: int) -> None:
+    def _fire(self, timer: Timer, now_ms: int) -> None:
         if timer.kind is TimerKind.OFFSET_EXPIRY:
             if self._core.is_active:
                 self._commits.expire(now_ms)
                 interval_ms = self._core.config.offsets_retention_check_interval_ms
-                self._core.timers.schedule(timer, now_ms + interval_ms)
+                self._core.timers.reschedule(timer, now_ms + interval_ms)
             return
-        group = timer.owner
-        assert group is not None
+        group: Group = timer.owner
         if timer.kind is TimerKind.SESSION:
             self._rebalance.session_expired(group, timer.member_id, now_ms)
         elif timer.kind is TimerKind.PENDING_MEMBER:

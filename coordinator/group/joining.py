@@ -177,7 +177,7 @@ class Joining:
         ):
             timer = Timer(TimerKind.PENDING_MEMBER, group, member_id)
             group.pending_members[member_id] = timer
-            self._core.timers.schedule(timer, now_ms + request.session_timeout_ms)
+            self._core.timers.reschedule(timer, now_ms + request.session_timeout_ms)
             error = ErrorCode.MEMBER_ID_REQUIRED
             self._rebalance.answer_join_error(attempt.ticket, error, member_id)
         else:

@@ -89,7 +89,7 @@ class Member:
         # Set by `Group.set_awaiting_join`, which counts them.
         self.awaiting_join: JoinTicket | None = None
         self.awaiting_sync: SyncTicket | None = None
-        self.session_timer: Timer[Any] = Timer(TimerKind.SESSION, member_id=member_id)
+        self.session_timer: Timer = Timer(TimerKind.SESSION, member_id=member_id)
 
     @property
     def is_static(self) -> bool:

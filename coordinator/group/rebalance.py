@@ -132,7 +132,7 @@ class Rebalance:
     def restart_session(self, member: Member, now_ms: int) -> None:
         """The member was heard of; a new one has its own limit until its first rebalance ends."""
         timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
-        self._core.timers.schedule(member.session_timer, now_ms + timeout_ms)
+        self._core.timers.reschedule(member.session_timer, now_ms + timeout_ms)
 
     def session_expired(self, group: Group, member_id: str, now_ms: int) -> None:
         member = group.members[member_id]
@@ -189,7 +189,7 @@ class Rebalance:
             group.generation_id,
             reason,
         )
-        self._core.timers.schedule(group.join_timer, now_ms + timeout_ms)
+        self._core.timers.reschedule(group.join_timer, now_ms + timeout_ms)
         self.maybe_complete_join(group, now_ms)
 
     def maybe_complete_join(self, group: Group, now_ms: int) -> None:
@@ -211,7 +211,7 @@ class Rebalance:
             next_delay_ms = min(configured_ms, delay.remaining_ms)
             remaining_ms = max(delay.remaining_ms - delay.delay_ms, 0)
             group.initial_delay = InitialDelay(next_delay_ms, remaining_ms)
-            self._core.timers.schedule(group.join_timer, now_ms + next_delay_ms)
+            self._core.timers.reschedule(group.join_timer, now_ms + next_delay_ms)
             return
         self._complete_join(group, now_ms)
 
@@ -228,7 +228,7 @@ class Rebalance:
             self.drop_member(group, member)
         if not group.elect_joined_leader() and group.members:
             retry_ms = max(group.rebalance_timeout_ms, MIN_JOIN_RETRY_MS)
-            self._core.timers.schedule(group.join_timer, now_ms + retry_ms)
+            self._core.timers.reschedule(group.join_timer, now_ms + retry_ms)
             return
         group.next_generation(now_ms)
         if group.state is GroupState.EMPTY:
@@ -252,7 +252,7 @@ class Rebalance:
                 self.answer_join(ticket, group, member.member_id, with_members=is_leader)
             self.restart_session(member, now_ms)
             group.pending_sync_members.add(member.member_id)
-        self._core.timers.schedule(group.sync_timer, now_ms + group.rebalance_timeout_ms)
+        self._core.timers.reschedule(group.sync_timer, now_ms + group.rebalance_timeout_ms)
 
     # The sync phase
 

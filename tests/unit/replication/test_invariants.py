@@ -10,6 +10,7 @@ import pytest
 from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.invariants import BrokenInvariant
+from pybroker.protocol.timer_wheel import TimerEntry, TimerWheel
 from pybroker.replication.controller.partition_states import _check_elected
 from pybroker.replication.controller.znodes import LeaderAndIsr
 from pybroker.replication.fetch_purgatory import Line
@@ -17,7 +18,6 @@ from pybroker.replication.follower import FollowerPartition, FollowerState
 from pybroker.replication.isr import IsrState
 from pybroker.replication.isr_proposals import IsrProposals
 from pybroker.replication.purgatory import KeyedPurgatory, Operation
-from pybroker.replication.timer_wheel import TimerEntry, TimerWheel
 from pybroker.replication.types import AlterIsr, Parked
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster
 

@@ -329,10 +329,8 @@ def check_structure(group: Group) -> None:
     assert group.leader_id is None or group.leader_id in members
     support = Counter(p.name for m in members.values() for p in m.protocols)
     assert not members or any(count == len(members) for count in support.values())
-    assert (group.join_timer.deadline_ms is not None) == (
-        group.state is GroupState.PREPARING_REBALANCE
-    )
-    assert (group.sync_timer.deadline_ms is not None) == bool(group.pending_sync_members)
+    assert (group.join_timer.is_scheduled) == (group.state is GroupState.PREPARING_REBALANCE)
+    assert (group.sync_timer.is_scheduled) == bool(group.pending_sync_members)
     if group.state is GroupState.EMPTY:
         assert not members
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
@@ -341,7 +339,7 @@ def check_structure(group: Group) -> None:
     if group.state is not GroupState.COMPLETING_REBALANCE:
         assert all(m.awaiting_sync is None for m in members.values())
     for member in members.values():
-        watched = member.session_timer.deadline_ms is not None
+        watched = member.session_timer.is_scheduled
         assert watched or member.awaiting_join is not None or member.awaiting_sync is not None
 
 
@@ -374,8 +372,9 @@ def test_random_runs(seed: int, with_failures: bool) -> None:
     assert unanswered == []
     # All sessions are over by now, so the only timer left is that of the offsets' expiry.
     assert all(group.state is GroupState.EMPTY for group in world.harness.machine.groups)
-    deadline_ms = world.harness.machine.next_deadline_ms()
-    assert deadline_ms is not None
+    core = world.harness.machine._core
+    assert len(core.timers) == 1
+    deadline_ms = core.expiry_timer.deadline_ms
     interval_ms = world.harness.config.offsets_retention_check_interval_ms
     assert (deadline_ms - START_MS) % interval_ms == 0
 

@@ -4,7 +4,9 @@ Job: hold entries until their deadline (milliseconds) and hand out those that ar
 of 64 slots with a 1 ms tick; a level's slot is found from the highest bit in which deadline and
 current time differ, and one integer a level marks the slots in use, so that empty time is skipped
 in one step however far the clock jumps. One slot more holds those that are overdue: due, and not
-handed out yet, because nobody takes more than a limit at a time.
+handed out yet, because nobody takes more than a limit at a time. Both machines with many deadlines
+have a wheel, the purgatories and the groups; heartbeats push a deadline back all the time, so a
+later one is only noted in the entry, which moves when its slot is reached.
 
 Invariants: an entry is in exactly one slot while it is scheduled and knows that slot; `advance`
 never hands out an entry before its deadline, and keeps one past it only beyond the limit;
@@ -16,7 +18,7 @@ time comes in as `now_ms`.
 """
 
 from itertools import islice
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from ..protocol.invariants import BrokenInvariant
 
@@ -26,6 +28,7 @@ _MASK: Final = _SLOTS - 1
 _LEVELS: Final = 6
 _SPAN: Final = 1 << (_BITS * _LEVELS)  # about two years in milliseconds
 _OVERDUE: Final = _LEVELS * _SLOTS
+_NEVER: Final = 1 << 61
 
 
 class TimerEntry:
@@ -37,30 +40,47 @@ class TimerEntry:
         self.deadline_ms: int = 0
         self.wheel_slot: int = -1
 
+    @property
+    def is_scheduled(self) -> bool:
+        return self.wheel_slot >= 0
 
-class TimerWheel:
-    __slots__ = ("_count", "_occupied", "_overdue", "_slots", "now_ms")
+
+EntryT = TypeVar("EntryT", bound=TimerEntry)
+
+
+class TimerWheel(Generic[EntryT]):
+    __slots__ = ("_count", "_occupied", "_overdue", "_slots", "_soonest_ms", "now_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
         self._count = 0
         self._occupied = [0] * _LEVELS
         # Dicts as ordered sets: entries of one slot leave in the order in which they came.
-        self._slots: list[dict[TimerEntry, None] | None] = [None] * _OVERDUE
-        self._overdue: dict[TimerEntry, None] = {}
+        self._slots: list[dict[EntryT, None] | None] = [None] * _OVERDUE
+        self._overdue: dict[EntryT, None] = {}
+        self._soonest_ms = _NEVER  # nothing is due before that
 
     def __len__(self) -> int:
         return self._count
 
-    def schedule(self, entry: TimerEntry, deadline_ms: int) -> None:
-        """A deadline that has passed is due at the next tick."""
+    def schedule(self, entry: EntryT, deadline_ms: int) -> None:
+        """A deadline that has passed is due at once."""
         if entry.wheel_slot >= 0:
             raise BrokenInvariant(f"an entry is scheduled already, in slot {entry.wheel_slot}")
         entry.deadline_ms = deadline_ms
         self._place(entry)
         self._count += 1
 
-    def cancel(self, entry: TimerEntry) -> bool:
+    def reschedule(self, entry: EntryT, deadline_ms: int) -> None:
+        """Schedule it, instead of any deadline that it had."""
+        slot = entry.wheel_slot
+        if 0 <= slot < _OVERDUE and deadline_ms >= entry.deadline_ms:
+            entry.deadline_ms = deadline_ms
+            return
+        self.cancel(entry)
+        self.schedule(entry, deadline_ms)
+
+    def cancel(self, entry: EntryT) -> bool:
         index = entry.wheel_slot
         if index < 0:
             return False
@@ -81,9 +101,17 @@ class TimerWheel:
         if self._overdue:
             return self.now_ms
         found = self._next_slot()
+        self._soonest_ms = _NEVER if found is None else found[2]
         return None if found is None else found[2]
 
-    def advance(self, now_ms: int, limit: int) -> list[TimerEntry]:
+    def is_due_before(self, at_ms: float) -> bool:
+        """Is there something to do before that? Costs nothing while deadlines are pushed back."""
+        if self._soonest_ms >= at_ms:
+            return False
+        deadline_ms = self.next_deadline_ms()
+        return deadline_ms is not None and deadline_ms < at_ms
+
+    def advance(self, now_ms: int, limit: int) -> list[EntryT]:
         """Move the clock to `now_ms`, which is never less than before, and return what is due,
         at most `limit` of it."""
         while True:
@@ -102,12 +130,15 @@ class TimerWheel:
         self._count -= len(due)
         return due
 
-    def _place(self, entry: TimerEntry) -> None:
+    def _place(self, entry: EntryT) -> None:
         now_ms = self.now_ms
         deadline_ms = entry.deadline_ms
+        self._soonest_ms = min(self._soonest_ms, deadline_ms)
         if deadline_ms <= now_ms:
-            deadline_ms = now_ms + 1
-        elif deadline_ms - now_ms >= _SPAN:
+            entry.wheel_slot = _OVERDUE
+            self._overdue[entry] = None
+            return
+        if deadline_ms - now_ms >= _SPAN:
             deadline_ms = now_ms + _SPAN - 1
         level = ((deadline_ms ^ now_ms).bit_length() - 1) // _BITS
         if level >= _LEVELS:
@@ -146,8 +177,4 @@ class TimerWheel:
         self._slots[index] = None
         self._occupied[level] &= ~(1 << position)
         for entry in slot:
-            if entry.deadline_ms <= self.now_ms:
-                entry.wheel_slot = _OVERDUE
-                self._overdue[entry] = None
-            else:
-                self._place(entry)
+            self._place(entry)
