@@ -11,6 +11,7 @@ of its messages (a test).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -64,6 +65,14 @@ ONCE: Final = Failure()
 AT_EACH_TOO: Final = Failure(is_repeated=True)
 
 
+class Handling(Enum):
+    """How the handler in a broker works."""
+
+    AT_ONCE = "a function: it answers before it returns, or something answers later"
+    IN_TURNS = "a generator: its loop over elements goes on in turns with other work"
+    WAITS = "a coroutine: it waits for something, in a task of its own"
+
+
 class Api(NamedTuple):
     request: type[Message]
     response: type[Message]
@@ -73,6 +82,7 @@ class Api(NamedTuple):
     failure: Failure = ONCE
     since: str = ""
     """The first release of Apache Kafka that serves it; "": 0.10.0 does, or no client asks it."""
+    handling: Handling = Handling.AT_ONCE
     is_inter_broker: bool = False
     """Needs the permission for CLUSTER_ACTION."""
     is_forwardable: bool = False

@@ -38,7 +38,7 @@ from ...protocol.apis.offset_fetch import (
 )
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
-from ..network.repeated_request_template import RepeatedCommit
+from ..network.repeated_request_template import RepeatedRequestTemplate
 
 if TYPE_CHECKING:
     from ...coordinator.group.group_coordinator import GroupCoordinator
@@ -112,10 +112,13 @@ class GroupOffsetHandlers:
     def commit(self, request: Request) -> None:
         runtime = self._runtime
         body = request.body
-        if type(body) is RepeatedCommit:
-            if self._commit_again(request, body):
-                return
-            body = body.message
+        template = request.connection.memo
+        if (
+            type(template) is RepeatedRequestTemplate
+            and template.body is body
+            and self._commit_again(request, template)
+        ):
+            return
         unknown = self._unknown(body)
         if request.api_version == _ZOOKEEPER_VERSION:
             runtime.spawn(self._commit_to_zookeeper, request, unknown)
@@ -123,16 +126,17 @@ class GroupOffsetHandlers:
         runtime.machine.commit_offsets(request, body, runtime.now_ms, unknown)
         runtime.perform()
 
-    def _commit_again(self, request: Request, body: RepeatedCommit) -> bool:
+    def _commit_again(self, request: Request, template: RepeatedRequestTemplate) -> bool:
         """A commit of the same partitions by the same client; False: it has to be looked at."""
-        plan: CommitPlan | None = body.memo
+        body: OffsetCommitRequest = template.body
+        plan: CommitPlan | None = template.kept
         if plan is None:
-            plan = plan_of(body.message, request.api_version, self._metadata_max_bytes)
+            plan = plan_of(body, request.api_version, self._metadata_max_bytes)
             if plan is None:
                 return False
-            body.memo = plan
+            template.kept = plan
         if plan.known_at != self._metadata.version:
-            if self._unknown(body.message):
+            if self._unknown(body):
                 return False
             plan.known_at = self._metadata.version
         return self._runtime.commit_again(request, plan)

@@ -1,10 +1,11 @@
 """From a frame to its handler and back: header, route, decoding, the handler contract, errors.
 
 One `Route` per (API, version) that has been asked for: its codec functions, handler and counters
-behind one dictionary look-up on the four bytes of key and version. A handler either answers at once
-(`request.respond`), or keeps the request and something answers later, or is a generator function,
-whose loop over what was asked for goes on in turns with others (`turns`), or is a coroutine
-function, which runs as a task of its own under `MAX_ASYNC_HANDLERS`. Large frames are decoded and
+behind one dictionary look-up on the four bytes of key and version. The page of an API says how its
+handler works: it answers at once (`request.respond`), or keeps the request and something answers
+later; it is a generator function, whose loop over what was asked for goes on in turns with others
+(`turns`); or it is a coroutine function, which runs as a task of its own under
+`MAX_ASYNC_HANDLERS`. Large frames are decoded and
 large responses encoded in turns as well.
 
 Rules (SEMANTICS 1, SEMANTICS 2, SEMANTICS 3): what cannot be parsed or is not served closes the
@@ -18,7 +19,6 @@ Mirrors the parsing half of `SocketServer.processCompletedReceives` and `KafkaAp
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from ...protocol import codec, framing, large_messages
-from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.api import API_TABLE, ApiKey, page
+from ...protocol.api_page import Handling
 from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
@@ -118,9 +119,10 @@ class Dispatcher:
     def register(self, handlers: Mapping[ApiKey, Handler]) -> None:
         for key, handler in handlers.items():
             assert key not in self._handlers, f"two handlers for {key.name}"
-            if inspect.iscoroutinefunction(handler):
+            handling = page(key).handling
+            if handling is Handling.WAITS:
                 self._handlers[key] = _Spawned(self, handler)
-            elif inspect.isgeneratorfunction(handler):
+            elif handling is Handling.IN_TURNS:
                 self._handlers[key] = _Stepped(self, handler)
             else:
                 self._handlers[key] = handler

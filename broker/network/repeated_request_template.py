@@ -18,13 +18,11 @@ connection. (Large frames never come here: the dispatcher reads them in turns.)
 
 from __future__ import annotations
 
-from copy import copy
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...protocol import codec
 from ...protocol.api import ApiKey
-from ...protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from .receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:
@@ -52,29 +50,6 @@ class Number(NamedTuple):
     size: int
 
 
-class RepeatedCommit:
-    """The body of a commit that was read by its likeness: as OffsetCommitRequest, with a place
-    where its handler may keep what stays the same."""
-
-    __slots__ = ("memo", "message")
-
-    def __init__(self, message: OffsetCommitRequest) -> None:
-        self.message = message
-        self.memo: Any = None
-
-    def __copy__(self) -> OffsetCommitRequest:
-        """An ordinary message: of whoever takes out of it what its sender may not commit."""
-        return copy(self.message)
-
-    @property
-    def group_id(self) -> str:
-        return self.message.group_id
-
-    @property
-    def topics(self) -> list[OffsetCommitRequestTopic]:
-        return self.message.topics
-
-
 class RepeatedRequestTemplate:
     __slots__ = (
         "_equal",
@@ -84,6 +59,7 @@ class RepeatedRequestTemplate:
         "body",
         "client_id",
         "frame_bytes",
+        "kept",
         "missed",
         "misses",
         "route",
@@ -99,6 +75,7 @@ class RepeatedRequestTemplate:
         self.was_seen_again = False
         self.client_id: str | None = None
         self.body: Any = None
+        self.kept: Any = None  # by the handler: what stays the same in all requests like this one
         self._size = -1  # of a frame that matches, with its size
         # By their positions in the whole frame: bytes that are equal, and numbers.
         self._equal: list[tuple[int, int, bytes]] = []
@@ -115,7 +92,7 @@ class RepeatedRequestTemplate:
         """`frame` is without its size, and `places` are those of the numbers in it."""
         self._size = len(frame) + _SIZE_BYTES
         self.client_id = client_id
-        self.body = RepeatedCommit(body) if isinstance(body, OffsetCommitRequest) else body
+        self.body = body
         start = PREFIX_START
         for number, place in places:
             position = place + _SIZE_BYTES

@@ -100,6 +100,8 @@ class ResponseSink(Protocol):
     peer: ConnectionInfo
     closed: bool
     received_at: float
+    memo: Any
+    """What its next request is read by: a template of this one, or of one before, or None."""
 
     def respond(self, request: Request, parts: list[Any] | None) -> None:
         """Send the parts of its response; None is no response."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, ByHandler, Question, When, on_cluster
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api, elements_together
+from ..api_page import Api, Handling, elements_together
 from ..schema import Message, Struct, array, boolean, int16, int32, int64, message, string
 
 
@@ -95,4 +95,5 @@ API: Final = Api(
     since="0.11",
     needs_metadata=True,
     has_small_answers=True,
+    handling=Handling.IN_TURNS,
 )

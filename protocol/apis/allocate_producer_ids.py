@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..access_rules import BROKERS_ONLY
-from ..api_page import Api, Failure
+from ..api_page import Api, Failure, Handling
 from ..schema import Message, int16, int32, int64, message
 
 
@@ -35,4 +35,5 @@ API: Final = Api(
     failure=Failure(values={"producer_id_start": -1}),
     is_inter_broker=True,
     is_forwardable=True,
+    handling=Handling.WAITS,
 )

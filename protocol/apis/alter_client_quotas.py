@@ -13,7 +13,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
-from ..api_page import Api, elements_together
+from ..api_page import Api, Handling, elements_together
 from ..schema import Message, Struct, array, boolean, float64, int16, int32, message, string
 
 
@@ -63,4 +63,5 @@ API: Final = Api(
     elements=(elements_together("entries", "entries"),),
     since="2.6",
     is_forwardable=True,
+    handling=Handling.WAITS,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..access_rules import ALTER_CONFIGS
-from ..api_page import Api, elements_together
+from ..api_page import Api, Handling, elements_together
 from ..schema import Message, Struct, array, boolean, int8, int16, int32, message, string
 
 
@@ -56,4 +56,5 @@ API: Final = Api(
     elements=(elements_together("resources", "responses"),),
     since="0.11",
     is_forwardable=True,
+    handling=Handling.WAITS,
 )

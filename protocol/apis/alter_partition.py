@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..access_rules import BROKERS_ONLY
-from ..api_page import Api, elements
+from ..api_page import Api, Handling, elements
 from ..schema import Message, Struct, array, int8, int16, int32, int64, message, string, uuid
 
 
@@ -74,4 +74,5 @@ API: Final = Api(
     elements=(elements("topics.partitions", "topics.partitions"),),
     is_inter_broker=True,
     is_exempt=True,
+    handling=Handling.WAITS,
 )

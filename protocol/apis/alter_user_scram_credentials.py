@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..access_rules import AccessRules, AnyRequest, on_cluster
 from ..acls import AclOperation
-from ..api_page import Api, Failure, elements_together
+from ..api_page import Api, Failure, Handling, elements_together
 from ..primitives import Buffer
 from ..schema import Message, Struct, array, binary, int8, int16, int32, message, string
 
@@ -64,4 +64,5 @@ API: Final = Api(
     failure=Failure(finish=_each_user_once),
     since="2.7",
     is_forwardable=True,
+    handling=Handling.WAITS,
 )

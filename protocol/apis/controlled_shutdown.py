@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..access_rules import BROKERS_ONLY
-from ..api_page import Api
+from ..api_page import Api, Handling
 from ..schema import Message, Struct, array, int16, int32, int64, message, string
 
 
@@ -39,4 +39,5 @@ API: Final = Api(
     access=BROKERS_ONLY,
     is_inter_broker=True,
     is_exempt=True,
+    handling=Handling.WAITS,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
-from ..api_page import Api, elements_together
+from ..api_page import Api, Handling, elements_together
 from ..schema import Message, Struct, array, int8, int16, int32, message, string
 
 
@@ -49,4 +49,5 @@ API: Final = Api(
     elements=(elements_together("creations", "results"),),
     since="0.11",
     is_forwardable=True,
+    handling=Handling.WAITS,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, ByHandler, Question
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api
+from ..api_page import Api, Handling
 from ..primitives import Buffer
 from ..schema import Message, Struct, array, binary, int16, int32, int64, message, string
 
@@ -58,4 +58,5 @@ API: Final = Api(
     ),
     since="1.1",
     is_forwardable=True,
+    handling=Handling.WAITS,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, ByHandler, Question
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api, elements_together
+from ..api_page import Api, Handling, elements_together
 from ..schema import Message, Struct, array, int16, int32, message, string, uuid
 
 
@@ -64,4 +64,5 @@ API: Final = Api(
     since="0.10.1",
     is_forwardable=True,
     needs_metadata=True,
+    handling=Handling.WAITS,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
-from ..api_page import Api
+from ..api_page import Api, Handling
 from ..schema import Message, Struct, array, int8, int16, int32, message, string
 
 
@@ -54,4 +54,5 @@ API: Final = Api(
     response=DescribeAclsResponse,
     access=AccessRules((on_cluster(AclOperation.DESCRIBE),)),
     since="0.11",
+    handling=Handling.WAITS,
 )

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
-from ..api_page import Api, Failure
+from ..api_page import Api, Failure, Handling
 from ..schema import Message, Struct, array, boolean, float64, int8, int16, int32, message, string
 
 
@@ -62,4 +62,5 @@ API: Final = Api(
     access=AccessRules((on_cluster(AclOperation.DESCRIBE_CONFIGS),)),
     failure=Failure(values={"entries": None}),
     since="2.6",
+    handling=Handling.WAITS,
 )

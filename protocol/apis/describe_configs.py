@@ -13,7 +13,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, ByHandler, Question
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api, elements_together
+from ..api_page import Api, Handling, elements_together
 from ..schema import Message, Struct, array, boolean, int8, int16, int32, message, string
 
 
@@ -79,4 +79,5 @@ API: Final = Api(
     ),
     elements=(elements_together("resources", "results"),),
     since="0.11",
+    handling=Handling.WAITS,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
-from ..api_page import Api
+from ..api_page import Api, Handling
 from ..schema import Message, Struct, array, boolean, int16, int32, int64, message, string
 
 
@@ -58,4 +58,5 @@ API: Final = Api(
     response=DescribeLogDirsResponse,
     access=AccessRules((on_cluster(AclOperation.DESCRIBE),)),
     since="1.0",
+    handling=Handling.IN_TURNS,
 )

@@ -11,7 +11,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, ByHandler, Question
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api, elements
+from ..api_page import Api, Handling, elements
 from ..schema import Message, Struct, array, int16, int32, int64, message, string
 
 
@@ -66,4 +66,5 @@ API: Final = Api(
     ),
     elements=(elements("topics.partition_indexes", "topics.partitions"),),
     since="2.8",
+    handling=Handling.IN_TURNS,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
-from ..api_page import AT_EACH_TOO, Api, elements_together
+from ..api_page import AT_EACH_TOO, Api, Handling, elements_together
 from ..schema import Message, Struct, array, int8, int16, int32, message, string
 
 
@@ -52,4 +52,5 @@ API: Final = Api(
     elements=(elements_together("users", "results"),),
     failure=AT_EACH_TOO,
     since="2.7",
+    handling=Handling.WAITS,
 )

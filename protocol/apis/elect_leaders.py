@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
-from ..api_page import AT_EACH_TOO, Api, elements
+from ..api_page import AT_EACH_TOO, Api, Handling, elements
 from ..schema import Message, Struct, array, int8, int16, int32, message, string
 
 
@@ -58,4 +58,5 @@ API: Final = Api(
     failure=AT_EACH_TOO,
     since="2.2",
     is_forwardable=True,
+    handling=Handling.WAITS,
 )

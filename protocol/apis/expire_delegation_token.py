@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..access_rules import AccessRules
-from ..api_page import Api
+from ..api_page import Api, Handling
 from ..primitives import Buffer
 from ..schema import Message, binary, int16, int32, int64, message
 
@@ -35,4 +35,5 @@ API: Final = Api(
     access=AccessRules(note="The token says who may end it."),
     since="1.1",
     is_forwardable=True,
+    handling=Handling.WAITS,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import ANY_NAME, WRITE_TRANSACTION, AccessRules, Question, When, Whole
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api
+from ..api_page import Api, Handling
 from ..errors import ErrorCode
 from ..schema import Message, int16, int32, int64, message, string
 
@@ -53,4 +53,5 @@ API: Final = Api(
     ),
     since="0.11",
     has_small_answers=True,
+    handling=Handling.WAITS,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import DESCRIBE_CLUSTER, AccessRules, Hidden, Question
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api
+from ..api_page import Api, Handling
 from ..schema import Message, Struct, array, int16, int32, message, string
 
 
@@ -48,4 +48,5 @@ API: Final = Api(
             ),
         )
     ),
+    handling=Handling.IN_TURNS,
 )

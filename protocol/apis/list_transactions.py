@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, Hidden, Question
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api
+from ..api_page import Api, Handling
 from ..schema import Message, Struct, array, int16, int32, int64, message, string
 
 
@@ -51,4 +51,5 @@ API: Final = Api(
         )
     ),
     since="3.0",
+    handling=Handling.IN_TURNS,
 )

@@ -14,7 +14,7 @@ from typing import Final
 
 from ..access_rules import DESCRIBE_CLUSTER, AccessRules, ByHandler, Question
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api, elements_together
+from ..api_page import Api, Handling, elements_together
 from ..schema import Message, Struct, array, boolean, int16, int32, message, string, uuid
 
 
@@ -90,4 +90,5 @@ API: Final = Api(
     ),
     elements=(elements_together("topics", "topics"),),
     needs_metadata=True,
+    handling=Handling.IN_TURNS,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
-from ..api_page import Api
+from ..api_page import Api, Handling
 from ..schema import Message, Struct, array, boolean, int8, int16, int32, message, string
 
 
@@ -50,4 +50,5 @@ API: Final = Api(
     access=AccessRules((on_cluster(AclOperation.ALTER),)),
     since="2.7",
     is_forwardable=True,
+    handling=Handling.WAITS,
 )

@@ -167,6 +167,7 @@ class Sink:
 
     closed = False
     received_at = 0.0
+    memo = None
 
     def __init__(self, number: int) -> None:
         self.peer = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=number)

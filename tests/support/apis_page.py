@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 
 from pybroker.broker import handlers
@@ -37,8 +38,15 @@ def apis_page() -> str:
 
 
 def answered_in() -> dict[ApiKey, tuple[str, ...]]:
-    """The files whose `handlers()` names an API, with the methods of the same file."""
+    """The files whose `handlers()` names an API."""
     found: dict[ApiKey, tuple[str, ...]] = {}
+    for api, name, _ in handlers_of_files():
+        found[api] = (*found.get(api, ()), name)
+    return found
+
+
+def handlers_of_files() -> Iterator[tuple[ApiKey, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """What `handlers()` of each file has: the API, the file, and its method."""
     for path in sorted(ROOM.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.ClassDef):
@@ -56,5 +64,4 @@ def answered_in() -> dict[ApiKey, tuple[str, ...]]:
                 assert isinstance(value, ast.Attribute)
                 assert value.attr in methods, f"{path.name}: {value.attr} is not there"
                 api = ApiKey[key.attr]
-                found[api] = (*found.get(api, ()), path.stem)
-    return found
+                yield api, path.stem, methods[value.attr]

@@ -26,6 +26,7 @@ class RecordingSink:
         self.peer = ConnectionInfo("127.0.0.1", 40_000, listener, number=number)
         self.closed = False
         self.received_at = perf_counter()
+        self.memo: Any = None
         self.answer: Any = None
         self.answered = trio.Event()
         self.known_waits: list[Wait] = []
@@ -89,16 +90,20 @@ class Call:
         listener: str = "PLAINTEXT",
         connection: int = 0,
         as_body: Callable[[Any], Any] = lambda body: body,
+        template_of: Callable[[Any], Any] = lambda _: None,
     ) -> None:
-        """`as_body` makes of the message what the dispatcher would."""
+        """`as_body` makes of the message what the dispatcher would, `template_of` the template of
+        its connection."""
         handler = handlers.handlers()[key]
         frame = bytearray(codec.encode(message, version))
         body = codec.decode(request_class(key), version, memoryview(frame))
         self._connection = RecordingSink(listener, connection, key, version)
         turns = AtOnce()
         route = Route(key, version, handler, RequestMetrics(key.name, version), turns)
+        body = as_body(body)
+        self._connection.memo = template_of(body)
         self.request = Request(
-            self._connection, route, 7, client_id, as_body(body), len(frame), perf_counter()
+            self._connection, route, 7, client_id, body, len(frame), perf_counter()
         )
         steps = handler(self.request)
         if isinstance(steps, Generator):

@@ -54,6 +54,7 @@ class Readers:
         self.known, self.new = Dispatcher(BrokerMetrics()), Dispatcher(BrokerMetrics())
         for dispatcher in (self.known, self.new):
             dispatcher.register(handlers)
+            dispatcher.intercept_with(lambda *_: self.handled.append)  # of whatever kind they are
 
     def read(self, frames: list[bytes], *, is_known: bool) -> list[Read | None]:
         """What the frames of one connection are read as; None is refused, and the end of it."""

@@ -19,7 +19,7 @@ from pybroker.broker.coordinators.group_runtime import GroupRuntime, group_confi
 from pybroker.broker.handlers.find_coordinator import FindCoordinatorHandler
 from pybroker.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker.broker.handlers.groups import GroupHandlers
-from pybroker.broker.network.repeated_request_template import RepeatedCommit
+from pybroker.broker.network.repeated_request_template import RepeatedRequestTemplate
 from pybroker.coordinator.group.commit_plan import FIRST_VERSION
 from pybroker.coordinator.group.core import GroupConfig
 from pybroker.coordinator.group.group_coordinator import GroupCoordinator
@@ -118,7 +118,7 @@ class Node(CoordinatorNode[GroupRuntime]):
                 break
         options: Any = {}
         if key is ApiKey.OFFSET_COMMIT and version >= FIRST_VERSION and self.repeats_commits:
-            options["as_body"] = RepeatedCommit
+            options["template_of"] = template_of
         return Call(area, key, version, request_class(key)(**fields), **options)
 
     def commit(self, version: int, offset: int, *, group: str = GROUP, topic: str = TOPIC) -> Call:
@@ -463,17 +463,25 @@ def test_the_configuration_has_kafkas_defaults() -> None:
     assert group_config(KafkaConfig({})) == GroupConfig()
 
 
+def template_of(message: Any) -> RepeatedRequestTemplate:
+    """The template of a connection by which this was read."""
+    route: Any = None
+    template = RepeatedRequestTemplate(route, 0, 0)
+    template.body = message
+    return template
+
+
 async def test_a_plan_is_used_again_and_looks_again_at_what_may_change(tmp_path: Path) -> None:
     """By the real clock: a worker thread reads the log, and virtual time would fly past it."""
     async with a_node(tmp_path) as node:
         node.lead()
         assert commit_error(node.commit(7, 1)) is ErrorCode.NONE
-        bodies: list[RepeatedCommit] = []
+        templates: list[RepeatedRequestTemplate] = []
 
-        def the_same(message: Any) -> RepeatedCommit:
-            if not bodies:
-                bodies.append(RepeatedCommit(message))
-            (body,) = bodies
+        def the_same(message: Any) -> OffsetCommitRequest:
+            if not templates:
+                templates.append(template_of(message))
+            body: OffsetCommitRequest = templates[0].body
             entry = message.topics[0].partitions[0]
             body.topics[0].partitions[0].committed_offset = entry.committed_offset
             return body
@@ -483,7 +491,11 @@ async def test_a_plan_is_used_again_and_looks_again_at_what_may_change(tmp_path:
             topics = [OffsetCommitRequestTopic(name=TOPIC, partitions=[entry])]
             message = OffsetCommitRequest(group_id=GROUP, topics=topics)
             key = ApiKey.OFFSET_COMMIT
-            return commit_error(Call(node.offsets, key, 7, message, as_body=the_same))
+            call = Call(
+                node.offsets, key, 7, message, as_body=the_same,
+                template_of=lambda _: templates[0],
+            )  # fmt: skip
+            return commit_error(call)
 
         with patch.object(GroupCoordinator, "commit_offsets", side_effect=AssertionError):
             for offset in (5, 9, 7):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from pybroker.broker import server
 from pybroker.broker.assembly import assemble
 from pybroker.broker.network.dispatcher import Dispatcher
-from pybroker.protocol.api import ApiKey
-from tests.support.apis_page import answered_in
+from pybroker.protocol.api import ApiKey, page
+from pybroker.protocol.api_page import Handling
+from tests.support.apis_page import answered_in, handlers_of_files
 from tests.support.in_process import broker, zookeeper
 
 
@@ -19,6 +21,20 @@ def test_every_api_is_answered_in_one_file() -> None:
     answered = answered_in()
     assert set(answered) == set(ApiKey)
     assert all(len(files) == 1 for files in answered.values()), answered
+
+
+@pytest.mark.parametrize(
+    ("key", "method"), [(key, method) for key, _, method in handlers_of_files()]
+)
+def test_a_handler_works_as_its_page_says(
+    key: ApiKey, method: ast.FunctionDef | ast.AsyncFunctionDef
+) -> None:
+    handling = Handling.AT_ONCE
+    if isinstance(method, ast.AsyncFunctionDef):
+        handling = Handling.WAITS
+    elif any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(method)):
+        handling = Handling.IN_TURNS
+    assert page(key).handling is handling
 
 
 async def test_a_broker_registers_all_of_them(

@@ -13,7 +13,6 @@ from pybroker.broker.network.repeated_request_template import (
     MAX_MISSES,
     MAX_NUMBERS,
     PATIENCE,
-    RepeatedCommit,
     RepeatedRequestTemplate,
     repeated_template_of,
 )
@@ -193,9 +192,6 @@ def read_by_template(template: RepeatedRequestTemplate, frame: bytes) -> Any:
     buffer = bytearray(b"ahead" + frame + b"behind" * 10)
     if not template.matches(buffer, memoryview(buffer), 5, 5 + len(frame)):
         return None
-    if type(template.body) is RepeatedCommit:
-        assert template.body.topics is template.body.message.topics
-        return template.body.message
     return template.body
 
 
