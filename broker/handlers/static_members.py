@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
-from ..network.repeated_request_template import RepeatedCommit
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
@@ -34,10 +33,7 @@ def without_static_members(handlers: Mapping[ApiKey, Handler]) -> dict[ApiKey, H
 
 
 def _dynamic_only(handler: Handler, request: Request) -> None:
-    body = request.body
-    if type(body) is RepeatedCommit:
-        body = body.message
-    if body.group_instance_id is None:
+    if request.body.group_instance_id is None:
         handler(request)
     else:
         request.fail(ErrorCode.UNSUPPORTED_VERSION)

@@ -168,7 +168,8 @@ def test_purgatories_and_timers() -> None:
     purgatory._size = 0
     with pytest.raises(BrokenInvariant, match="none waited"):
         purgatory.remove(operation)
-    wheel, entry = TimerWheel(0), TimerEntry()
+    wheel: TimerWheel[TimerEntry] = TimerWheel(0)
+    entry = TimerEntry()
     wheel.schedule(entry, 10)
     with pytest.raises(BrokenInvariant, match="scheduled already"):
         wheel.schedule(entry, 20)
