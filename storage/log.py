@@ -410,7 +410,8 @@ class Log:
         if self.leader_epochs.latest_start_offset > end:
             raise self._broken(f"an epoch begins behind it: {self.leader_epochs.entries[-1]}")
         self.segments.check(self.log_start_offset, end, self.name)
-        self.producer_state.check_all(self.name)
+        if self._rebuild is None:  # else at its end
+            self._producers.check_all(self.name)
 
     def _broken(self, rule: str) -> BrokenInvariant:
         return BrokenInvariant(f"{rule}: {self!r}, LSO {self.last_stable_offset}")
@@ -724,6 +725,8 @@ class Log:
         state.log_start_offset_updated(self.log_start_offset)
         # Of the transactions just read again, most are replicated.
         state.high_watermark_updated(self.high_watermark)
+        if invariants.THOROUGH:
+            state.check_all(self.name)
 
     def truncate_fully_and_start_at(
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None

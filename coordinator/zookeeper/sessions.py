@@ -26,6 +26,8 @@ def session_password(secret: bytes, session_id: int) -> bytes:
 
 
 class Session:
+    """A client's session: its time-out, its deadline, and the connection that holds it now."""
+
     __slots__ = ("connection", "deadline_ms", "session_id", "timeout_ms")
 
     def __init__(self, session_id: int, timeout_ms: int) -> None:
