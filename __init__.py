@@ -1,7 +1,7 @@
 """pybroker: the Apache Kafka 3.9 broker in Python on trio, and a small client of its own.
 
-The command `pybroker` (also `python -m pybroker`) starts and tends clusters; README.md shows it.
-What a program may import is in `__all__`, and nothing else here is public:
+The command `pybroker` (also `python -m pybroker_kafka`) starts and tends clusters; README.md shows
+it. What a program may import is in `__all__`, and nothing else here is public:
 
     Cluster         a cluster, reached through its bootstrap servers: connections and metadata
     Producer        writes to topics: in batches, idempotently, in transactions
@@ -80,7 +80,7 @@ _MODULES = {
 }
 
 # In a wheel Python finds what is compiled, beside its sources; the finder is for all else.
-if __name__ == "pybroker" and (
+if __name__ == "pybroker_kafka" and (
     environ.get("PYBROKER_COMPILED") in ("0", "loops")
     or isdir(join(dirname(__file__), "build", "compiled"))
 ):
@@ -92,7 +92,7 @@ if not TYPE_CHECKING:
         if name == "__version__":
             from importlib.metadata import version
 
-            found = version("pybroker")
+            found = version("pybroker-kafka")
         elif name in _MODULES:
             found = getattr(import_module(_MODULES[name], __name__), name)
         else:

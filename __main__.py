@@ -1,7 +1,7 @@
-"""The command `pybroker`, and `python -m pybroker` for whoever starts it without a PATH.
+"""The command `pybroker`, and `python -m pybroker_kafka` for whoever starts it without a PATH.
 
 From here on Ctrl-C ends it quietly, with what the shell shows as status 130: the system does it
-while modules are imported, then `broker/cli/main.py`. Only the interpreter's own start is earlier.
+while modules are imported, then `cli/main.py`. Only the interpreter's own start is earlier.
 """
 
 import signal
@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command that this process was started for."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from .broker.cli.main import main as command
+    from .cli.main import main as command
 
     command(prog_name="pybroker")
 

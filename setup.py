@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parent
-PACKAGE = "pybroker"
+PACKAGE = "pybroker_kafka"
 # A backend finds nothing beside itself by its name; and this is the package's list, not a library.
 compiled = SimpleNamespace(**run_path(str(ROOT / "compiled.py")))
 COMPILER = "mypy==2.4.1"

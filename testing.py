@@ -8,12 +8,12 @@ RequestFaults   `KafkaCluster.requests`: requests that are failed, dropped or de
 RequestFault    one of them
 """
 
-from .broker.local.cluster_state import ClusterError
-from .broker.testkit.cluster import KafkaCluster
-from .broker.testkit.faults import Fault
-from .broker.testkit.network import NetworkFaults
-from .broker.testkit.records import KafkaRecord
-from .broker.testkit.request_faults import RequestFault, RequestFaults
+from .local.cluster_state import ClusterError
+from .testkit.cluster import KafkaCluster
+from .testkit.faults import Fault
+from .testkit.network import NetworkFaults
+from .testkit.records import KafkaRecord
+from .testkit.request_faults import RequestFault, RequestFaults
 
 __all__ = [
     "ClusterError",

@@ -31,7 +31,7 @@ import pytest
 
 from benchmarks.frames import Address
 from benchmarks.native import LeftOut, LoadError, program
-from pybroker.broker.local import cluster_state
+from pybroker_kafka.local import cluster_state
 from tests.support.apache_kafka import KAFKA_VERSION, kafka_jars
 from tests.support.certificates import PASSWORD, Authority, rsa_key
 from tests.support.processes import PYBROKER, ROOT

@@ -10,7 +10,7 @@ import timeit
 from collections.abc import Callable
 from functools import partial
 
-from pybroker.protocol.apis.fetch import (
+from pybroker_kafka.protocol.apis.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -18,7 +18,7 @@ from pybroker.protocol.apis.fetch import (
     FetchResponsePartitionData,
     FetchTopic,
 )
-from pybroker.protocol.apis.produce import (
+from pybroker_kafka.protocol.apis.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -26,8 +26,8 @@ from pybroker.protocol.apis.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from pybroker.protocol.codec import decode, encode
-from pybroker.protocol.framing import decode_request_header, encode_request, encode_response
+from pybroker_kafka.protocol.codec import decode, encode
+from pybroker_kafka.protocol.framing import decode_request_header, encode_request, encode_response
 from tests.support.frames import joined
 
 CALLS = 200

@@ -37,12 +37,12 @@ from benchmarks.frames import (
     topic_name,
 )
 from benchmarks.native import Answered, Lines, LoadError, run_load
-from pybroker.protocol.records.batch import SimpleRecord
-from pybroker.protocol.records.builder import build_batch
-from pybroker.storage.checkpoints import CLEANER_FILE, PARTITION_METADATA_FILE, read_offsets
-from pybroker.storage.files import Files
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.protocol.records.batch import SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.storage.checkpoints import CLEANER_FILE, PARTITION_METADATA_FILE, read_offsets
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import LogManager
 
 RATE = 2000.0
 RECORDS_PER_BATCH = 16

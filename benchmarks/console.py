@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from benchmarks.machine import cpu_seconds, memory
-from pybroker import Cluster, Producer
-from pybroker.broker.local.cluster_state import load
-from pybroker.client.admin.admin import Admin
-from pybroker.client.admin.topics import NewTopic
-from pybroker.testing import KafkaCluster
+from pybroker_kafka import Cluster, Producer
+from pybroker_kafka.client.admin.admin import Admin
+from pybroker_kafka.client.admin.topics import NewTopic
+from pybroker_kafka.local.cluster_state import load
+from pybroker_kafka.testing import KafkaCluster
 from tests.support.browser import chromium
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def load_for(bootstrap: str, seconds: float, broker_pid: int) -> Round:
 
 @contextmanager
 def console(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    command = [sys.executable, "-P", "-m", "pybroker", "console", "--data-dir", str(data_dir)]
+    command = [sys.executable, "-P", "-m", "pybroker_kafka", "console", "--data-dir", str(data_dir)]
     process = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

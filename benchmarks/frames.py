@@ -13,28 +13,32 @@ from struct import Struct
 from typing import Any
 
 from benchmarks.native import LoadError
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest
-from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest
+from pybroker_kafka.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.framing import encode_request
-from pybroker.protocol.primitives import Buffer
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.framing import encode_request
+from pybroker_kafka.protocol.primitives import Buffer
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.schema import Message
 from tests.support.frames import joined
 from tests.support.wire import WireClient
 

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from pybroker.compiled import described
+from pybroker_kafka.compiled import described
 
 ROOT = Path(__file__).resolve().parent.parent
 ASK_SECONDS = 20

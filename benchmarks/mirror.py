@@ -33,13 +33,13 @@ import trio
 from benchmarks.brokers import BROKERS, JVM, Cluster
 from benchmarks.machine import cpu_seconds, memory
 from benchmarks.native import LoadError
-from pybroker import Cluster as Reached
-from pybroker import Consumer, Producer
-from pybroker.client.admin.admin import Admin
-from pybroker.client.admin.topics import NewTopic
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import SimpleRecord
-from pybroker.protocol.records.builder import build_batch
+from pybroker_kafka import Cluster as Reached
+from pybroker_kafka import Consumer, Producer
+from pybroker_kafka.client.admin.admin import Admin
+from pybroker_kafka.client.admin.topics import NewTopic
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
 from tests.support.mirror_maker import mirror_maker_command
 from tests.support.processes import PYBROKER, ROOT
 

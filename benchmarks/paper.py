@@ -16,22 +16,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pybroker.broker.cluster.registration import ensure_top_level_paths
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
-from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from pybroker.protocol.apis.metadata import (
+from pybroker_kafka.broker.zk.registration import ensure_top_level_paths
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker_kafka.protocol.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from pybroker_kafka.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.apis.stop_replica import StopReplicaResponse
-from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from pybroker.protocol.codec import encode_parts
-from pybroker.protocol.framing import encode_request
-from pybroker.protocol.schema import Message
-from pybroker.protocol.zookeeper.operations import (
+from pybroker_kafka.protocol.apis.stop_replica import StopReplicaResponse
+from pybroker_kafka.protocol.apis.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from pybroker_kafka.protocol.codec import encode_parts
+from pybroker_kafka.protocol.framing import encode_request
+from pybroker_kafka.protocol.schema import Message
+from pybroker_kafka.protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,
@@ -42,9 +45,9 @@ from pybroker.protocol.zookeeper.operations import (
     ZkOperation,
     ZkResult,
 )
-from pybroker.replication.controller import events
-from pybroker.replication.controller.effects import SendRequest
-from pybroker.replication.inter_broker import NEWEST
+from pybroker_kafka.replication.controller import events
+from pybroker_kafka.replication.controller.effects import SendRequest
+from pybroker_kafka.replication.inter_broker import NEWEST
 from tests.support.controller_cluster import ControllerCluster, SimulatedBroker
 from tests.support.zookeeper_tree import ZooKeeperTree
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.python_producers import Watch
 
 if TYPE_CHECKING:
-    from pybroker.client.consumer.received import ReceivedBatch
+    from pybroker_kafka.client.consumer.received import ReceivedBatch
 
 FETCH_BYTES = 1024 * 1024
 
@@ -30,7 +30,7 @@ FETCH_BYTES = 1024 * 1024
 def pybroker(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
     import trio
 
-    from pybroker import Consumer
+    from pybroker_kafka import Consumer
 
     async def run() -> None:
         async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
@@ -53,7 +53,7 @@ def _by_batches(
 ) -> None:
     import trio
 
-    from pybroker import Consumer
+    from pybroker_kafka import Consumer
 
     async def run() -> None:
         async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:

@@ -40,7 +40,7 @@ class Watch:
 def pybroker(bootstrap: str, topic: str, records: int, value: bytes, watch: Watch) -> None:
     import trio
 
-    from pybroker import Producer
+    from pybroker_kafka import Producer
 
     async def run() -> None:
         async with Producer(bootstrap, batch_size=BATCH_BYTES, linger_ms=LINGER_MS) as producer:

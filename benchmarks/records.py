@@ -27,22 +27,22 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     SimpleRecord,
     read_batch_header,
     records_block,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.columns import decode_columns
-from pybroker.protocol.records.compression import MAX_DECOMPRESSED_BYTES
-from pybroker.protocol.records.layout import HEADER_SIZE
-from pybroker.protocol.records.loops import COMPILED
-from pybroker.protocol.records.loops.keys import scan_keys
-from pybroker.protocol.records.record import Record, decode_records
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.validation import AppendInput, pre_validate, validate
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.columns import decode_columns
+from pybroker_kafka.protocol.records.compression import MAX_DECOMPRESSED_BYTES
+from pybroker_kafka.protocol.records.layout import HEADER_SIZE
+from pybroker_kafka.protocol.records.loops import COMPILED
+from pybroker_kafka.protocol.records.loops.keys import scan_keys
+from pybroker_kafka.protocol.records.record import Record, decode_records
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.validation import AppendInput, pre_validate, validate
 
 BATCH_BYTES = 1 << 20
 OVERHEAD_BYTES = 24  # of a record here: its key and its numbers

@@ -36,7 +36,7 @@ from benchmarks.frames import (
 )
 from benchmarks.machine import cpu_seconds, describe_machine, memory
 from benchmarks.native import Answered, Lines, LoadError, run_load
-from pybroker.storage.descriptors import SHARE_LEFT_BY_PARTITIONS
+from pybroker_kafka.storage.descriptors import SHARE_LEFT_BY_PARTITIONS
 
 HERE = Path(__file__).resolve().parent
 STORED = HERE / "scale.json"

@@ -17,8 +17,8 @@ import urllib.request
 
 from kafka import KafkaProducer
 
-from pybroker.broker.local.cluster_state import load
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.local.cluster_state import load
+from pybroker_kafka.testing import KafkaCluster
 
 SCRAPES = 20
 PAUSE_SECONDS = 0.5

@@ -30,7 +30,7 @@ from benchmarks.loads import chosen
 from benchmarks.loads.base import Figures, Load
 from benchmarks.machine import ROOT, describe_machine
 from benchmarks.perf import recorded
-from pybroker.compiled import REQUEST_PATH
+from pybroker_kafka.compiled import REQUEST_PATH
 
 STACKS_OF_THE_KERNEL = ("-g", "-F", "1999")
 WHOLE_STACKS = ("--call-graph", "dwarf,24576", "-F", "499")

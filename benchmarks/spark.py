@@ -38,8 +38,8 @@ from benchmarks.frames import create_topic
 from benchmarks.loads.bulk import PRODUCER
 from benchmarks.machine import ROOT, describe_machine
 from benchmarks.native import bulk_produce
-from pybroker.spark_jobs.session import kafka_session
-from pybroker.spark_jobs.source.data_source import FORMAT
+from pybroker_kafka.spark_jobs.session import kafka_session
+from pybroker_kafka.spark_jobs.source.data_source import FORMAT
 
 OFFICIAL = "kafka"
 SOURCES = (OFFICIAL, FORMAT)

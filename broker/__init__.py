@@ -4,7 +4,7 @@
 those below it:
 
 - `cli`: the commands;
-- `testkit`: clusters for tests, and what harms them; `pybroker.testing` is its front;
+- `testkit`: clusters for tests, and what harms them; `pybroker_kafka.testing` is its front;
 - `local`: a cluster on one machine: supervisor, nodes, what they leave in the data directory;
 - `cleaner`: the log cleaner's tasks and its processes;
 - `handlers`: what is answered, API by API (docs/APIS.md);

@@ -26,18 +26,12 @@ from ..storage.log_manager import LogManager
 from . import settings
 from .authorization.guard import AccessGuard
 from .cleaner.runtime import CleanerRuntime
-from .cluster.acl_store import AclStore
 from .cluster.broker_connector import BrokerConnectors
-from .cluster.config_store import ConfigStore
 from .cluster.controller_client import ControllerClient
 from .cluster.controller_runtime import ControllerRuntime
-from .cluster.delegation_token_store import DelegationTokenStore
-from .cluster.finalized_features import FinalizedFeatures
 from .cluster.metadata_waits import MetadataWaits
 from .cluster.topic_config_cache import TopicConfigCache
 from .cluster.topic_creation import TopicCreator, random_uuid
-from .cluster.zookeeper_client import ZooKeeperClient
-from .cluster.zookeeper_offsets import ZooKeeperOffsets
 from .config import KafkaConfig
 from .config.tls_listeners import TlsListeners
 from .coordinators.group_lag import GroupLag
@@ -89,7 +83,7 @@ from .handlers.transactional_produce import TransactionalProduce
 from .handlers.transactions import TransactionHandlers
 from .handlers.txn_offset_commit import TxnOffsetCommitHandler
 from .handlers.write_txn_markers import WriteTxnMarkersHandler
-from .logins import Logins
+from .logins.logins import Logins
 from .network.dispatcher import Dispatcher
 from .network.request_meter import meter_clock_ms
 from .network.socket_server import SocketServer
@@ -100,6 +94,12 @@ from .replicas.fetcher_runtime import FetcherRuntime
 from .replicas.log_dir_mover import LogDirMover
 from .replicas.replica_runtime import ReplicaRuntime
 from .security.access import DenialLog
+from .zk.acl_store import AclStore
+from .zk.config_store import ConfigStore
+from .zk.delegation_token_store import DelegationTokenStore
+from .zk.finalized_features import FinalizedFeatures
+from .zk.zookeeper_client import ZooKeeperClient
+from .zk.zookeeper_offsets import ZooKeeperOffsets
 
 
 class Ground(NamedTuple):

@@ -13,10 +13,10 @@ import trio
 from ..storage.log_config import LogConfig
 from . import settings
 from .assembly import Ground, Parts
-from .cluster.config_store import broker_entity, topic_entity
-from .cluster.quota_store import read_all_quotas
 from .config import ConfigError, dynamic, passwords
 from .quotas.entities import CONNECTION_CREATION_RATE, Entity, IpEntity, entity_at
+from .zk.config_store import broker_entity, topic_entity
+from .zk.quota_store import read_all_quotas
 
 logger = logging.getLogger("pybroker.broker.server")
 

@@ -10,12 +10,12 @@ from ..replication.fetch_session import FetchSessions
 from ..replication.partition import Partition
 from ..replication.producers import partitions_with_late_transactions
 from ..replication.replica_manager import ReplicaManager
-from .cluster.zookeeper_client import ZooKeeperClient
 from .coordinators.transaction_verifier import TransactionVerifier
 from .observability.metrics import BrokerMetrics
 from .quotas.client_quotas import ClientQuotas
 from .quotas.limits import Limits, Meter, Metered
 from .quotas.rates import LimitedRate, TokenBucket
+from .zk.zookeeper_client import ZooKeeperClient
 
 # Clients choose their names, and so how many there are.
 MAX_QUOTAS_SHOWN = 500

@@ -32,21 +32,8 @@ from ..storage.log_manager import LogManager
 from . import settings
 from .assembly import Ground, Parts, assemble
 from .cluster.broker_connector import BrokerConnectors
-from .cluster.config_store import ConfigStore, NoController, broker_entity
 from .cluster.controlled_shutdown import hand_over
-from .cluster.finalized_features import FinalizedFeatures
-from .cluster.registration import (
-    ensure_top_level_paths,
-    forget_session,
-    generate_broker_id,
-    get_or_create_cluster_id,
-    register_broker,
-    release_previous_sessions,
-    save_sessions,
-)
 from .cluster.topic_config_cache import TopicConfigCache
-from .cluster.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
-from .cluster.zookeeper_security import zookeeper_security
 from .config import ConfigError, KafkaConfig, dynamic, passwords
 from .config.checks import check_config
 from .config.sasl_config import uses_sasl
@@ -62,6 +49,19 @@ from .replicas.log_jobs import STOPPING_THREADS, run_in_threads, run_storage_job
 from .resources import heap
 from .resources.clock import Clock
 from .services import Services
+from .zk.config_store import ConfigStore, NoController, broker_entity
+from .zk.finalized_features import FinalizedFeatures
+from .zk.registration import (
+    ensure_top_level_paths,
+    forget_session,
+    generate_broker_id,
+    get_or_create_cluster_id,
+    register_broker,
+    release_previous_sessions,
+    save_sessions,
+)
+from .zk.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
+from .zk.zookeeper_security import zookeeper_security
 
 logger = logging.getLogger("pybroker.broker.server")
 

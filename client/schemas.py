@@ -1,7 +1,8 @@
 """Values that a schema registry describes: Avro, Protobuf and JSON Schema, as JSON and back.
 
 A value is a zero byte, the schema's id in four bytes, for Protobuf the place of the message in its
-file, then the data. What does not begin so is left as it is. Needs `pip install pybroker[schemas]`.
+file, then the data. What does not begin so is left as it is. Needs
+`pip install pybroker-kafka[schemas]`.
 
 Limits: an answer of MAX_ANSWER_BYTES, FETCH_SECONDS each. What is wrong with a value or its schema
 is a SchemaError; a registry that cannot be asked is a RegistryError, and asking again may help.
@@ -29,7 +30,7 @@ FETCH_SECONDS = 10.0
 MAX_USELESS = 1000  # schemas
 MAX_VARINT_BYTES = 10
 MAX_MESSAGE_DEPTH = 32
-NEEDED = "pip install 'pybroker[schemas]'"
+NEEDED = "pip install 'pybroker-kafka[schemas]'"
 # Files of Protobuf that every installation of it has.
 _COMMON = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 

@@ -13,7 +13,7 @@ from ..protocol.errors import ProtocolError
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, Record, iter_batch_headers, iter_records
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.coordinator.partition_load")
 
 _MAX_LOGGED_SKIPS = 10
 

@@ -52,5 +52,5 @@ for file in sorted(folder.iterdir()):
     print(f"  {file.name:32}{file.stat().st_size:>9} bytes   {JOBS.get(file.suffix, '')}")
 print("\nThe newest segment, as `pybroker log dump --print-data-log` shows it:", flush=True)
 newest = max(folder.glob("*.log"))
-command = ["-m", "pybroker", "log", "dump", "--print-data-log", str(newest)]
+command = ["-m", "pybroker_kafka", "log", "dump", "--print-data-log", str(newest)]
 subprocess.run([sys.executable, "-P", *command], check=True)

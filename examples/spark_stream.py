@@ -1,6 +1,6 @@
 """A Spark stream: structured streaming that reads a topic and keeps a table of it up to date.
 
-    pip install 'pybroker[spark]'       (and Java 17 or newer)
+    pip install 'pybroker-kafka[spark]'       (and Java 17 or newer)
     pybroker start
     python examples/spark_stream.py [BOOTSTRAP_SERVERS]
 
@@ -17,7 +17,7 @@ import sys
 from kafka import KafkaProducer
 from pyspark.sql import functions as f
 
-from pybroker import kafka_session
+from pybroker_kafka import kafka_session
 
 BOOTSTRAP = (sys.argv[1:] or [os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")])[0]
 TOPIC = f"temperatures-{secrets.token_hex(3)}"

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 BOOTSTRAP = (sys.argv[1:] or [os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")])[0]
 CLUSTER: dict[str, str | int | float | bool] = {"bootstrap.servers": BOOTSTRAP, "log_level": 0}
-PYBROKER = [sys.executable, "-P", "-m", "pybroker"]
+PYBROKER = [sys.executable, "-P", "-m", "pybroker_kafka"]
 TOPIC = f"heartbeats-{secrets.token_hex(3)}"
 acknowledged: list[float] = []
 

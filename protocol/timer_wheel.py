@@ -20,7 +20,7 @@ time comes in as `now_ms`.
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
-from ..protocol.invariants import BrokenInvariant
+from .invariants import BrokenInvariant
 
 _BITS: Final = 6
 _SLOTS: Final = 1 << _BITS

@@ -19,7 +19,7 @@ from .follower_table import FollowerTable
 from .replica_manager import ReplicaManager
 from .types import FlushNeeded
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.follower_appends")
 
 
 class FollowerAppends:

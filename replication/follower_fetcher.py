@@ -46,7 +46,7 @@ from .replica_manager import ReplicaManager
 from .throttle import UNLIMITED
 from .types import CONSUMER_REPLICA_ID, NO_EPOCH, ZERO_TOPIC_ID
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.follower_fetcher")
 
 # The session is over, but the leader is well: name everything anew, at once.
 _SESSION_ERRORS = frozenset(

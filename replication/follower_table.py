@@ -17,7 +17,7 @@ from .follower import FollowerPartition, FollowerState
 from .follower_steps import FetcherConfig
 from .replica_manager import ReplicaManager
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.follower_table")
 
 
 class FollowerTable:

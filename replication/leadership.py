@@ -32,7 +32,7 @@ from .types import (
 )
 from .waiting import WaitingOperations
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.leadership")
 
 LEADER_EPOCH_UNKNOWN = -1
 

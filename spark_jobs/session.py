@@ -100,7 +100,7 @@ def kafka_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise SparkUnavailableError(
-            "pyspark is not installed; install it with: pip install 'pybroker[spark]'"
+            "pyspark is not installed; install it with: pip install 'pybroker-kafka[spark]'"
         ) from error
     config = {
         "spark.app.name": name,

@@ -14,7 +14,7 @@ from ..protocol.topics import TopicPartition
 from . import checkpoints
 from .files import is_out_of_descriptors
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("pybroker.storage.directory_health")
 
 
 class UnreadableSegment(KafkaError):

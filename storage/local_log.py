@@ -35,7 +35,7 @@ from .roll_pace import RollPace
 from .segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 from .transaction_index import AbortedTransaction
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("pybroker.storage.local_log")
 
 NOT_CUT: Final = 2**63 - 1
 READING: Final = "reading"

@@ -19,7 +19,7 @@ from .log_directory import LogDirectory, delete_name
 from .log_table import LogTable
 from .log_upkeep import LogUpkeep
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.storage.log_deletion")
 
 
 class LogDeletion:

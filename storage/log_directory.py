@@ -18,7 +18,7 @@ from .checkpoints import CheckpointError, MetaProperties
 from .directory_health import DirectoryHealth
 from .files import OF_ONE_FILE, DirectoryLock, Files, is_out_of_descriptors
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.storage.log_directory")
 
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"

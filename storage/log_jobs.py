@@ -20,7 +20,7 @@ from .log_directory import REPLACED_MARK, LogDirectory, is_of_one_file
 from .producer_entry import FrozenProducers
 from .recovery_notes import NEW_FILE
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.storage.log_jobs")
 
 
 class Job(NamedTuple):

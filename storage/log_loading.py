@@ -45,7 +45,7 @@ from .producer_state import ProducerLimits
 from .recovery import LogLoader
 from .recovery_notes import is_new_since_checkpoints, true_recovery_point
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.storage.log_loading")
 
 Found = tuple[str, TopicPartition, bool]  # path, partition, whether it is a future replica
 

@@ -37,7 +37,7 @@ from .recovery_notes import note_new
 
 __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "StartupError"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.storage.log_manager")
 
 
 class LogManager:

@@ -19,7 +19,7 @@ from ..protocol.topics import TopicPartition
 from .log import Log
 from .log_directory import LogDirDescription, LogDirectory, LogSize, StartupError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.storage.log_table")
 
 
 class LogSet:

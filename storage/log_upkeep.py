@@ -42,7 +42,7 @@ from .log_table import LogTable
 from .producer_state import ProducerLimits
 from .retention import delete_old_segments, delete_segments_below_start
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.storage.log_upkeep")
 
 # Segments of one log that go in one step of `retain`, and logs that are looked at in one.
 SEGMENTS_PER_STEP = 4

@@ -30,7 +30,7 @@ NO_LIMIT = 1 << 31
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_MS = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1000))
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.storage.retention")
 
 
 def delete_old_segments(

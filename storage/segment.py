@@ -57,7 +57,7 @@ DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("pybroker.storage.segment")
 
 FILE_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1

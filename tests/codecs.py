@@ -24,9 +24,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-import pybroker.protocol.apis
-import pybroker.protocol.messages
-from pybroker.protocol.schema import UNSET, ZERO_UUID, Field, Message, Struct, version_range
+import pybroker_kafka.protocol.apis
+import pybroker_kafka.protocol.messages
+from pybroker_kafka.protocol.schema import UNSET, ZERO_UUID, Field, Message, Struct, version_range
 
 ROOM: Final = Path(__file__).resolve().parents[1] / "protocol" / "generated"
 
@@ -70,11 +70,11 @@ def _modules() -> dict[str, str]:
     """The text of each file."""
     found = {"__init__.py": '"""Written by `python -m tests.codecs`: see there."""\n'}
     keys: dict[int, str] = {}
-    for room in (pybroker.protocol.apis, pybroker.protocol.messages):
+    for room in (pybroker_kafka.protocol.apis, pybroker_kafka.protocol.messages):
         for module in pkgutil.iter_modules(room.__path__):
             page = import_module(f"{room.__name__}.{module.name}")
             found[f"{module.name}.py"] = _Module(page).text()
-            if room is pybroker.protocol.apis:
+            if room is pybroker_kafka.protocol.apis:
                 keys[page.API.request._spec.api_key] = module.name
     found["api_table.py"] = _table(keys)
     return found
@@ -84,7 +84,7 @@ def _table(keys: dict[int, str]) -> str:
     """The enumeration of all APIs, and their versions."""
     members, rows = [], []
     for key, name in sorted(keys.items()):
-        page = import_module(f"pybroker.protocol.apis.{name}")
+        page = import_module(f"pybroker_kafka.protocol.apis.{name}")
         spec = page.API.request._spec
         first, last = version_range(spec.valid)
         flexible = None if spec.flexible == "none" else version_range(spec.flexible)[0]

@@ -20,20 +20,20 @@ from unittest.mock import patch
 
 import trio
 
-from pybroker.broker.config.definitions import (
+from pybroker_kafka.broker.config.definitions import (
     BROKER_CONFIGS,
     DYNAMIC_ONLY_CONFIGS,
     LISTENER_KEYS,
     MECHANISM_KEYS,
 )
-from pybroker.broker.config.ineffective import ALLOW, PROTECTIONS
-from pybroker.broker.config.tables import extensions
-from pybroker.broker.observability.alerts import ALERTS
-from pybroker.broker.observability.catalogue import CATALOGUE
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.client.tls.settings import OF_JAVA
-from pybroker.storage.config_def import ConfigDef, DynamicMode
-from pybroker.storage.topic_configs import TOPIC_CONFIGS
+from pybroker_kafka.broker.config.ineffective import ALLOW, PROTECTIONS
+from pybroker_kafka.broker.config.tables import extensions
+from pybroker_kafka.broker.observability.alerts import ALERTS
+from pybroker_kafka.broker.observability.catalogue import CATALOGUE
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.storage.config_def import ConfigDef, DynamicMode
+from pybroker_kafka.storage.topic_configs import TOPIC_CONFIGS
+from pybroker_kafka.tls.settings import OF_JAVA
 from tests.support.apis_page import apis_page
 from tests.support.authorization_page import authorization_page
 from tests.support.commands_page import commands_page

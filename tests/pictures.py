@@ -22,8 +22,8 @@ import matplotlib as mpl
 import pyarrow.parquet as pq
 from kafka import KafkaConsumer
 
-from pybroker.spark_jobs.demo import draw_chart, local_cluster
-from pybroker.spark_jobs.flights import (
+from pybroker_kafka.spark_jobs.demo import draw_chart, local_cluster
+from pybroker_kafka.spark_jobs.flights import (
     produce,
     read_airlines,
     read_flights,

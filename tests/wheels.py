@@ -21,7 +21,7 @@ DIST = ROOT / "dist"
 # Of its dependencies, what the compiled loops import.
 IMPORTED = ("librt>=0.16", "mypy-extensions>=1.0")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYBROKER_COMPILED"}
-ASK = "from pybroker.compiled import UNITS, is_compiled; print(all(map(is_compiled, UNITS)))"
+ASK = "from pybroker_kafka.compiled import UNITS, is_compiled; print(all(map(is_compiled, UNITS)))"
 
 
 def build(python: Path, folder: Path) -> str:

@@ -25,13 +25,13 @@ from typing import Any
 from benchmarks.frames import topic_name
 from benchmarks.loads.base import Bench, BrokerCpu, Figure, Figures, Load
 from benchmarks.native import LoadError
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from pybroker.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
-from pybroker.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from pybroker.protocol.framing import decode_response, encode_request
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker_kafka.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pybroker_kafka.protocol.framing import decode_response, encode_request
+from pybroker_kafka.protocol.schema import Message
 from tests.support.frames import joined
 from tests.support.wire import WireClient
 

@@ -22,9 +22,9 @@ from benchmarks.frames import (
 )
 from benchmarks.loads.base import BOTH_WAYS, Bench, Figure, Figures, Load
 from benchmarks.native import Lines, run_load
-from pybroker.protocol.records.batch import Compression
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.records.batch import Compression
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
 
 CODECS = (Compression.NONE, Compression.LZ4, Compression.ZSTD)
 CONNECTIONS, IN_FLIGHT = 4, 2

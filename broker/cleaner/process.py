@@ -116,7 +116,7 @@ class CleanerProcess:
             # json.py there would be imported.
             path = os.pathsep.join(entry for entry in sys.path if entry)
             self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-P", "-m", "pybroker.broker.cleaner.worker"],
+                [sys.executable, "-P", "-m", "pybroker_kafka.broker.cleaner.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": path},

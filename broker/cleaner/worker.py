@@ -1,4 +1,4 @@
-"""The cleaner's own process: `process` runs `python -m pybroker.broker.cleaner.worker`.
+"""The cleaner's own process: `process` runs `python -m pybroker_kafka.broker.cleaner.worker`.
 
 Cleaning is all CPU, and a thread would take the interpreter from the broker's loop for milliseconds
 at a time. The worker gets plans as JSON lines on its standard input and tells what is done as JSON

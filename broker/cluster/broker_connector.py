@@ -28,7 +28,7 @@ from ..config.tls import client_tls
 from ..config.tls_listeners import TlsListeners
 from .broker_connection import Connect
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.broker.cluster.broker_connector")
 
 TOLD_EVERY_SECONDS = 60.0
 

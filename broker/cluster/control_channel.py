@@ -18,7 +18,7 @@ from ...protocol.schema import Message
 from ...replication.metadata_cache import Endpoint
 from .broker_connection import BrokerConnection, ChannelError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.broker.cluster.control_channel")
 
 RESEND_DELAY_MS = 100
 

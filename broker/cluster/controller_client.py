@@ -24,7 +24,7 @@ from .broker_connection import (
     connect_plaintext,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.broker.cluster.controller_client")
 
 RETRY_DELAY_MS = 50
 # The second one to ControlledShutdown.

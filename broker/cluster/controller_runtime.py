@@ -29,15 +29,15 @@ from ...replication.controller.config import ControllerConfig
 from ...replication.controller.kafka_controller import Controller
 from ...replication.controller.partition_states import UNCLEAN_CONFIG
 from ...replication.controller.request_batch import request_version
+from ..zk.zookeeper_client import SessionEvent, ZooKeeperClient
+from ..zk.zookeeper_watches import WatchKind
 from .broker_connection import REQUEST_TIMEOUT_MS, BrokerConnection, Connect, connect_plaintext
 from .control_channel import ControlChannel
-from .zookeeper_client import SessionEvent, ZooKeeperClient
-from .zookeeper_watches import WatchKind
 
 if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.broker.cluster.controller_runtime")
 
 REREGISTER_DELAY_MS = 1_000
 FAILURE_PAUSE_MS = 1_000

@@ -15,7 +15,7 @@ from ...protocol.errors import KafkaError
 from ...storage import message_format
 from ...storage.log_config import TOPIC_CONFIGS, LogConfig
 from ..config.kafka_config import KafkaConfig
-from .config_store import ConfigStore, topic_entity
+from ..zk.config_store import ConfigStore, topic_entity
 
 logger = logging.getLogger("pybroker.broker.configs")
 

@@ -30,7 +30,7 @@ from ...replication.metadata_cache import MetadataCache
 from ...storage.log_config import validate_topic_configs
 from ...storage.message_format import INTER_BROKER_VERSION
 from ..config.kafka_config import KafkaConfig
-from .zookeeper_client import ZooKeeperClient
+from ..zk.zookeeper_client import ZooKeeperClient
 
 logger = logging.getLogger("pybroker.broker.topics")
 

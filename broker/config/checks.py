@@ -31,7 +31,7 @@ from .passwords import check_encoder
 from .sasl_config import check_broker_login, check_jaas, mechanism_configs, uses_sasl
 from .tls import tls_settings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.broker.config.checks")
 
 MIN_CLEANER_BUFFER_BYTES = 1024 * 1024
 ZSTD_CODEC = 4

@@ -149,7 +149,9 @@ def _kerberos(
     if options.get("useKeyTab", "").lower() != "true" or not principal or not key_table:
         raise ConfigError(f"{jaas}: it needs useKeyTab=true, a keyTab and a principal")
     if importlib.util.find_spec("gssapi") is None:
-        raise ConfigError(f"{jaas}: GSSAPI needs one more package: pip install 'pybroker[gssapi]'")
+        raise ConfigError(
+            f"{jaas}: GSSAPI needs one more package: pip install 'pybroker-kafka[gssapi]'"
+        )
     name = "sasl.kerberos.principal.to.local.rules"
     rules = tuple(config.of_listener(listener, name) or ())
     try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-from ...client.tls.settings import TLS_KEYS, TlsSettings, TlsSettingsError, read_settings
+from ...tls.settings import TLS_KEYS, TlsSettings, TlsSettingsError, read_settings
 from ..security.tls import principal_mapping
 from .definitions import LISTENER_PREFIX
 from .errors import ConfigError
@@ -84,7 +84,7 @@ def client_tls(config: KafkaConfig, listener: Listener) -> ssl.SSLContext | None
     settings = tls_settings(config, listener)
     if settings is None:
         return None
-    from ...client.tls.contexts import client_context
+    from ...tls.contexts import client_context
 
     try:
         return client_context(settings, name=lambda key: _written(config, listener, key))

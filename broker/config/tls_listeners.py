@@ -30,7 +30,7 @@ from .errors import ConfigError
 from .tls import server_tls, store_key, tls_settings
 
 if TYPE_CHECKING:
-    from ...client.tls.settings import TlsSettings
+    from ...tls.settings import TlsSettings
     from ..security.tls.server_tls import ServerTls
     from .kafka_config import KafkaConfig
     from .listeners import Listener
@@ -135,7 +135,7 @@ def _read(wanted: Wanted) -> ServerTls:
 
 def _check_brokers_agree(now: ServerTls, after: ServerTls, wanted: Wanted) -> None:
     """That brokers with the new key store reach each other, and those that still have the old."""
-    from ...client.tls.contexts import client_context
+    from ...tls.contexts import client_context
 
     # Where a broker is reached is not known here, so its name is not looked at.
     client = client_context(wanted.settings._replace(endpoint_identification=""))

@@ -38,7 +38,7 @@ from ..replicas.settled_replicas import SettledReplicas
 if TYPE_CHECKING:
     import logging
 
-    from ..cluster.zookeeper_client import ZooKeeperClient
+    from ..zk.zookeeper_client import ZooKeeperClient
 
 MAX_LOADING_THREADS: Final = 1
 REPLICATION_POLL_MS: Final = 10

@@ -32,7 +32,7 @@ from ..cluster.broker_connection import (
 )
 from ..observability.metrics import BrokerMetrics, Row
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.broker.coordinators.group_lag")
 
 ASK_SECONDS = 1.0
 # Asked of a leader at a time.

@@ -35,10 +35,10 @@ from ..replicas.settled_replicas import SettledReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
 if TYPE_CHECKING:
-    from ..cluster.zookeeper_client import ZooKeeperClient
     from ..config.kafka_config import KafkaConfig
     from ..network.request import Request
     from ..observability.metrics import BrokerMetrics
+    from ..zk.zookeeper_client import ZooKeeperClient
 
 logger = logging.getLogger("pybroker.broker.groups")
 

@@ -22,7 +22,7 @@ from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller.requests import allocate_producer_ids
 from ...replication.controller.znodes import PRODUCER_ID_BLOCK_SIZE, MalformedZnode
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable
-from ..cluster.zookeeper_client import ZooKeeperClient
+from ..zk.zookeeper_client import ZooKeeperClient
 
 logger = logging.getLogger("pybroker.broker.coordinators.producer_ids")
 

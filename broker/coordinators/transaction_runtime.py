@@ -41,9 +41,9 @@ from .marker_sender import MarkerSender, Results
 from .marker_writer import MarkerWriter
 
 if TYPE_CHECKING:
-    from ..cluster.zookeeper_client import ZooKeeperClient
     from ..config.kafka_config import KafkaConfig
     from ..observability.metrics import BrokerMetrics
+    from ..zk.zookeeper_client import ZooKeeperClient
     from .producer_ids import ProducerIds
 
 logger = logging.getLogger("pybroker.broker.transactions")

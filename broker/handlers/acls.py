@@ -35,14 +35,14 @@ from ...protocol.apis.describe_acls import (
 )
 from ...protocol.discarding import discard_all
 from ...protocol.errors import ErrorCode
-from ..cluster.acl_store import AclStore, Change, Entries, UpdateFailed
 from ..security.acls import AccessControlEntry, AclBinding, AclFilter, ResourcePattern
 from ..security.principal import parse_principal
+from ..zk.acl_store import AclStore, Change, Entries, UpdateFailed
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.broker.handlers.acls")
 
 ENTRIES_A_STEP = 100
 

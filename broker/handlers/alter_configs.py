@@ -39,10 +39,10 @@ from ...storage.config_def import (
     shortened,
 )
 from ...storage.log_config import TOPIC_CONFIGS, validate_topic_configs
-from ..cluster.config_store import ConfigStore, NoController, broker_entity, topic_entity
 from ..config import ConfigError, dynamic, passwords
 from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
+from ..zk.config_store import ConfigStore, NoController, broker_entity, topic_entity
 from . import loggers
 from .describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, TOPIC, check_permitted
 

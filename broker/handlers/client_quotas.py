@@ -44,15 +44,6 @@ from ...protocol.discarding import discard_all
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...storage.config_def import ConfigType, format_value
-from ..cluster.config_store import ConfigStore, NoController
-from ..cluster.quota_store import (
-    CLIENTS,
-    IPS,
-    USERS,
-    read_clients_of_users,
-    read_kind,
-    write_quotas,
-)
 from ..network.request import Handler, Request
 from ..quotas.entities import (
     CLIENT_KEYS,
@@ -67,6 +58,15 @@ from ..quotas.entities import (
     ip_path,
     path_of,
     sanitize,
+)
+from ..zk.config_store import ConfigStore, NoController
+from ..zk.quota_store import (
+    CLIENTS,
+    IPS,
+    USERS,
+    read_clients_of_users,
+    read_kind,
+    write_quotas,
 )
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"

@@ -31,9 +31,9 @@ from ..security.delegation_tokens import TokenInfo
 from ..security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 
 if TYPE_CHECKING:
-    from ..cluster.delegation_token_store import DelegationTokenStore
     from ..network.request import Handler, Request
     from ..network.turns import Steps
+    from ..zk.delegation_token_store import DelegationTokenStore
 
 NO_TIME = -1  # beside an error
 MAX_RENEWERS = 1000

@@ -32,10 +32,10 @@ from ...storage.config_def import (
     shortened,
 )
 from ...storage.log_config import TOPIC_CONFIGS, LogConfig
-from ..cluster.config_store import ConfigStore, topic_entity
 from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
 from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..config.tables import authorizer, extensions
+from ..zk.config_store import ConfigStore, topic_entity
 from . import loggers
 
 if TYPE_CHECKING:

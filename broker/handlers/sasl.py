@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...protocol.api import ApiKey
+from ..logins.sasl_gatekeeper import SaslGatekeeper, refused_after_login
 from ..network.connection import Connection
 from ..network.request import Handler, Request
-from ..network.sasl_gatekeeper import SaslGatekeeper, refused_after_login
 
 
 class SaslHandlers:

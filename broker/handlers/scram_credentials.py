@@ -35,9 +35,9 @@ from ...protocol.sasl.scram import (
     credential_from_salted_password,
 )
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
-from ..cluster.config_store import ConfigStore, NoController
-from ..cluster.quota_store import USERS, read_kind
 from ..quotas.entities import entity_at, may_be_stored, path_of
+from ..zk.config_store import ConfigStore, NoController
+from ..zk.quota_store import USERS, read_kind
 
 if TYPE_CHECKING:
     from ..cluster.controller_runtime import ControllerRuntime

@@ -49,10 +49,10 @@ from ...storage.log_config import TOPIC_CONFIGS, LogConfig
 from ..cluster.controller_runtime import ControllerRuntime
 from ..cluster.metadata_waits import MetadataWaits
 from ..cluster.topic_creation import UNSET, CreatedTopic, TopicCreator
-from ..cluster.zookeeper_client import ZooKeeperClient
 from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..network.request import Handler, Request
 from ..quotas.client_quotas import MutationQuota
+from ..zk.zookeeper_client import ZooKeeperClient
 from .client_waits import waiting_for
 from .metadata import may_create
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...replication.partition import Partition
     from ...replication.replica_manager import ReplicaManager
     from ...storage.log import Log
-    from ..cluster.zookeeper_client import ZooKeeperClient
+    from ..zk.zookeeper_client import ZooKeeperClient
 
 Query = Mapping[str, str]
 MOST_DIGITS = 20

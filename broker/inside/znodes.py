@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.zookeeper.operations import Exists, GetChildren, GetData
-from ..cluster.zookeeper_security import is_sensitive
+from ..zk.zookeeper_security import is_sensitive
 
 if TYPE_CHECKING:
-    from ..cluster.zookeeper_client import ZooKeeperClient
+    from ..zk.zookeeper_client import ZooKeeperClient
 
 MOST_CHILDREN = 500
 MOST_BYTES = 64 * 1024

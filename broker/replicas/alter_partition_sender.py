@@ -27,7 +27,7 @@ from ...replication.inter_broker import NEWEST, InterBrokerProtocol
 from ...replication.isr_proposals import IsrProposals
 from ...replication.types import AlterIsr, FailedLogDir
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable
-from ..cluster.zookeeper_client import ZooKeeperClient
+from ..zk.zookeeper_client import ZooKeeperClient
 from .settled_replicas import SettledReplicas
 
 logger = logging.getLogger("pybroker.broker.isr")

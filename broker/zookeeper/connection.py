@@ -10,10 +10,10 @@ from struct import Struct
 
 import trio
 
-from ...coordinator.zookeeper import four_letter
-from ...coordinator.zookeeper.connection_stats import ConnectionStats
-from ...coordinator.zookeeper.zookeeper_server import Connection
 from ...protocol.errors import ProtocolError
+from ...zookeeper import four_letter
+from ...zookeeper.connection_stats import ConnectionStats
+from ...zookeeper.zookeeper_server import Connection
 
 MAX_FRAME_BYTES = 0xFFFFF  # jute.maxbuffer's default
 MAX_QUEUED_BYTES = 4 * 1024 * 1024  # to one client; above it, its requests are not read

@@ -24,17 +24,17 @@ from pathlib import Path
 
 import trio
 
-from ...coordinator.zookeeper import four_letter
-from ...coordinator.zookeeper.acl import digest_id
-from ...coordinator.zookeeper.connection_stats import ConnectionStats, ServerStats
-from ...coordinator.zookeeper.sessions import SessionTable
-from ...coordinator.zookeeper.zookeeper_server import (
+from ...protocol.errors import ProtocolError
+from ...protocol.zookeeper.jute import Id
+from ...zookeeper import four_letter
+from ...zookeeper.acl import digest_id
+from ...zookeeper.connection_stats import ConnectionStats, ServerStats
+from ...zookeeper.sessions import SessionTable
+from ...zookeeper.zookeeper_server import (
     CONTAINER_CHECK_MS,
     Connection,
     ZooKeeperMachine,
 )
-from ...protocol.errors import ProtocolError
-from ...protocol.zookeeper.jute import Id
 from ..resources import process_facts
 from ..resources.clock import wall_clock_ms
 from .connection import Client, ClientGone
@@ -48,7 +48,7 @@ OUT_OF_FILES_PAUSE_S = 0.1
 STRANGERS_PAUSE_S = 10.0  # between two lines about those who do not log in
 NEVER = float("inf")
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.broker.zookeeper.server")
 
 
 class NotLoopback(Exception):

@@ -1,6 +1,6 @@
 """The embedded ZooKeeper's files: log, snapshots, session secret, lock.
 
-A tiny seam: the formats and what to do with them are in `coordinator.zookeeper.wal` and
+A tiny seam: the formats and what to do with them are in `zookeeper.wal` and
 `.snapshot`; here is only the writing. Rules:
 - a record counts as durable after fsync of the log (and, for a new log, of the directory);
 - a log is rolled and a snapshot written in the background when replaying the log would begin to
@@ -15,9 +15,9 @@ from pathlib import Path
 
 import trio
 
-from ...coordinator.zookeeper.snapshot import Capture, capture, encode_snapshot
-from ...coordinator.zookeeper.tree import DataTree
-from ...coordinator.zookeeper.wal import (
+from ...zookeeper.snapshot import Capture, capture, encode_snapshot
+from ...zookeeper.tree import DataTree
+from ...zookeeper.wal import (
     Recovered,
     RecoveryError,
     encode_records,
@@ -29,7 +29,7 @@ from ...coordinator.zookeeper.wal import (
     snapshot_name,
     zxid_of,
 )
-from ...coordinator.zookeeper.zookeeper_server import ZooKeeperMachine
+from ...zookeeper.zookeeper_server import ZooKeeperMachine
 
 SNAPSHOT_TRANSACTIONS = 10_000  # at least, between two snapshots; and half the count of nodes
 SNAPSHOT_LOG_BYTES = 64 * 1024 * 1024
@@ -39,7 +39,7 @@ SECRET_FILE = "session.secret"
 TEMPORARY_SUFFIX = ".tmp"
 TORN_SUFFIX = ".torn"
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.broker.zookeeper.storage")
 
 
 class DataDirectoryError(Exception):

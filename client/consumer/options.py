@@ -21,7 +21,7 @@ ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerOptions:
-    """See `pybroker.Consumer`. Raises SettingsError for values that cannot be."""
+    """See `pybroker_kafka.Consumer`. Raises SettingsError for values that cannot be."""
 
     group_id: str | None = None
     group_instance_id: str | None = None  # a static member (KIP-345)

@@ -151,7 +151,7 @@ def kerberos_login(options: Mapping[str, str], service: str | None, jaas: str) -
         )
     if importlib.util.find_spec("gssapi") is None:
         raise SettingsError(
-            f"{jaas}: GSSAPI needs one more package: pip install 'pybroker[gssapi]'"
+            f"{jaas}: GSSAPI needs one more package: pip install 'pybroker-kafka[gssapi]'"
         )
     cache = options.get("ticketCache")
     tickets = Tickets(

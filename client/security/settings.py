@@ -56,8 +56,8 @@ def connector_from(settings: Mapping[str, str]) -> Connector:
 
 
 def _context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    from ..tls.contexts import client_context
-    from ..tls.settings import TlsSettingsError, read_settings
+    from ...tls.contexts import client_context
+    from ...tls.settings import TlsSettingsError, read_settings
 
     try:
         return client_context(read_settings(settings))

@@ -41,7 +41,7 @@ from .records import (
 )
 from .states import GroupState
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.coordinator.group.commits")
 
 _DEFAULT_RETENTION_TIME: Final = -1
 _DEFAULT_TIMESTAMP: Final = -1

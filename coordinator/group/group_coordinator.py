@@ -47,7 +47,7 @@ from .states import GroupState
 from .timers import Timer, TimerKind
 from .transactions import TransactionalCommits
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.coordinator.group.group_coordinator")
 
 GROUP_TYPE = "classic"
 

@@ -25,7 +25,7 @@ from .rebalance import Rebalance, store_error
 from .states import GroupState
 from .timers import Timer, TimerKind
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.coordinator.group.joining")
 
 _FIRST_REBALANCE_TIMEOUT_VERSION: Final = 1
 _FIRST_MEMBER_ID_REQUIRED_VERSION: Final = 4

@@ -29,7 +29,7 @@ from .members import SyncTicket, printable_reason
 from .rebalance import Rebalance, store_error
 from .states import GroupState
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.coordinator.group.membership")
 
 _FIRST_SYNC_PROTOCOL_VERSION: Final = 5
 _FIRST_LEAVE_BATCH_VERSION: Final = 3

@@ -31,7 +31,7 @@ from .members import JoinTicket, Member
 from .records import group_metadata_record
 from .states import GroupState
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.coordinator.group.rebalance")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 # The rebalance timeout is the clients' choice; with 0, a join phase that starts over would spin.

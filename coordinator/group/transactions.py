@@ -29,7 +29,7 @@ from .offsets import OffsetAndMetadata
 from .records import offset_commit_records
 from .states import GroupState
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.coordinator.group.transactions")
 
 # Whose connections are known: producers of a group, thousands of tasks of a few applications.
 MAX_PRODUCERS = 10_000

@@ -38,7 +38,7 @@ from .states import (
     prepare_state,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.coordinator.transaction.ending")
 
 _DONE = frozenset(
     {

@@ -54,7 +54,7 @@ from .states import (
     TransactionState,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.coordinator.transaction.transaction_coordinator")
 
 TOMBSTONE_BATCH_BYTES = 16_384
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import confluent_kafka
 import pytest
 
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.testing import KafkaCluster
 
 
 def send(bootstrap: str, topic: str, value: bytes, *, idempotent: bool) -> None:

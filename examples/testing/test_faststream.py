@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.testing import KafkaCluster
 
 faststream_kafka: Any = pytest.importorskip("faststream.kafka")
 

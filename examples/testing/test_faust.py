@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.testing import KafkaCluster
 
 faust: Any = pytest.importorskip("faust")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.testing import KafkaCluster
 
 JARS = os.environ.get("KAFKA_CLIENTS")
 PROGRAM = Path(__file__).with_name("Orders.java")

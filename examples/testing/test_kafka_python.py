@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka import KafkaConsumer, KafkaProducer
 
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.testing import KafkaCluster
 
 
 def test_orders(kafka: KafkaCluster) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.testing import KafkaCluster
 
 quixstreams = pytest.importorskip("quixstreams")
 

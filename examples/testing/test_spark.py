@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.testing import KafkaCluster
 
 pytest.importorskip("pyspark")
 
@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 def test_a_batch(kafka: KafkaCluster) -> None:
     from kafka import KafkaProducer
 
-    from pybroker import kafka_session
+    from pybroker_kafka import kafka_session
 
     words = kafka.topic("words", partitions=2)
     with KafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:

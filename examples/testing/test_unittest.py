@@ -6,7 +6,7 @@ import unittest
 
 from kafka import KafkaProducer
 
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.testing import KafkaCluster
 
 
 class OrdersTest(unittest.TestCase):

@@ -24,7 +24,7 @@ from .parts import ControllerParts
 from .reassignment import Reassignments
 from .znodes import BrokerRegistration, LeaderAndIsr
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.brokers")
 
 UNKNOWN_BROKER_EPOCH = -1
 

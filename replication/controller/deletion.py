@@ -28,7 +28,7 @@ from .partition_states import PartitionStateMachine
 from .replica_states import ReplicaStateMachine
 from .request_batch import RequestBatch
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.deletion")
 
 
 class TopicDeletion:

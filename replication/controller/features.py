@@ -27,7 +27,7 @@ from . import znodes
 from .context import ControllerContext
 from .leadership import fenced_writes
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.features")
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPGRADE_TYPE_SINCE_VERSION = 1

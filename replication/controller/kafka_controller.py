@@ -61,7 +61,7 @@ from .reassignment_requests import answer_alter, answer_list
 from .requests import ControllerRequests, ElectionResult
 from .topics import TopicChanges, read_assignments, read_topic_names
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.kafka_controller")
 
 NO_CONTROLLER = -1
 FIRST_REBALANCE_DELAY_MS = 5_000

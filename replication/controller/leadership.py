@@ -32,7 +32,7 @@ from . import znodes
 from .context import ControllerContext
 from .znodes import LeaderAndIsr
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.leadership")
 
 
 class ControllerMoved(Exception):

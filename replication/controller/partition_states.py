@@ -41,7 +41,7 @@ from .leadership import (
 from .request_batch import RequestBatch
 from .znodes import LeaderAndIsr
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.partition_states")
 
 NON_EXISTENT = PartitionStateName.NON_EXISTENT
 NEW = PartitionStateName.NEW

@@ -60,7 +60,7 @@ from .leadership import fenced_writes, read_states, write_states
 from .parts import ControllerParts
 from .znodes import LeaderAndIsr, ReplicaAssignment, TopicAssignment
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.reassignment")
 
 Targets = Mapping[TopicPartition, tuple[int, ...] | None]
 

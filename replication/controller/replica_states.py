@@ -32,7 +32,7 @@ from .leadership import read_states, write_states
 from .request_batch import RequestBatch
 from .znodes import LeaderAndIsr
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.replica_states")
 
 NON_EXISTENT = ReplicaStateName.NON_EXISTENT
 NEW = ReplicaStateName.NEW

@@ -37,7 +37,7 @@ from .leadership import refresh_leadership, write_states
 from .parts import ControllerParts
 from .znodes import RECOVERED, RECOVERING, LeaderAndIsr
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.requests")
 
 MAX_PRODUCER_ID = (1 << 63) - 1
 TOPIC_IDS_SINCE_VERSION = 2

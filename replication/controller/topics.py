@@ -29,7 +29,7 @@ from .leadership import fenced_writes, refresh_leadership
 from .parts import ControllerParts
 from .znodes import ReplicaAssignment, TopicAssignment
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.replication.controller.topics")
 
 
 def read_topic_names() -> Flow[tuple[str, ...]]:

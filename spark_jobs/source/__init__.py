@@ -1,6 +1,6 @@
 """Kafka topics in PySpark without a jar: `format("pybroker")`.
 
-    from pybroker.spark_jobs.source import register
+    from pybroker_kafka.spark_jobs.source import register
 
     register(spark)
     frame = spark.readStream.format("pybroker").option("kafka.bootstrap.servers", ...)
@@ -27,7 +27,7 @@ def register(session: SparkSession) -> None:
         import pyarrow  # noqa: F401 - Spark's Python sources cannot do without
     except ImportError as error:
         raise ImportError(
-            "Spark needs pyarrow for sources in Python: pip install 'pybroker[spark]'"
+            "Spark needs pyarrow for sources in Python: pip install 'pybroker-kafka[spark]'"
         ) from error
     from .data_source import KafkaDataSource
 

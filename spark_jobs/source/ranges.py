@@ -26,7 +26,7 @@ from .limits import (
 from .planning import OffsetRange
 from .range_reader import DataLossError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("pybroker.spark_jobs.source.ranges")
 
 
 class Asks(Protocol):

@@ -27,7 +27,7 @@ from ..retention import delete_old_segments
 from .cleaner import CleaningAborted
 from .plan import CleanedGroup, CleaningPlan, LastRecord
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pybroker.storage.cleaner.manager")
 
 SEGMENTS_PER_STEP = 16
 CUT_WATCHER = "cleaner"

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pybroker.protocol import codec
-from pybroker.protocol.api import ApiKey, request_class
-from pybroker.protocol.schema import Field, Struct
+from pybroker_kafka.protocol import codec
+from pybroker_kafka.protocol.api import ApiKey, request_class
+from pybroker_kafka.protocol.schema import Field, Struct
 from tests.support.message_factory import within
 
 LARGEST_BYTES = 1_000_000

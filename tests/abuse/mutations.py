@@ -25,9 +25,9 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pybroker.protocol import codec
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.framing import encode_request_header
+from pybroker_kafka.protocol import codec
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.framing import encode_request_header
 from tests.abuse.beside import TABLE, Bystander, Row, bystander, format_table
 from tests.abuse.largest import PARTITIONS, largest_requests
 from tests.support.wire import Topic, WireClient

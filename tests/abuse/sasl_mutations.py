@@ -17,13 +17,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
-from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
-from pybroker.protocol.codec import encode
-from pybroker.protocol.framing import encode_request_header
-from pybroker.protocol.sasl import (
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from pybroker_kafka.protocol.apis.sasl_handshake import SaslHandshakeRequest
+from pybroker_kafka.protocol.codec import encode
+from pybroker_kafka.protocol.framing import encode_request_header
+from pybroker_kafka.protocol.sasl import (
     MECHANISMS,
     OAuthBearerClient,
     PlainClient,
@@ -31,7 +31,7 @@ from pybroker.protocol.sasl import (
     SaslError,
     ScramClient,
 )
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.schema import Message
 from tests.abuse.beside import TABLE, Bystander, Row, bystander, format_table
 from tests.abuse.mutations import EXTREMES, is_good
 from tests.support.processes import free_port

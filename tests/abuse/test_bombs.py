@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import Compression, SimpleRecord
-from pybroker.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import Compression, SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
 from tests.abuse.storms import MEGABYTE, SLACK_MB, resident_mb, settled_mb
 from tests.support.processes import running_broker
 from tests.support.wire import WireClient

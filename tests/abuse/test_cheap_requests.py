@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.abuse.beside import Bystander, assert_unharmed, bystander, for_seconds
 from tests.abuse.test_largest_requests import send_and_drain
 from tests.support.wire import WireClient

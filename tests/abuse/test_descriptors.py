@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.apis.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.abuse.beside import TABLE, WATCHED, Bystander, Row, bystander
 from tests.support.descriptors import limited
 from tests.support.processes import PYBROKER, BrokerProcess, zookeeper_process

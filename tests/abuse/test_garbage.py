@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Iterator
 
-from pybroker.protocol.api import ApiKey
+from pybroker_kafka.protocol.api import ApiKey
 from tests.abuse.beside import Bystander, assert_unharmed
 from tests.abuse.storms import resident_mb, send_what_goes, settled_mb
 from tests.wire.test_advertised import SERVED

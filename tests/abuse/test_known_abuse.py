@@ -11,39 +11,42 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.acls import AclOperation, AclPermission, ResourceType
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.apis.alter_client_quotas import (
+from pybroker_kafka.protocol.acls import AclOperation, AclPermission, ResourceType
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     OpData,
 )
-from pybroker.protocol.apis.alter_user_scram_credentials import (
+from pybroker_kafka.protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.create_delegation_token import (
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
 )
-from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
-from pybroker.protocol.apis.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from pybroker.protocol.apis.describe_delegation_token import (
+from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker_kafka.protocol.apis.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from pybroker_kafka.protocol.apis.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
 )
-from pybroker.protocol.apis.describe_user_scram_credentials import (
+from pybroker_kafka.protocol.apis.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from pybroker.protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
+from pybroker_kafka.protocol.schema import Message
 from tests.abuse.secured import Secured, for_a_while
 from tests.support.wire import WireClient
 

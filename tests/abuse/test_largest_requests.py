@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.framing import encode_request
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.framing import encode_request
 from tests.abuse.beside import Bystander, assert_unharmed, bystander, for_seconds
 from tests.abuse.largest import PARTITIONS, largest_requests
 from tests.support.frames import joined

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.sasl import OAuthBearerClient, PlainClient
-from pybroker.protocol.sasl.oauthbearer import MAX_MESSAGE_BYTES
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.sasl import OAuthBearerClient, PlainClient
+from pybroker_kafka.protocol.sasl.oauthbearer import MAX_MESSAGE_BYTES
 from tests.abuse.secured import DELAY_MS, PASSWORDS, Secured, for_a_while
 from tests.support.patience import fair
 from tests.support.sasl_client import authenticate, handshake, log_in, talk

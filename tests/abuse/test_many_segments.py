@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import SimpleRecord
-from pybroker.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
 from tests.support.descriptors import limited
 from tests.support.processes import PYBROKER, BrokerProcess, zookeeper_process
 from tests.support.wire import Topic, WireClient

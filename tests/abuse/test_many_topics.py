@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.abuse.beside import assert_unharmed, bystander
 from tests.support.patience import fair
 from tests.support.wire import WireClient

@@ -8,18 +8,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pybroker.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
-from pybroker.protocol.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
-from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker_kafka.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
+from pybroker_kafka.protocol.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pybroker_kafka.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterableConfig as AlterableConfig,
 )
-from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker_kafka.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource as AlterConfigsResource,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import update_crc
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import update_crc
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.abuse.beside import assert_unharmed, bystander
 from tests.support.wire import WireClient, produce_request
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.abuse.beside import Bystander, assert_unharmed
 from tests.abuse.storms import connections, resident_mb, send_what_goes, settled_mb
 from tests.support.wire import WireClient

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.abuse.beside import MAX_MEASUREMENTS
 from tests.abuse.secured import Secured, for_a_while
 from tests.abuse.storms import send_what_goes

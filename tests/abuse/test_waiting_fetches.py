@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.abuse.beside import (
     MAX_MEASUREMENTS,
     P99_MS,

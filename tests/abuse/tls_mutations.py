@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.abuse.beside import TABLE, Row, format_table
 from tests.abuse.mutations import is_good
 from tests.abuse.sasl_mutations import changed, framed, sized

@@ -85,7 +85,7 @@ def watch() -> None:
 
 
 if __name__ == "__main__":
-    from pybroker.broker.cli.main import main
+    from pybroker_kafka.cli.main import main
 
     if os.environ.get(HOLDS_VARIABLE):
         watch()

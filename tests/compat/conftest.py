@@ -17,7 +17,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from pybroker.spark_jobs.session import kafka_session
+from pybroker_kafka.spark_jobs.session import kafka_session
 from tests.spark_newest import CONNECTOR_VARIABLE, NO_CONNECTOR
 
 # By the seconds that they take, the longest first.

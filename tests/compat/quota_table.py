@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.quota_loads import BATCH_BYTES, LOADS, VALUE

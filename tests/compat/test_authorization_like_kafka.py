@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pybroker.protocol.acls import AclOperation, PatternType, ResourceType
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.protocol.acls import AclOperation, PatternType, ResourceType
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kazoo.client import KazooClient
 
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
 from tests.support.processes import BrokerProcess, ZooKeeperProcess, zookeeper_process
 from tests.support.real_zookeeper import real_zookeeper
 from tests.support.wire import WireClient

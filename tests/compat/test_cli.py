@@ -19,11 +19,11 @@ import click.testing
 import psutil
 import pytest
 
-from pybroker.broker.cli.main import COMMANDS, main
-from pybroker.broker.local import cluster_state
-from pybroker.broker.local.cluster_control import SOCKET_FILE
-from pybroker.broker.local.cluster_state import SUPERVISOR_LOG
-from pybroker.broker.local.ephemeral import remove_left_behind
+from pybroker_kafka.cli.main import COMMANDS, main
+from pybroker_kafka.local import cluster_state
+from pybroker_kafka.local.cluster_control import SOCKET_FILE
+from pybroker_kafka.local.cluster_state import SUPERVISOR_LOG
+from pybroker_kafka.local.ephemeral import remove_left_behind
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
 TIMEOUT_SECONDS = 120

@@ -19,15 +19,15 @@ import trio
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 
-from pybroker import Admin, Cluster
-from pybroker.broker.cli.main import main
-from pybroker.client.admin.config_types import ConfigResource, ConfigSource, ResourceKind
-from pybroker.client.admin.records import LATEST
-from pybroker.client.admin.topics import NewTopic
-from pybroker.client.errors import Refused
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka import Admin, Cluster
+from pybroker_kafka.cli.main import main
+from pybroker_kafka.client.admin.config_types import ConfigResource, ConfigSource, ResourceKind
+from pybroker_kafka.client.admin.records import LATEST
+from pybroker_kafka.client.admin.topics import NewTopic
+from pybroker_kafka.client.errors import Refused
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.commands import Commands
 from tests.support.processes import BrokerProcess, zookeeper_process

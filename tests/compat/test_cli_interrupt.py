@@ -31,7 +31,7 @@ def silent() -> Iterator[socket.socket]:
 @contextmanager
 def listing(listener: socket.socket, *options: str) -> Iterator[subprocess.Popen[str]]:
     bootstrap = f"127.0.0.1:{listener.getsockname()[1]}"
-    command = [sys.executable, *options, "-P", "-m", "pybroker", "topics", "list"]
+    command = [sys.executable, *options, "-P", "-m", "pybroker_kafka", "topics", "list"]
     with subprocess.Popen(
         [*command, "--bootstrap-server", bootstrap],
         cwd=ROOT,
@@ -57,7 +57,7 @@ def check_end(process: subprocess.Popen[str], heard: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["pybroker.broker.cli", "click", "pybroker.broker.cli.target", "pybroker.client.cluster"],
+    ["pybroker_kafka.cli", "click", "pybroker_kafka.cli.target", "pybroker_kafka.client.cluster"],
 )
 def test_while_it_imports(silent: socket.socket, module: str) -> None:
     with listing(silent, "-X", "importtime") as process:

@@ -15,16 +15,16 @@ import confluent_kafka
 import pytest
 import trio
 
-from pybroker import ClientError, Cluster, Consumer, Producer, SimpleRecord
-from pybroker.client.connection import Connection
-from pybroker.client.errors import (
+from pybroker_kafka import ClientError, Cluster, Consumer, Producer, SimpleRecord
+from pybroker_kafka.client.connection import Connection
+from pybroker_kafka.client.errors import (
     ProducerClosed,
     ProducerFenced,
     TransactionAborted,
     Unsupported,
 )
-from pybroker.client.producer import Delivery, OutgoingRecord, RecordMetadata
-from pybroker.protocol.api import ApiKey
+from pybroker_kafka.client.producer import Delivery, OutgoingRecord, RecordMetadata
+from pybroker_kafka.protocol.api import ApiKey
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
 

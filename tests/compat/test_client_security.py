@@ -18,13 +18,13 @@ import click.testing
 import pytest
 import trio
 
-from pybroker import Cluster, Consumer, Producer, SimpleRecord, create_topic
-from pybroker.broker.cli.main import main
-from pybroker.client.connection import Connections
-from pybroker.client.errors import ClientError
-from pybroker.client.security.settings import connector_from
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataResponse
+from pybroker_kafka import Cluster, Consumer, Producer, SimpleRecord, create_topic
+from pybroker_kafka.cli.main import main
+from pybroker_kafka.client.connection import Connections
+from pybroker_kafka.client.errors import ClientError
+from pybroker_kafka.client.security.settings import connector_from
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataResponse
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.certificates import PASSWORD, AuthorityFiles
 from tests.support.kafka_tools import kafka_tool

@@ -111,7 +111,10 @@ def workers_of(broker: BrokerProcess) -> list[int]:
             command = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if f"PPid:\t{broker.pid}\n" in status and b"pybroker.broker.cleaner.worker" in command:
+        if (
+            f"PPid:\t{broker.pid}\n" in status
+            and b"pybroker_kafka.broker.cleaner.worker" in command
+        ):
             found.append(int(entry.name))
     return found
 

@@ -19,13 +19,13 @@ import confluent_kafka
 import pytest
 import trio
 
-from pybroker.client.admin.admin import Admin
-from pybroker.client.admin.group_offsets import CommittedOffset
-from pybroker.client.admin.topics import NewTopic
-from pybroker.client.cluster import Cluster
-from pybroker.client.producer.producer import Producer
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.client.admin.admin import Admin
+from pybroker_kafka.client.admin.group_offsets import CommittedOffset
+from pybroker_kafka.client.admin.topics import NewTopic
+from pybroker_kafka.client.cluster import Cluster
+from pybroker_kafka.client.producer.producer import Producer
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.testing import KafkaCluster
 from tests.support.browser import (
     browser_page,
     chromium,

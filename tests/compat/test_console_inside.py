@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from pybroker.broker.local import cluster_state
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.local import cluster_state
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.testing import KafkaCluster
 from tests.compat.test_console import Seen
 from tests.support.browser import (
     browser_page,

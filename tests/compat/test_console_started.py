@@ -17,7 +17,7 @@ from tests.support.schema_registry import schema_registry
 
 READY = re.compile(r"console: (http://127\.0\.0\.1:\d+/\?token=\S+)")
 START = (
-    *(sys.executable, "-m", "pybroker", "start", "--ephemeral", "--port", "0"),
+    *(sys.executable, "-m", "pybroker_kafka", "start", "--ephemeral", "--port", "0"),
     *("--zookeeper-port", "0", "--console", "--console-port", "0", "--console-write"),
 )
 

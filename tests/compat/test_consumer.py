@@ -16,9 +16,9 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from pybroker import Cluster, Consumer, Producer, Received
-from pybroker.client.consumer.deliveries import Delivery
-from pybroker.client.consumer.offset_requests import Committed
+from pybroker_kafka import Cluster, Consumer, Producer, Received
+from pybroker_kafka.client.consumer.deliveries import Delivery
+from pybroker_kafka.client.consumer.offset_requests import Committed
 from tests.support.apache_kafka import ApacheKafkaProcess, java_command
 from tests.support.processes import BrokerProcess, zookeeper_process
 

@@ -23,7 +23,7 @@ import pytest
 import yaml
 from kafka import KafkaConsumer, KafkaProducer
 
-from pybroker.broker.cli.main import main
+from pybroker_kafka.cli.main import main
 from tests.support.processes import PYBROKER, ROOT, free_port
 
 VOLUME = "/var/lib/pybroker"

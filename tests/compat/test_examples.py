@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pybroker.spark_jobs.java import JavaNotFoundError, find_java_home
+from pybroker_kafka.spark_jobs.java import JavaNotFoundError, find_java_home
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.local_cluster import LocalCluster, local_cluster
 from tests.support.maven import cache_directory
@@ -193,7 +193,7 @@ def test_the_workflow_has_what_its_tests_take() -> None:
     used = [step["uses"].partition("@")[0] for step in steps if "uses" in step]
     assert used == ["actions/checkout", "actions/setup-python"]
     install, test = (step["run"] for step in steps if "run" in step)
-    assert install.startswith("pip install pybroker ")
+    assert install.startswith("pip install pybroker-kafka ")
     assert {"pytest", "pytest-xdist", "kafka-python"} <= set(install.split())
     assert test.split()[0] == "pytest"
 

@@ -15,11 +15,11 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from pybroker import Cluster, Consumer
-from pybroker.storage.checkpoints import read_meta_properties
-from pybroker.storage.files import Files
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka import Cluster, Consumer
+from pybroker_kafka.storage.checkpoints import read_meta_properties
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.consumed import value_of
 from tests.support.far_logs import (
     BEGIN_MS,

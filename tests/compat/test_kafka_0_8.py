@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from pybroker.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.compression import Compression
 from tests.support.maven import compiled, maven_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.short_lived_java import JVM_OPTIONS

@@ -16,12 +16,12 @@ import kafka
 import pytest
 import trio
 
-from pybroker.client.admin.admin import Admin
-from pybroker.client.cluster import Cluster
-from pybroker.client.errors import ClientError, LoginError
-from pybroker.client.producer.producer import Producer
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.client.admin.admin import Admin
+from pybroker_kafka.client.cluster import Cluster
+from pybroker_kafka.client.errors import ClientError, LoginError
+from pybroker_kafka.client.producer.producer import Producer
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.kerberos import REALM, Kerberos, kerberos
 from tests.support.processes import (
     PYBROKER,

@@ -14,7 +14,7 @@ from pathlib import Path
 import click.testing
 import pytest
 
-from pybroker.broker.cli.log import log
+from pybroker_kafka.cli.log import log
 from tests.support.all_formats import write_everything, write_internal_topics
 from tests.support.apache_kafka import kafka_jars
 from tests.support.maven import compiled

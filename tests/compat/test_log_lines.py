@@ -11,7 +11,7 @@ from tests.support.processes import free_port
 
 
 def pybroker(*arguments: str) -> str:
-    command = [sys.executable, "-m", "pybroker", *arguments]
+    command = [sys.executable, "-m", "pybroker_kafka", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout
 

@@ -13,27 +13,27 @@ from pathlib import Path
 import pytest
 import trio
 
-from pybroker import ClientError, Cluster, Consumer, Producer
-from pybroker.client.admin.acls import Acl
-from pybroker.client.admin.admin import Admin
-from pybroker.client.admin.configs import (
+from pybroker_kafka import ClientError, Cluster, Consumer, Producer
+from pybroker_kafka.client.admin.acls import Acl
+from pybroker_kafka.client.admin.admin import Admin
+from pybroker_kafka.client.admin.configs import (
     Alteration,
     ConfigOperation,
     ConfigResource,
     ConfigSource,
     ResourceKind,
 )
-from pybroker.client.admin.group_offsets import CommittedOffset
-from pybroker.client.admin.topics import delete_topic
-from pybroker.client.errors import ProducerFenced
-from pybroker.client.mirror import copying
-from pybroker.client.mirror.flow import Flow
-from pybroker.client.mirror.formats import Checkpoint
-from pybroker.client.mirror.mirror import Mirror
-from pybroker.client.mirror.settings import read_settings
-from pybroker.client.mirror.simple import SimpleMirror, SimpleSettings
-from pybroker.client.mirror.topic_plan import ALLOW, LITERAL, READ, TOPIC, WRITE
-from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker_kafka.client.admin.group_offsets import CommittedOffset
+from pybroker_kafka.client.admin.topics import delete_topic
+from pybroker_kafka.client.errors import ProducerFenced
+from pybroker_kafka.client.mirror import copying
+from pybroker_kafka.client.mirror.flow import Flow
+from pybroker_kafka.client.mirror.formats import Checkpoint
+from pybroker_kafka.client.mirror.mirror import Mirror
+from pybroker_kafka.client.mirror.settings import read_settings
+from pybroker_kafka.client.mirror.simple import SimpleMirror, SimpleSettings
+from pybroker_kafka.client.mirror.topic_plan import ALLOW, LITERAL, READ, TOPIC, WRITE
+from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
 from tests.support.mirrors import (
     WAIT_SECONDS,
     Ends,

@@ -6,7 +6,7 @@ import random
 import subprocess
 from pathlib import Path
 
-from pybroker.client.producer.partitioners import next_partition, partition_for
+from pybroker_kafka.client.producer.partitioners import next_partition, partition_for
 from tests.support.apache_kafka import java_command, kafka_jars
 from tests.support.maven import compiled_classes
 

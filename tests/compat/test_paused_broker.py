@@ -9,8 +9,8 @@ from typing import Any
 
 import trio
 
-from pybroker import Producer
-from pybroker.testing import KafkaCluster
+from pybroker_kafka import Producer
+from pybroker_kafka.testing import KafkaCluster
 
 CONFIG = {"zookeeper.session.timeout.ms": 2_000}
 PATIENCE_SECONDS = 120

@@ -30,20 +30,20 @@ from kafka import KafkaConsumer, KafkaProducer
 from kazoo.client import KazooClient
 from kazoo.exceptions import SessionClosedRequireSaslError
 
-from pybroker.broker.cli.main import main
-from pybroker.broker.local.certificates import prepare_certificates
-from pybroker.broker.local.cluster_state import default_data_dir
-from pybroker.broker.local.secured import MEMBER
-from pybroker.client.cluster import Cluster
-from pybroker.client.errors import ClientError
-from pybroker.client.exchanges import Exchanges
-from pybroker.client.security.settings import connector_from
-from pybroker.protocol.apis.sasl_authenticate import (
+from pybroker_kafka.cli.main import main
+from pybroker_kafka.client.cluster import Cluster
+from pybroker_kafka.client.errors import ClientError
+from pybroker_kafka.client.exchanges import Exchanges
+from pybroker_kafka.client.security.settings import connector_from
+from pybroker_kafka.local.certificates import prepare_certificates
+from pybroker_kafka.local.cluster_state import default_data_dir
+from pybroker_kafka.local.secured import MEMBER
+from pybroker_kafka.protocol.apis.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
-from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
-from pybroker.protocol.sasl import ScramClient, ScramHash
+from pybroker_kafka.protocol.apis.sasl_handshake import SaslHandshakeRequest
+from pybroker_kafka.protocol.sasl import ScramClient, ScramHash
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import PYBROKER
 from tests.support.secure_cluster import SecureCluster, command, secure_cluster, start_words

@@ -9,14 +9,14 @@ import trio
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from pybroker.broker.cluster.zookeeper_client import (
+from pybroker_kafka.broker.config import KafkaConfig
+from pybroker_kafka.broker.zk.zookeeper_client import (
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
-from pybroker.broker.cluster.zookeeper_security import zookeeper_security
-from pybroker.broker.config import KafkaConfig
-from pybroker.protocol.zookeeper.operations import Create, Multi, SetData, create_recursive
+from pybroker_kafka.broker.zk.zookeeper_security import zookeeper_security
+from pybroker_kafka.protocol.zookeeper.operations import Create, Multi, SetData, create_recursive
 from tests.support.secured_zookeeper import (
     SASL_PASSWORD,
     SASL_USER,

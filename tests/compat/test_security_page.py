@@ -22,9 +22,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pybroker.broker.cli.main import main
-from pybroker.broker.config import KafkaConfig
-from pybroker.broker.config.sasl_config import mechanism_configs
+from pybroker_kafka.broker.config import KafkaConfig
+from pybroker_kafka.broker.config.sasl_config import mechanism_configs
+from pybroker_kafka.cli.main import main
 from tests.support.processes import PYBROKER, ROOT, free_port, running_broker
 from tests.support.secure_cluster import command, secure_cluster
 

@@ -22,7 +22,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from pybroker.spark_jobs import flight_delays
+from pybroker_kafka.spark_jobs.pipelines import flight_delays
 from tests.support.processes import BrokerProcess
 from tests.support.secure_cluster import secure_cluster
 
@@ -203,7 +203,7 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
 
 def test_a_demo_that_is_ended_stops_its_cluster(tmp_path: Path) -> None:
     demo = subprocess.Popen(
-        [sys.executable, "-P", "-m", "pybroker.spark_jobs.demo"],
+        [sys.executable, "-P", "-m", "pybroker_kafka.spark_jobs.demo"],
         cwd=tmp_path,
         env=dict(os.environ, TMPDIR=str(tmp_path), COLUMNS="200"),
         stdout=subprocess.PIPE,

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.spark_jobs.cluster import SparkCluster
-from pybroker.spark_jobs.flights import read_flights, records_of
+from pybroker_kafka.spark_jobs.cluster import SparkCluster
+from pybroker_kafka.spark_jobs.flights import read_flights, records_of
 from tests.support import pipelines
 from tests.support.detached_cluster import DetachedCluster
 from tests.support.pipelines import Ground

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from pybroker.spark_jobs.source.data_source import FORMAT, HAS_LIMITS
+from pybroker_kafka.spark_jobs.source.data_source import FORMAT, HAS_LIMITS
 from tests.support.processes import BrokerProcess
 
 WAIT_SECONDS = 120.0

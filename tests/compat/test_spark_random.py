@@ -25,9 +25,9 @@ from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 
-from pybroker.client.consumer.consumer import Consumer
-from pybroker.spark_jobs.source.data_source import KafkaDataSource
-from pybroker.spark_jobs.source.range_reader import DataLossError
+from pybroker_kafka.client.consumer.consumer import Consumer
+from pybroker_kafka.spark_jobs.source.data_source import KafkaDataSource
+from pybroker_kafka.spark_jobs.source.range_reader import DataLossError
 from tests.support.processes import BrokerProcess, running_broker
 
 WAIT_SECONDS = 120.0

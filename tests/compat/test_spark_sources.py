@@ -21,8 +21,8 @@ from confluent_kafka import Producer
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 
-from pybroker.spark_jobs.schemas import parse_json
-from pybroker.spark_jobs.source.data_source import FORMAT
+from pybroker_kafka.spark_jobs.schemas import parse_json
+from pybroker_kafka.spark_jobs.source.data_source import FORMAT
 from tests.spark_newest import CONNECTOR_VARIABLE, NO_CONNECTOR
 from tests.support.processes import BrokerProcess
 from tests.support.schema_registry import schema_registry

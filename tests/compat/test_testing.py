@@ -1,4 +1,4 @@
-"""`pybroker.testing` as its users have it: the plugin, other loops, threads, and the end of it all.
+"""`pybroker_kafka.testing` as its users have it: the plugin, other loops, threads, and the end.
 
 The module's own clusters are of one broker where that will do, and shared.
 """
@@ -25,7 +25,7 @@ import pytest
 import trio
 from kafka import KafkaProducer
 
-from pybroker.testing import ClusterError, KafkaCluster
+from pybroker_kafka.testing import ClusterError, KafkaCluster
 
 PYTEST_SECONDS = 100.0
 GONE_SECONDS = 120.0
@@ -164,7 +164,7 @@ def test_nodes_die_and_come_back() -> None:
 
 def test_a_failure_tells_the_story_of_its_cluster(tmp_path: Path) -> None:
     text = """
-        from pybroker.testing import KafkaCluster
+        from pybroker_kafka.testing import KafkaCluster
 
         def test_shared(kafka):
             topic = kafka.topic("orders")
@@ -219,9 +219,9 @@ def test_who_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
 
         def test_nothing():
             ours = {name for name in sys.modules if name.startswith("pybroker")}
-            plugin = "pybroker.broker.testkit.plugin"
-            parents = {"pybroker", "pybroker.broker", "pybroker.broker.testkit"}
-            finder = "pybroker.compiled"  # of what is compiled; it has opened nothing yet
+            plugin = "pybroker_kafka.testkit.plugin"
+            parents = {"pybroker_kafka", "pybroker_kafka.broker", "pybroker_kafka.testkit"}
+            finder = "pybroker_kafka.compiled"  # of what is compiled; it has opened nothing yet
             assert ours <= {plugin, *parents, finder}
     """
     done = run_pytest(tmp_path, text)

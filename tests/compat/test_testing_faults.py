@@ -15,7 +15,7 @@ import confluent_kafka
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from pybroker.testing import ClusterError, KafkaCluster
+from pybroker_kafka.testing import ClusterError, KafkaCluster
 from tests.support.processes import zookeeper_process
 
 PATIENCE_SECONDS = 120.0

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
-from pybroker.protocol.apis.list_transactions import ListTransactionsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pybroker_kafka.protocol.apis.list_transactions import ListTransactionsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import TRANSACTION, WireClient

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
 from tests.support.bank import Bank
 from tests.support.bank_terms import GROUP, LEDGER, PARTITIONS
 from tests.support.cluster import Cluster, cluster

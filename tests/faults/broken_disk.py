@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
-from pybroker.broker.cli.main import main
-from pybroker.protocol.primitives import Buffer
-from pybroker.storage.files import DataFile, Files
+from pybroker_kafka.cli.main import main
+from pybroker_kafka.protocol.primitives import Buffer
+from pybroker_kafka.storage.files import DataFile, Files
 
 MARK = Path(sys.argv[-1]).parent / "broken-disk"
 
@@ -48,5 +48,5 @@ class BreakableFiles(Files):
 
 
 if __name__ == "__main__":
-    with patch("pybroker.broker.settings.Files", BreakableFiles):
+    with patch("pybroker_kafka.broker.settings.Files", BreakableFiles):
         main()

@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 import trio
 
-from pybroker import ClientError, Consumer, Producer
-from pybroker.client.producer import Delivery, RecordMetadata
-from pybroker.testing import KafkaCluster
+from pybroker_kafka import ClientError, Consumer, Producer
+from pybroker_kafka.client.producer import Delivery, RecordMetadata
+from pybroker_kafka.testing import KafkaCluster
 
 PARTITIONS = 3
 SEND_SECONDS = 0.01

@@ -6,12 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pybroker.protocol.apis.alter_replica_log_dirs import (
+from pybroker_kafka.protocol.apis.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from pybroker.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
+from pybroker_kafka.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
 from tests.faults.scenario import PARTITIONS, TOPIC, Scenario, case
 from tests.support.cluster import Cluster
 

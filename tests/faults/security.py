@@ -28,30 +28,30 @@ from typing import Any, NamedTuple
 import pytest
 from cryptography import x509
 
-from pybroker.protocol.acls import AclOperation, AclPermission, ResourceType
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.alter_user_scram_credentials import (
+from pybroker_kafka.protocol.acls import AclOperation, AclPermission, ResourceType
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.create_delegation_token import CreateDelegationTokenRequest
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.create_delegation_token import CreateDelegationTokenRequest
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from pybroker.protocol.apis.describe_delegation_token import DescribeDelegationTokenRequest
-from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker_kafka.protocol.apis.describe_delegation_token import DescribeDelegationTokenRequest
+from pybroker_kafka.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.sasl import MECHANISMS, ScramClient, ScramHash
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.sasl import MECHANISMS, ScramClient, ScramHash
 from tests.support.certificates import Authority, Pair, pem
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.sasl_client import handshake, log_in, talk

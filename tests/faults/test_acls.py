@@ -12,11 +12,11 @@ from typing import NamedTuple
 import pytest
 from kazoo.client import KazooClient
 
-from pybroker.protocol.acls import CLUSTER_NAME, AclOperation, AclPermission, ResourceType
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.acls import CLUSTER_NAME, AclOperation, AclPermission, ResourceType
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, ZooKeeperProcess
 from tests.support.wire import WireClient, batch
 

@@ -15,10 +15,10 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from pybroker.broker.observability.alerts import ALERTS
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.broker.observability.alerts import ALERTS
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.testing import KafkaCluster
 from tests.support.processes import free_port
 from tests.support.promql import Recording
 from tests.support.wire import WireClient

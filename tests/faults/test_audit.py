@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.support.audit import consumer_violations, differences_of, disorder, producer_violations
 from tests.support.cluster import Cluster
 from tests.support.loads import KEYS, ConsumerLoad, ProducerLoad

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.list_offsets import (
+from pybroker_kafka.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.testing import KafkaCluster
 from tests.support import clock_file, faketime
 from tests.support.processes import PYBROKER, free_port
 from tests.support.wire import WireClient

@@ -18,18 +18,18 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.delete_records import (
+from pybroker_kafka.protocol.apis.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker_kafka.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.faults.directories import content, directory_of, give_directories, move, paths_of
 from tests.support.cluster import Cluster, cluster
 from tests.support.wire import WireClient, batch

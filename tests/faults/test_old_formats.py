@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.apis.offset_fetch import (
+from pybroker_kafka.protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     SimpleRecord,
     iter_batch_headers,
     read_records,
 )
-from pybroker.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.builder import build_batch
 from tests.support.cluster import Cluster, cluster
 from tests.support.conversions import build_message_set
 from tests.support.wire import Topic, WireClient

@@ -12,8 +12,8 @@ import pytest
 import trio
 from confluent_kafka import Producer
 
-from pybroker import Consumer, Received
-from pybroker.testing import KafkaCluster
+from pybroker_kafka import Consumer, Received
+from pybroker_kafka.testing import KafkaCluster
 
 WAIT_SECONDS = 120.0
 PARTITIONS = 6

@@ -10,9 +10,9 @@ import pytest
 import trio
 from confluent_kafka import Producer
 
-from pybroker.coordinator.group.commits import Commits
-from pybroker.protocol.apis.offset_fetch import OffsetFetchResponseGroup
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.coordinator.group.commits import Commits
+from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchResponseGroup
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.in_process import broker, zookeeper
 from tests.support.ledger import ConfluentReader
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.faults.directories import give_directories, move, paths_of
 from tests.faults.test_log_dirs import Load, fill, records
 from tests.support.cluster import Cluster, cluster

@@ -19,16 +19,16 @@ import psutil
 import pytest
 import trio
 
-import pybroker.client.cluster
-from pybroker.broker.cli.main import main
-from pybroker.broker.cluster.registration import SESSION_FILE
-from pybroker.broker.local.cluster_state import LOCK_FILE, STATE_FILE, claim
-from pybroker.broker.zookeeper.storage import open_storage
-from pybroker.client.errors import ClientError
-from pybroker.client.producer import Producer
-from pybroker.coordinator.zookeeper.wal import LOG_PREFIX
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+import pybroker_kafka.client.cluster
+from pybroker_kafka.broker.zk.registration import SESSION_FILE
+from pybroker_kafka.broker.zookeeper.storage import open_storage
+from pybroker_kafka.cli.main import main
+from pybroker_kafka.client.errors import ClientError
+from pybroker_kafka.client.producer import Producer
+from pybroker_kafka.local.cluster_state import LOCK_FILE, STATE_FILE, claim
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from pybroker_kafka.zookeeper.wal import LOG_PREFIX
 from tests.support.local_cluster import LocalCluster, local_cluster
 from tests.support.patience import fair
 from tests.support.processes import PYBROKER, ZooKeeperProcess, free_port
@@ -221,8 +221,8 @@ def test_another_users_cluster(command: str, tmp_path: Path) -> None:
 
 
 def test_fewer_brokers_than_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pybroker.client.cluster, "LEADERLESS_NOTICE_SECONDS", 0.1)
-    monkeypatch.setattr(pybroker.client.cluster, "LEADERLESS_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(pybroker_kafka.client.cluster, "LEADERLESS_NOTICE_SECONDS", 0.1)
+    monkeypatch.setattr(pybroker_kafka.client.cluster, "LEADERLESS_TIMEOUT_SECONDS", 0.5)
     with local_cluster(tmp_path / "data") as cluster:
         cluster.start()
         words = ["topics", "create", "spread", "-p", "4", "-r", "1"]

@@ -28,16 +28,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from pybroker.protocol.apis.elect_leaders import (
+from pybroker_kafka.protocol.apis.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,
 )
-from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker_kafka.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.faults.directories import content
 from tests.support.cluster import Cluster, cluster
 from tests.support.ledger import librdkafka

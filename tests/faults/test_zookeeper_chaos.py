@@ -8,10 +8,9 @@ import time
 from pathlib import Path
 from struct import pack
 
-from pybroker.coordinator.zookeeper.wal import recover
-from pybroker.protocol.zookeeper import jute
-from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op
-from pybroker.protocol.zookeeper.jute import (
+from pybroker_kafka.protocol.zookeeper import jute
+from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker_kafka.protocol.zookeeper.jute import (
     CreateRequest,
     DeleteRequest,
     GetChildren2Response,
@@ -20,6 +19,7 @@ from pybroker.protocol.zookeeper.jute import (
     Stat,
     WatchRequest,
 )
+from pybroker_kafka.zookeeper.wal import recover
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.raw_zookeeper import RawClient
 

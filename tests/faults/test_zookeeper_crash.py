@@ -12,9 +12,9 @@ from pathlib import Path
 from struct import error as StructError  # noqa: N812
 from struct import pack
 
-from pybroker.protocol.zookeeper import jute
-from pybroker.protocol.zookeeper.constants import OPEN_ACL, PING_XID, Op
-from pybroker.protocol.zookeeper.jute import (
+from pybroker_kafka.protocol.zookeeper import jute
+from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, PING_XID, Op
+from pybroker_kafka.protocol.zookeeper.jute import (
     CreateRequest,
     GetChildren2Response,
     PathWatchRequest,
@@ -31,9 +31,9 @@ PING = pack(">ii", PING_XID, Op.PING)
 SERVER = """
 import sys, trio
 from pathlib import Path
-import pybroker.broker.zookeeper.storage
-from pybroker.broker.zookeeper.server import serve_zookeeper
-pybroker.broker.zookeeper.storage.SNAPSHOT_TRANSACTIONS = 300
+import pybroker_kafka.broker.zookeeper.storage
+from pybroker_kafka.broker.zookeeper.server import serve_zookeeper
+pybroker_kafka.broker.zookeeper.storage.SNAPSHOT_TRANSACTIONS = 300
 
 async def main():
     async with trio.open_nursery() as nursery:

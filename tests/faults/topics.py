@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pybroker.protocol.apis.alter_partition_reassignments import (
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from pybroker.protocol.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker_kafka.protocol.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
 from tests.faults.scenario import TOPIC, Scenario, case
 from tests.support.audit import replicas_of
 

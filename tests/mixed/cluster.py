@@ -20,8 +20,8 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
-from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.audit import audit
 from tests.support.cluster import CONFIG, Cluster, PartitionView, ZooKeeperServer

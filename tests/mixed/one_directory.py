@@ -19,24 +19,24 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
-from pybroker.protocol.apis.list_offsets import (
+from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker_kafka.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from pybroker.protocol.apis.list_transactions import ListTransactionsRequest
-from pybroker.protocol.apis.offset_fetch import (
+from pybroker_kafka.protocol.apis.list_transactions import ListTransactionsRequest
+from pybroker_kafka.protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from pybroker.protocol.apis.offset_for_leader_epoch import (
+from pybroker_kafka.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.apache_kafka import kafka_jars
 from tests.support.maven import compiled
 from tests.support.old_formats import rows

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.broker.security.acl_authorizer import AclAuthorizer
-from pybroker.broker.security.acls import AccessControlEntry, ResourcePattern
-from pybroker.broker.security.principal import KafkaPrincipal, parse_principals
-from pybroker.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
+from pybroker_kafka.broker.security.acl_authorizer import AclAuthorizer
+from pybroker_kafka.broker.security.acls import AccessControlEntry, ResourcePattern
+from pybroker_kafka.broker.security.principal import KafkaPrincipal, parse_principals
+from pybroker_kafka.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
 from tests.support.apache_kafka import java_command, kafka_jars
 from tests.support.kafka_tools import SOURCE
 from tests.support.maven import compiled_classes

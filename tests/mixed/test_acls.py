@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.acls import ResourceType
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker_kafka.protocol.acls import ResourceType
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import BrokerProcess, zookeeper_process

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.admin_requests import BROKER, CASES, Case, at, described, said
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process

@@ -18,9 +18,12 @@ from typing import Any, NamedTuple
 import pytest
 from kazoo.client import KazooClient
 
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.apis.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import WireClient, batch, fetch_request, produce_request

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     BatchHeader,
     Compression,
     ControlRecordType,
@@ -28,20 +28,20 @@ from pybroker.protocol.records.batch import (
     iter_batch_headers,
     iter_records,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.uuids import uuid_to_text
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.checkpoints import (
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.uuids import uuid_to_text
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     META_PROPERTIES_FILE,
     RECOVERY_POINT_FILE,
     read_offsets,
 )
-from pybroker.storage.cleaner.manager import CleanerManager
-from pybroker.storage.files import Files
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.storage.cleaner.manager import CleanerManager
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.cleaning import clean
 from tests.support.conversions import build_message_set

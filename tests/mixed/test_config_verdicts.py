@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.broker.config.definitions import base_key, definition_of
-from pybroker.broker.config.ineffective import PROTECTIONS
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.storage.topic_configs import TOPIC_CONFIGS
+from pybroker_kafka.broker.config.definitions import base_key, definition_of
+from pybroker_kafka.broker.config.ineffective import PROTECTIONS
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.storage.topic_configs import TOPIC_CONFIGS
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.odd_values import DYNAMIC_KEYS, odd_values
 from tests.support.processes import BrokerProcess, zookeeper_process

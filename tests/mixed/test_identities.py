@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from pybroker import Cluster, Producer, SimpleRecord, create_topic
-from pybroker.client.errors import ClientError
+from pybroker_kafka import Cluster, Producer, SimpleRecord, create_topic
+from pybroker_kafka.client.errors import ClientError
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.certificates import PASSWORD, AuthorityFiles
 from tests.support.kerberos import REALM, kerberos

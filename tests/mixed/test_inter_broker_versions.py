@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.mixed.cluster import KAFKA_A, OURS, MixedCluster
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.processes import BrokerProcess, zookeeper_process

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.records.batch import Compression, iter_batch_headers
+from pybroker_kafka.protocol.records.batch import Compression, iter_batch_headers
 from tests.support.maven import compiled, maven_jars
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.short_lived_java import JVM_OPTIONS

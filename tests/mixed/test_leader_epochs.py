@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from pybroker.protocol.apis.alter_partition_reassignments import (
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.apis.elect_leaders import (
+from pybroker_kafka.protocol.apis.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.mixed.cluster import KAFKA_A, KAFKA_B, OURS, MixedCluster, mixed_cluster
 
 pytestmark = pytest.mark.timeout(900)

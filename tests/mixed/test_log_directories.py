@@ -18,7 +18,7 @@ import click.testing
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from pybroker.broker.cli.log import log
+from pybroker_kafka.cli.log import log
 from tests.mixed.one_directory import (
     CONFIG,
     EVERYTHING,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafka import KafkaConsumer, KafkaProducer
 
-from pybroker.broker.observability.catalogue import CATALOGUE
+from pybroker_kafka.broker.observability.catalogue import CATALOGUE
 from tests.support.apache_kafka import ApacheKafkaProcess, java_command, kafka_jars
 from tests.support.maven import maven_jars
 from tests.support.missing_metrics import MISSING

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from pybroker import Cluster, Producer
-from pybroker.client.admin.admin import Admin
-from pybroker.client.admin.group_offsets import CommittedOffset
-from pybroker.protocol.records.compression import Compression
+from pybroker_kafka import Cluster, Producer
+from pybroker_kafka.client.admin.admin import Admin
+from pybroker_kafka.client.admin.group_offsets import CommittedOffset
+from pybroker_kafka.protocol.records.compression import Compression
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.mirror_maker import mirror_maker_command, remote_clusters
 from tests.support.mirrors import (

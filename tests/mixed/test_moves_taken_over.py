@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.records.record import Record
-from pybroker.storage.log_directory import REPLACED_MARK
+from pybroker_kafka.protocol.records.record import Record
+from pybroker_kafka.storage.log_directory import REPLACED_MARK
 from tests.mixed.one_directory import forget_registration
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import BrokerProcess, zookeeper_process

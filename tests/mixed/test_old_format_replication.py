@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.records.batch import Compression, SimpleRecord, iter_batch_headers
-from pybroker.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.records.batch import Compression, SimpleRecord, iter_batch_headers
+from pybroker_kafka.protocol.records.builder import build_batch
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.conversions import build_message_set
 from tests.support.processes import BrokerProcess, zookeeper_process

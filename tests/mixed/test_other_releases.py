@@ -17,22 +17,22 @@ import pytest
 import trio
 from confluent_kafka import Consumer as ConfluentConsumer
 
-from pybroker import Admin, Cluster, Consumer, Producer, Received
-from pybroker.client.admin.acls import Acl
-from pybroker.client.admin.config_types import (
+from pybroker_kafka import Admin, Cluster, Consumer, Producer, Received
+from pybroker_kafka.client.admin.acls import Acl
+from pybroker_kafka.client.admin.config_types import (
     Alteration,
     ConfigOperation,
     ConfigResource,
     ResourceKind,
 )
-from pybroker.client.admin.partitions import ElectionKind
-from pybroker.client.admin.records import EARLIEST, HIGH_WATERMARK, LATEST, NEWEST
-from pybroker.client.admin.results import Results
-from pybroker.client.admin.topics import NewTopic
-from pybroker.client.cluster import retrying
-from pybroker.client.errors import ClientError, Refused, Unsupported
-from pybroker.protocol.apis.delete_acls import DeleteAclsFilter
-from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker_kafka.client.admin.partitions import ElectionKind
+from pybroker_kafka.client.admin.records import EARLIEST, HIGH_WATERMARK, LATEST, NEWEST
+from pybroker_kafka.client.admin.results import Results
+from pybroker_kafka.client.admin.topics import NewTopic
+from pybroker_kafka.client.cluster import retrying
+from pybroker_kafka.client.errors import ClientError, Refused, Unsupported
+from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter
+from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
 from tests.support.commands import Commands
 from tests.support.kafka_releases import KRaftProcess, ReleaseProcess
 from tests.support.patience import fair

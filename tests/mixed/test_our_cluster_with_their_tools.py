@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from pybroker.protocol.apis.alter_partition_reassignments import (
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

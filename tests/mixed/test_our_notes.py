@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pybroker.storage.files import Files
-from pybroker.storage.recovery_notes import (
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.recovery_notes import (
     GAPS_FILE,
     KEPT_FILES,
     STALE_RECOVERY_POINTS_FILE,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import zookeeper_process
 from tests.support.refused_batches import CASES, ask

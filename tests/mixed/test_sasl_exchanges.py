@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
-from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
-from pybroker.protocol.sasl import OAuthBearerClient, SaslClient
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from pybroker_kafka.protocol.apis.sasl_handshake import SaslHandshakeRequest
+from pybroker_kafka.protocol.sasl import OAuthBearerClient, SaslClient
+from pybroker_kafka.protocol.schema import Message
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process

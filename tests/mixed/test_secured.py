@@ -16,25 +16,25 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from pybroker import Cluster, Consumer, Producer, SimpleRecord, create_topic
-from pybroker.client.connection import Connections
-from pybroker.client.errors import LoginError
-from pybroker.client.security.connector import Connector
-from pybroker.client.security.settings import connector_from
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.create_delegation_token import (
+from pybroker_kafka import Cluster, Consumer, Producer, SimpleRecord, create_topic
+from pybroker_kafka.client.connection import Connections
+from pybroker_kafka.client.errors import LoginError
+from pybroker_kafka.client.security.connector import Connector
+from pybroker_kafka.client.security.settings import connector_from
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from pybroker.protocol.apis.describe_delegation_token import (
+from pybroker_kafka.protocol.apis.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from pybroker.protocol.apis.expire_delegation_token import (
+from pybroker_kafka.protocol.apis.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.certificates import PASSWORD, AuthorityFiles
 from tests.support.kafka_tools import kafka_tool

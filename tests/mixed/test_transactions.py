@@ -16,8 +16,8 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from pybroker.coordinator.group.placement import partition_for_key
-from pybroker.protocol.apis.elect_leaders import ElectLeadersRequest
+from pybroker_kafka.coordinator.group.placement import partition_for_key
+from pybroker_kafka.protocol.apis.elect_leaders import ElectLeadersRequest
 from tests.mixed.cluster import EACH_LEADS, KAFKA_A, KAFKA_B, OURS, MixedCluster
 from tests.support.apache_kafka import java_command
 from tests.support.consumed import collect_errors, partition_of, value_of

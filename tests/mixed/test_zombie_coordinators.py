@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.links import ZOOKEEPER, Links
 from tests.support.processes import BrokerProcess, zookeeper_process

@@ -44,7 +44,7 @@ def test_worker(kafka, number, worker_id):
 """
 STARTS = """
 import time
-from pybroker.testing import KafkaCluster
+from pybroker_kafka.testing import KafkaCluster
 
 for brokers in (1, 1, 1, 3, 3, 3):
     began = time.perf_counter()
@@ -89,7 +89,7 @@ def main() -> None:
             "-q",
             "install",
         ]
-        run("pip install pybroker pytest kafka-python", *pip, wheel, "pytest", "kafka-python")
+        run("pip install pybroker-kafka pytest kafka-python", *pip, wheel, "pytest", "kafka-python")
         project = place / "project"
         project.mkdir()
         (project / "test_orders.py").write_text(FIVE_LINES)

@@ -13,24 +13,24 @@ from tests.support.processes import ROOT
 
 # Who does, and what for.
 MAY = {
-    "broker.cli.group_resets": "a time that its user names by how long ago it is",
-    "broker.cli.groups": "the same",
-    "broker.cli.tokens": "shown: whether a token has expired",
-    "broker.cli.topics": "shown: how old records are",
-    "broker.cli.transactions": "shown: how long transactions are open",
-    "broker.cli.verify": "a name that no other run has",
+    "cli.group_resets": "a time that its user names by how long ago it is",
+    "cli.groups": "the same",
+    "cli.tokens": "shown: whether a token has expired",
+    "cli.topics": "shown: how old records are",
+    "cli.transactions": "shown: how long transactions are open",
+    "cli.verify": "a name that no other run has",
     "broker.config.tls_listeners": "a certificate's dates, in a warning",
-    "broker.console.collector": "shown: when something happened",
-    "broker.local.certificates": "dates of new certificates",
+    "console.collector": "shown: when something happened",
+    "local.certificates": "dates of new certificates",
     "broker.resources.clock": "for all of the broker",
-    "broker.testkit.story": "shown: when something happened",
+    "testkit.story": "shown: when something happened",
     "client.mirror.copying": "shown: how far behind the newest record is",
     "client.mirror.emitting": "the timestamp of a heartbeat",
     "client.mirror.reader": "the timestamps of records that have none that is kept",
     "client.mirror.simple": "shown: how far behind the newest record is",
     "client.producer.producer": "timestamps of records",
     "client.security.settings": "the dates of a token that is made",
-    "spark_jobs.consumer_lag": "the timestamp of a sample",
+    "spark_jobs.pipelines.consumer_lag": "the timestamp of a sample",
 }
 _OF_TIME = {"time", "time_ns"}
 _OF_DATETIME = {"now", "utcnow", "today"}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.compiled import UNITS
+from pybroker_kafka.compiled import UNITS
 from tests.package.conftest import Installation
 from tests.support.processes import ROOT
 
@@ -88,7 +88,7 @@ def test_compiled_modules_ask_for_nothing_that_is_not_a_dependency(
     # What trio asks for.
     declared |= {"attrs", "sortedcontainers", "idna", "outcome", "sniffio", "cffi", "pycparser"}
     assert {name.replace("-", "_") for name in loaded.split()} - {
-        "pybroker",
+        "pybroker_kafka",
         "setuptools",
     } <= declared
 

@@ -30,7 +30,7 @@ FLIGHTS = 3000
 CLIENT = """
 import sys
 import trio
-from pybroker import Cluster, Consumer, Producer, create_topic, list_topics
+from pybroker_kafka import Cluster, Consumer, Producer, create_topic, list_topics
 
 async def main(bootstrap):
     async with Cluster(bootstrap) as cluster:
@@ -70,9 +70,9 @@ def cluster(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -
 
 def test_both_ways_to_call_it(installed: Installation) -> None:
     told = installed.run("pybroker", "--version")
-    assert told == installed.run("python", "-m", "pybroker", "--version")
+    assert told == installed.run("python", "-m", "pybroker_kafka", "--version")
     assert told.startswith("pybroker, version ")
-    assert "Usage: pybroker " in installed.run("python", "-m", "pybroker", "--help")
+    assert "Usage: pybroker " in installed.run("python", "-m", "pybroker_kafka", "--help")
 
 
 def test_its_client(installed: Installation, cluster: Cluster) -> None:
@@ -106,7 +106,7 @@ def test_compaction_and_a_look_into_the_log(installed: Installation, cluster: Cl
 
 def test_the_demo_with_spark(installed: Installation) -> None:
     pytest.importorskip("pyspark")
-    words = ("-m", "pybroker.spark_jobs.demo", "--flights", str(FLIGHTS))
+    words = ("-m", "pybroker_kafka.spark_jobs.demo", "--flights", str(FLIGHTS))
     told = installed.run("python", *words)
     assert f"Spark counted {FLIGHTS:,} flights" in told
     assert list((installed.folder / "demo-output").glob("*.png"))

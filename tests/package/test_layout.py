@@ -11,12 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pybroker
+import pybroker_kafka
 from tests.support.processes import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 OUTSIDE = ("tests", "benchmarks", "examples")
-LATE = ("trio", "kazoo", "asyncio", "pybroker.client", "pybroker.protocol", "importlib.metadata")
+LATE = (
+    "trio",
+    "kazoo",
+    "asyncio",
+    "pybroker_kafka.client",
+    "pybroker_kafka.protocol",
+    "importlib.metadata",
+)
 
 
 class Import(NamedTuple):
@@ -34,10 +41,10 @@ def rooms() -> list[Path]:
 
 
 def test_every_package_is_listed() -> None:
-    there = {"pybroker"}
+    there = {"pybroker_kafka"}
     for room in rooms():
         for init in room.rglob("__init__.py"):
-            there.add(".".join(("pybroker", *init.parent.relative_to(ROOT).parts)))
+            there.add(".".join(("pybroker_kafka", *init.parent.relative_to(ROOT).parts)))
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == there
 
 
@@ -76,23 +83,23 @@ def test_the_package_does_not_know_what_is_beside_it() -> None:
         f"{path.relative_to(ROOT)}:{line} {module}"
         for path, line, module, _ in imports()
         if path.relative_to(ROOT).parts[0] not in OUTSIDE
-        and module.removeprefix("pybroker.").partition(".")[0] in OUTSIDE
+        and module.removeprefix("pybroker_kafka.").partition(".")[0] in OUTSIDE
     ]
     assert not wrong
 
 
 def test_public_names_are_there_and_described() -> None:
-    assert pybroker.__doc__ is not None
-    for name in pybroker.__all__:
-        assert getattr(pybroker, name) is not None
-        assert name in pybroker.__doc__
-        assert name in dir(pybroker)
-    assert pybroker.__version__ == PROJECT["project"]["version"]
+    assert pybroker_kafka.__doc__ is not None
+    for name in pybroker_kafka.__all__:
+        assert getattr(pybroker_kafka, name) is not None
+        assert name in pybroker_kafka.__doc__
+        assert name in dir(pybroker_kafka)
+    assert pybroker_kafka.__version__ == PROJECT["project"]["version"]
 
 
 def test_what_a_command_does_not_need_is_not_imported() -> None:
-    script = "import sys, pybroker, pybroker.broker.cli.main; print(*sys.modules)"
+    script = "import sys, pybroker_kafka, pybroker_kafka.cli.main; print(*sys.modules)"
     command = [sys.executable, "-P", "-c", script]
     modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert "pybroker" in modules
+    assert "pybroker_kafka" in modules
     assert not set(LATE) & set(modules)

@@ -22,11 +22,11 @@ from typing import NamedTuple, TypeAlias
 
 import pytest
 
-from pybroker import testing
-from pybroker.client.consumer.consumer import Consumer
-from pybroker.client.consumer.deliveries import Delivery
-from pybroker.client.consumer.received import ReceivedBatch
-from pybroker.client.producer.producer import Producer
+from pybroker_kafka import testing
+from pybroker_kafka.client.consumer.consumer import Consumer
+from pybroker_kafka.client.consumer.deliveries import Delivery
+from pybroker_kafka.client.consumer.received import ReceivedBatch
+from pybroker_kafka.client.producer.producer import Producer
 from tests import run
 from tests.support.processes import ROOT
 
@@ -146,8 +146,8 @@ def unused(trees: dict[str, ast.Module]) -> dict[str, ast.stmt]:
 
 
 def is_called_from_elsewhere(place: str, node: ast.stmt) -> bool:
-    """By pytest, by a decorator's doing, by tests that hold the class out of `pybroker.testing`, or
-    since a class of another package has a method of this name."""
+    """By pytest, by a decorator's doing, by tests that hold the class out of
+    `pybroker_kafka.testing`, or since a class of another package has a method of this name."""
     if not isinstance(node, Described):
         return False
     if node.name.startswith("pytest_"):
@@ -160,11 +160,13 @@ def is_called_from_elsewhere(place: str, node: ast.stmt) -> bool:
     cls, _, method = name.partition(".")
     if not method:
         return False
-    module = importlib.import_module("pybroker." + path.removesuffix(".py").replace("/", "."))
+    module = importlib.import_module("pybroker_kafka." + path.removesuffix(".py").replace("/", "."))
     if not method.startswith("_") and getattr(module, cls) in HANDED_OUT:
         return True
     bases = getattr(module, cls).__mro__[1:]
-    return any(method in vars(base) for base in bases if not base.__module__.startswith("pybroker"))
+    return any(
+        method in vars(base) for base in bases if not base.__module__.startswith("pybroker_kafka")
+    )
 
 
 def is_long(node: Described) -> bool:

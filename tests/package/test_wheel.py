@@ -17,7 +17,7 @@ def modules() -> set[str]:
     files = {"__init__.py", "__main__.py", "compiled.py", "py.typed", "testing.py"}
     for room in rooms():
         files |= {str(path.relative_to(ROOT)) for path in room.rglob("*.py")}
-    console = ROOT / "broker" / "console" / "static"
+    console = ROOT / "console" / "static"
     files |= {str(path.relative_to(ROOT)) for path in console.iterdir()}
     return files
 
@@ -30,10 +30,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     about = metadata.partition("/")[0]
     compiled = {name for name in names if name.endswith(".so")}
     assert {name for name in names - compiled if not name.startswith(f"{about}/")} == {
-        f"pybroker/{name}" for name in modules()
+        f"pybroker_kafka/{name}" for name in modules()
     }
     assert f"{about}/licenses/LICENSE" in names
-    assert found["Name"] == "pybroker"
+    assert found["Name"] == "pybroker-kafka"
     assert found["Version"] == PROJECT["project"]["version"]
     assert found["License-Expression"] == "Apache-2.0"
     assert found["Description-Content-Type"] == "text/markdown"

@@ -22,14 +22,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrRequest
-from pybroker.protocol.apis.produce import ProduceRequest, ProduceResponse
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.protocol.topics import TopicPartition
-from pybroker.replication.controller import znodes
-from pybroker.replication.controller.znodes import LeaderAndIsr
-from pybroker.replication.types import ACKS_ALL
-from pybroker.storage.log import Log
+from pybroker_kafka.protocol.apis.leader_and_isr import LeaderAndIsrRequest
+from pybroker_kafka.protocol.apis.produce import ProduceRequest, ProduceResponse
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.replication.controller import znodes
+from pybroker_kafka.replication.controller.znodes import LeaderAndIsr
+from pybroker_kafka.replication.types import ACKS_ALL
+from pybroker_kafka.storage.log import Log
 from tests.simulation.kernel import Process
 
 if TYPE_CHECKING:

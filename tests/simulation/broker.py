@@ -10,51 +10,53 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pybroker.broker.cluster.registration import RegistrationError, register_broker
-from pybroker.broker.coordinators import marker_sender
-from pybroker.broker.handlers.controller_orders import ControllerOrders
-from pybroker.broker.handlers.fetch import FetchHandler
-from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
-from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
-from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.network.request import ConnectionInfo, Request, Route, Wait
-from pybroker.broker.network.turns import Turns
-from pybroker.broker.observability.request_metrics import RequestMetrics
-from pybroker.broker.replicas.settled_replicas import SettledReplicas, Waiter
-from pybroker.protocol import codec
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.alter_partition import AlterPartitionRequest
-from pybroker.protocol.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
-from pybroker.protocol.apis.fetch import FetchRequest, FetchResponse
-from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrRequest
-from pybroker.protocol.apis.list_offsets import ListOffsetsRequest
-from pybroker.protocol.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from pybroker.protocol.apis.produce import (
+from pybroker_kafka.broker.coordinators import marker_sender
+from pybroker_kafka.broker.handlers.controller_orders import ControllerOrders
+from pybroker_kafka.broker.handlers.fetch import FetchHandler
+from pybroker_kafka.broker.handlers.list_offsets import ListOffsetsHandler
+from pybroker_kafka.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
+from pybroker_kafka.broker.handlers.produce import ProduceHandler
+from pybroker_kafka.broker.network.request import ConnectionInfo, Request, Route, Wait
+from pybroker_kafka.broker.network.turns import Turns
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.broker.replicas.settled_replicas import SettledReplicas, Waiter
+from pybroker_kafka.broker.zk.registration import RegistrationError, register_broker
+from pybroker_kafka.protocol import codec
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.alter_partition import AlterPartitionRequest
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
+from pybroker_kafka.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker_kafka.protocol.apis.fetch import FetchRequest, FetchResponse
+from pybroker_kafka.protocol.apis.leader_and_isr import LeaderAndIsrRequest
+from pybroker_kafka.protocol.apis.list_offsets import ListOffsetsRequest
+from pybroker_kafka.protocol.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from pybroker_kafka.protocol.apis.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from pybroker.protocol.apis.stop_replica import StopReplicaRequest
-from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest
-from pybroker.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import decode_response
-from pybroker.protocol.topics import TopicPartition
-from pybroker.protocol.wall_clock import WallClock
-from pybroker.protocol.zookeeper.operations import SessionExpired
-from pybroker.replication.controller import events
-from pybroker.replication.controller.config import ControllerConfig
-from pybroker.replication.controller.znodes import BrokerRegistration
-from pybroker.replication.fetch_session import FetchSessions
-from pybroker.replication.follower_fetcher import FollowerFetcher
-from pybroker.replication.follower_fetchers import FollowerFetchers
-from pybroker.replication.follower_steps import FetcherConfig
-from pybroker.replication.isr_proposals import IsrProposals
-from pybroker.replication.metadata_cache import Endpoint, MetadataCache
-from pybroker.replication.replica_manager import ReplicaManager
-from pybroker.replication.types import (
+from pybroker_kafka.protocol.apis.stop_replica import StopReplicaRequest
+from pybroker_kafka.protocol.apis.update_metadata import UpdateMetadataRequest
+from pybroker_kafka.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.framing import decode_response
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.wall_clock import WallClock
+from pybroker_kafka.protocol.zookeeper.operations import SessionExpired
+from pybroker_kafka.replication.controller import events
+from pybroker_kafka.replication.controller.config import ControllerConfig
+from pybroker_kafka.replication.controller.znodes import BrokerRegistration
+from pybroker_kafka.replication.fetch_session import FetchSessions
+from pybroker_kafka.replication.follower_fetcher import FollowerFetcher
+from pybroker_kafka.replication.follower_fetchers import FollowerFetchers
+from pybroker_kafka.replication.follower_steps import FetcherConfig
+from pybroker_kafka.replication.isr_proposals import IsrProposals
+from pybroker_kafka.replication.metadata_cache import Endpoint, MetadataCache
+from pybroker_kafka.replication.replica_manager import ReplicaManager
+from pybroker_kafka.replication.types import (
     ACKS_ALL,
     AlterIsr,
     Effect,
@@ -63,8 +65,8 @@ from pybroker.replication.types import (
     MoreToAnswer,
     ReplicaConfig,
 )
-from pybroker.storage.files import FileSlice
-from pybroker.storage.log_manager import LogManager, LogManagerConfig
+from pybroker_kafka.storage.files import FileSlice
+from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
 from tests.simulation.controller import SimulatedController
 from tests.simulation.disk import Disk
 from tests.simulation.fetchers import LISTENER, FetcherTask

@@ -1,4 +1,4 @@
-"""Users of `pybroker.client` in the simulation: what people write, and tell the judge of.
+"""Users of `pybroker_kafka.client` in the simulation: what people write, and tell the judge of.
 
 Each is a program on a host of its own. While the faults last it begins anew now and then, in order
 or cancelled in the middle of something; afterwards it goes on until it has nothing left to do. All
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from pybroker.client.errors import ClientError
-from pybroker.client.producer.delivery import Delivery
-from pybroker.client.producer.producer import Producer
+from pybroker_kafka.client.errors import ClientError
+from pybroker_kafka.client.producer.delivery import Delivery
+from pybroker_kafka.client.producer.producer import Producer
 from tests.simulation.client_judge import Written
 from tests.simulation.cluster import TOPIC
 

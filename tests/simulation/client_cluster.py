@@ -1,4 +1,4 @@
-"""The simulated cluster with the real client of `pybroker.client` on trio.
+"""The simulated cluster with the real client of `pybroker_kafka.client` on trio.
 
 `simulate_client(seed)` runs the faults of `transactions.simulate_transactions`, and those of the
 way between a client and a broker, against producers, consumers and members of groups as users write
@@ -13,23 +13,26 @@ from typing import Any
 
 import trio
 
-from pybroker.broker.handlers.api_versions import ApiVersionsHandler
-from pybroker.broker.handlers.find_coordinator import FindCoordinatorHandler
-from pybroker.broker.handlers.group_offsets import GroupOffsetHandlers
-from pybroker.broker.handlers.groups import GroupHandlers
-from pybroker.broker.handlers.metadata import MetadataHandler
-from pybroker.coordinator.group.core import GroupConfig
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pybroker.protocol.apis.join_group import JoinGroupRequest
-from pybroker.protocol.apis.leave_group import LeaveGroupRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.apis.offset_commit import OffsetCommitRequest
-from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest
-from pybroker.protocol.apis.sync_group import SyncGroupRequest
+from pybroker_kafka.broker.handlers.api_versions import ApiVersionsHandler
+from pybroker_kafka.broker.handlers.find_coordinator import FindCoordinatorHandler
+from pybroker_kafka.broker.handlers.group_offsets import GroupOffsetHandlers
+from pybroker_kafka.broker.handlers.groups import GroupHandlers
+from pybroker_kafka.broker.handlers.metadata import MetadataHandler
+from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.apis.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest
+from pybroker_kafka.protocol.apis.leave_group import LeaveGroupRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.offset_commit import OffsetCommitRequest
+from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchRequest
+from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest
 from tests.simulation.client_apps import App, PlainSender, Sender
 from tests.simulation.client_judge import Judge
 from tests.simulation.client_members import Member

@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pybroker.client.consumer.received import Received
-from pybroker.protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from pybroker.protocol.apis.produce import ProduceRequest, ProduceResponse
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.client.consumer.received import Received
+from pybroker_kafka.protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from pybroker_kafka.protocol.apis.produce import ProduceRequest, ProduceResponse
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import (
     ControlRecordType,
     EndTxnMarker,
     iter_batch_headers,
     iter_records,
 )
-from pybroker.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.topics import TopicPartition
 from tests.simulation.audit import MAX_READ_BYTES
 from tests.support.frames import joined
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from pybroker.client.consumer.consumer import Consumer
-from pybroker.client.consumer.deliveries import Delivery, RetryPolicy
-from pybroker.client.consumer.received import Received
-from pybroker.client.errors import ClientError
+from pybroker_kafka.client.consumer.consumer import Consumer
+from pybroker_kafka.client.consumer.deliveries import Delivery, RetryPolicy
+from pybroker_kafka.client.consumer.received import Received
+from pybroker_kafka.client.errors import ClientError
 from tests.simulation.client_apps import App
 from tests.simulation.cluster import TOPIC
 

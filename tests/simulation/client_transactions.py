@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pybroker.client.consumer.consumer import Consumer
-from pybroker.client.consumer.received import Received
-from pybroker.client.producer.producer import Producer
+from pybroker_kafka.client.consumer.consumer import Consumer
+from pybroker_kafka.client.consumer.received import Received
+from pybroker_kafka.client.producer.producer import Producer
 from tests.simulation.client_apps import App
 from tests.simulation.client_judge import Outcome, Transaction
 from tests.simulation.cluster import TOPIC

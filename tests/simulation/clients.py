@@ -9,19 +9,19 @@ where the leader is from whichever broker they ask.
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from pybroker.protocol.apis.fetch import (
+from pybroker_kafka.protocol.apis.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchResponsePartitionData,
     FetchTopic,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import read_batch_header
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.protocol.topics import TopicPartition
-from pybroker.replication.types import Isolation
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import read_batch_header
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.replication.types import Isolation
 from tests.simulation.broker import Produced, produce_request
 from tests.simulation.kernel import Process
 from tests.support.frames import joined

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from pybroker.broker.cluster.registration import ensure_top_level_paths
-from pybroker.protocol.topics import TopicPartition
-from pybroker.protocol.zookeeper.operations import Create
-from pybroker.replication.controller import znodes
-from pybroker.replication.controller.znodes import ReplicaAssignment, TopicAssignment
+from pybroker_kafka.broker.zk.registration import ensure_top_level_paths
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.zookeeper.operations import Create
+from pybroker_kafka.replication.controller import znodes
+from pybroker_kafka.replication.controller.znodes import ReplicaAssignment, TopicAssignment
 from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker
 from tests.simulation.clients import Client, Consumer, Producer

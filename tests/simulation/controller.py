@@ -8,12 +8,12 @@ a broken invariant.
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from pybroker.protocol.zookeeper.operations import Flow, SessionExpired
-from pybroker.replication.controller import effects, events
-from pybroker.replication.controller.config import ControllerConfig
-from pybroker.replication.controller.kafka_controller import Controller
-from pybroker.replication.controller.request_batch import request_version
-from pybroker.replication.inter_broker import NEWEST
+from pybroker_kafka.protocol.zookeeper.operations import Flow, SessionExpired
+from pybroker_kafka.replication.controller import effects, events
+from pybroker_kafka.replication.controller.config import ControllerConfig
+from pybroker_kafka.replication.controller.kafka_controller import Controller
+from pybroker_kafka.replication.controller.request_batch import request_version
+from pybroker_kafka.replication.inter_broker import NEWEST
 from tests.simulation.zookeeper import BEGIN, advance
 
 if TYPE_CHECKING:

@@ -11,13 +11,17 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pybroker.broker.coordinators.coordinator_runtime import REPLICATION_POLL_MS
-from pybroker.broker.coordinators.marker_writer import Errors, Marker
-from pybroker.broker.coordinators.transaction_verifier import VERIFYING_VERSION, Question, _request
-from pybroker.coordinator.group.core import GroupConfig
-from pybroker.coordinator.group.core import Reply as GroupReply
-from pybroker.coordinator.group.group_coordinator import GroupCoordinator
-from pybroker.coordinator.transaction.core import (
+from pybroker_kafka.broker.coordinators.coordinator_runtime import REPLICATION_POLL_MS
+from pybroker_kafka.broker.coordinators.marker_writer import Errors, Marker
+from pybroker_kafka.broker.coordinators.transaction_verifier import (
+    VERIFYING_VERSION,
+    Question,
+    _request,
+)
+from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.coordinator.group.core import Reply as GroupReply
+from pybroker_kafka.coordinator.group.group_coordinator import GroupCoordinator
+from pybroker_kafka.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
     MarkerJob,
@@ -25,17 +29,17 @@ from pybroker.coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from pybroker.coordinator.transaction.markers import (
+from pybroker_kafka.coordinator.transaction.markers import (
     NO_BROKER,
     MarkerQueues,
     marker_results,
     markers_request,
 )
-from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
-from pybroker.replication.types import ACKS_ALL, RoleChange
-from pybroker.storage.append_info import AppendOrigin
+from pybroker_kafka.coordinator.transaction.transaction_coordinator import TransactionCoordinator
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from pybroker_kafka.replication.types import ACKS_ALL, RoleChange
+from pybroker_kafka.storage.append_info import AppendOrigin
 from tests.simulation.fetchers import LISTENER
 
 if TYPE_CHECKING:

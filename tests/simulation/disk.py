@@ -14,8 +14,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from pybroker.protocol.primitives import Buffer
-from pybroker.storage.files import DataFile, DirectoryLock, Files
+from pybroker_kafka.protocol.primitives import Buffer
+from pybroker_kafka.storage.files import DataFile, DirectoryLock, Files
 
 
 class Inode:

@@ -12,21 +12,21 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from pybroker.protocol.apis.alter_partition_reassignments import (
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.apis.controlled_shutdown import (
+from pybroker_kafka.protocol.apis.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.protocol.topics import TopicPartition
-from pybroker.protocol.zookeeper.operations import Delete
-from pybroker.replication.controller import znodes
-from pybroker.storage.segment import LOG_SUFFIX
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.zookeeper.operations import Delete
+from pybroker_kafka.replication.controller import znodes
+from pybroker_kafka.storage.segment import LOG_SUFFIX
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Process
 from tests.simulation.zookeeper import NAME as ZOOKEEPER

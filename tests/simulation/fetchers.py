@@ -5,9 +5,9 @@ As in `broker.replicas.fetcher_runtime`.
 
 from typing import TYPE_CHECKING, Any
 
-from pybroker.replication.follower_fetcher import FollowerFetcher
-from pybroker.replication.follower_steps import Exchange as FollowerExchange
-from pybroker.replication.follower_steps import Wait
+from pybroker_kafka.replication.follower_fetcher import FollowerFetcher
+from pybroker_kafka.replication.follower_steps import Exchange as FollowerExchange
+from pybroker_kafka.replication.follower_steps import Wait
 from tests.simulation.network import Exchange
 
 if TYPE_CHECKING:

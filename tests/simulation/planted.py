@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.wall_clock import WallClock
-from pybroker.replication.controller.partition_states import PartitionStateMachine
-from pybroker.replication.follower import FollowerPartition, FollowerState
-from pybroker.replication.follower_fetcher import FollowerFetcher
-from pybroker.replication.isr import IsrState, RemoteReplica
-from pybroker.replication.leadership import Leadership
-from pybroker.replication.partition import Partition
-from pybroker.storage.log import Log
-from pybroker.storage.log_upkeep import LogUpkeep
-from pybroker.storage.segment import LOG_SUFFIX
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.wall_clock import WallClock
+from pybroker_kafka.replication.controller.partition_states import PartitionStateMachine
+from pybroker_kafka.replication.follower import FollowerPartition, FollowerState
+from pybroker_kafka.replication.follower_fetcher import FollowerFetcher
+from pybroker_kafka.replication.isr import IsrState, RemoteReplica
+from pybroker_kafka.replication.leadership import Leadership
+from pybroker_kafka.replication.partition import Partition
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_upkeep import LogUpkeep
+from pybroker_kafka.storage.segment import LOG_SUFFIX
 from tests.simulation.cluster import Result, simulate
 from tests.simulation.disk import Disk, Inode, MemoryFile, MemoryFiles
 

@@ -7,20 +7,20 @@ from unittest.mock import patch
 
 import trio
 
-from pybroker.client.consumer import topics_view, unpacking
-from pybroker.client.consumer.deliveries import Ledger
-from pybroker.client.consumer.polling import Polling
-from pybroker.client.consumer.positions import Position
-from pybroker.client.consumer.progress import Progress
-from pybroker.client.consumer.received import batches_of
-from pybroker.client.producer.batch import Batch, Outcome
-from pybroker.client.producer.identities import Identities
-from pybroker.client.producer.partition_queue import GAPS, PartitionQueue, Verdict
-from pybroker.client.producer.transaction import State, Transaction
-from pybroker.client.producer.transactions import Transactions
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.record import NO_SEQUENCE
-from pybroker.protocol.topics import TopicPartition
+from pybroker_kafka.client.consumer import topics_view, unpacking
+from pybroker_kafka.client.consumer.deliveries import Ledger
+from pybroker_kafka.client.consumer.polling import Polling
+from pybroker_kafka.client.consumer.positions import Position
+from pybroker_kafka.client.consumer.progress import Progress
+from pybroker_kafka.client.consumer.received import batches_of
+from pybroker_kafka.client.producer.batch import Batch, Outcome
+from pybroker_kafka.client.producer.identities import Identities
+from pybroker_kafka.client.producer.partition_queue import GAPS, PartitionQueue, Verdict
+from pybroker_kafka.client.producer.transaction import State, Transaction
+from pybroker_kafka.client.producer.transactions import Transactions
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.record import NO_SEQUENCE
+from pybroker_kafka.protocol.topics import TopicPartition
 from tests.simulation import client_apps, client_cluster
 from tests.simulation.client_apps import App, PlainSender, Sender
 from tests.simulation.client_cluster import simulate_client

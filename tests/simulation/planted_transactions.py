@@ -8,17 +8,17 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
-from pybroker.coordinator.connection_order import ConnectionOrders, Sender
-from pybroker.coordinator.group import transactions as group_transactions
-from pybroker.coordinator.group.offsets import OffsetAndMetadata, OffsetStore
-from pybroker.coordinator.group.stable_fetch import StableFetches
-from pybroker.coordinator.transaction.core import Core, Found
-from pybroker.coordinator.transaction.metadata import TransactionMetadata
-from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.topics import TopicPartition
-from pybroker.storage.log import Log
+from pybroker_kafka.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
+from pybroker_kafka.coordinator.connection_order import ConnectionOrders, Sender
+from pybroker_kafka.coordinator.group import transactions as group_transactions
+from pybroker_kafka.coordinator.group.offsets import OffsetAndMetadata, OffsetStore
+from pybroker_kafka.coordinator.group.stable_fetch import StableFetches
+from pybroker_kafka.coordinator.transaction.core import Core, Found
+from pybroker_kafka.coordinator.transaction.metadata import TransactionMetadata
+from pybroker_kafka.coordinator.transaction.transaction_coordinator import TransactionCoordinator
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.storage.log import Log
 from tests.simulation import coordinators, faults, transactional_clients, transactions
 from tests.simulation.cluster import Result
 from tests.simulation.coordinators import SimulatedTransactions

@@ -3,7 +3,7 @@
 Seeds run in as many processes as there are cores. Each failing one is named at once; at the end a
 table says what was run and found, and the command that replays the first failure. `--planted` looks
 for the planted faults instead. `--transactions` does all that with transactions, `--client` with
-the real client of `pybroker.client`.
+the real client of `pybroker_kafka.client`.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from pybroker.compiled import REQUEST_PATH, is_compiled
+from pybroker_kafka.compiled import REQUEST_PATH, is_compiled
 from tests.simulation import planted, planted_client, planted_transactions
 from tests.simulation.client_cluster import simulate_client
 from tests.simulation.cluster import Result, simulate
@@ -159,7 +159,7 @@ def main() -> int:
     parser.add_argument("--with-fault", choices=faults, help="with --seed")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--transactions", action="store_true", help="a cluster with transactions")
-    which.add_argument("--client", action="store_true", help="a cluster with pybroker.client")
+    which.add_argument("--client", action="store_true", help="a cluster with pybroker_kafka.client")
     options = parser.parse_args()
     if (options.planted or options.with_fault) and is_compiled(REQUEST_PATH):
         parser.error("faults are planted in the sources: begin with PYBROKER_COMPILED=loops")

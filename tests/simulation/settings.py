@@ -2,7 +2,7 @@
 
 from random import Random
 
-from pybroker.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_config import LogConfig
 
 _LOG_CONFIGS: dict[tuple[str, ...], LogConfig] = {}
 

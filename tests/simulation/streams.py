@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
-from pybroker.protocol import codec
-from pybroker.protocol.api import ApiKey, request_class
-from pybroker.protocol.apis.produce import ProduceRequest
-from pybroker.protocol.framing import decode_request_header, encode_response
+from pybroker_kafka.protocol import codec
+from pybroker_kafka.protocol.api import ApiKey, request_class
+from pybroker_kafka.protocol.apis.produce import ProduceRequest
+from pybroker_kafka.protocol.framing import decode_request_header, encode_response
 from tests.simulation.broker import Produced
 from tests.simulation.kernel import Process
 from tests.simulation.network import CONNECT_REFUSED_MS, LONG_DELAY_MS

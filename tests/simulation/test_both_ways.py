@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pybroker.compiled import REQUEST_PATH, is_compiled
+from pybroker_kafka.compiled import REQUEST_PATH, is_compiled
 
 SEED = 123
 

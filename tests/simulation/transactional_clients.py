@@ -15,31 +15,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pybroker.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
-from pybroker.protocol.apis.add_partitions_to_txn import (
+from pybroker_kafka.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pybroker_kafka.protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
-from pybroker.protocol.apis.end_txn import EndTxnRequest
-from pybroker.protocol.apis.fetch import FetchResponsePartitionData
-from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
-from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from pybroker.protocol.apis.txn_offset_commit import (
+from pybroker_kafka.protocol.apis.end_txn import EndTxnRequest
+from pybroker_kafka.protocol.apis.fetch import FetchResponsePartitionData
+from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from pybroker_kafka.protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import (
     ControlRecordType,
     EndTxnMarker,
     iter_batch_headers,
     iter_records,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
-from pybroker.replication.types import Isolation
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from pybroker_kafka.replication.types import Isolation
 from tests.simulation.broker import Produced, produce_request
 from tests.simulation.clients import PRODUCE_VERSION, RETRY_MS, Client, Reader
 from tests.support.frames import joined

@@ -12,21 +12,21 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from pybroker.broker.coordinators.marker_writer import MarkerWriter
-from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.handlers.transactional_produce import TransactionalProduce
-from pybroker.broker.handlers.transactions import TransactionHandlers
-from pybroker.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
-from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
-from pybroker.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
-from pybroker.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
-from pybroker.protocol.apis.end_txn import EndTxnRequest
-from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
-from pybroker.protocol.apis.offset_fetch import OffsetFetchRequest
-from pybroker.protocol.apis.txn_offset_commit import TxnOffsetCommitRequest
-from pybroker.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from pybroker_kafka.broker.coordinators.marker_writer import MarkerWriter
+from pybroker_kafka.broker.handlers.produce import ProduceHandler
+from pybroker_kafka.broker.handlers.transactional_produce import TransactionalProduce
+from pybroker_kafka.broker.handlers.transactions import TransactionHandlers
+from pybroker_kafka.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
+from pybroker_kafka.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
+from pybroker_kafka.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pybroker_kafka.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pybroker_kafka.protocol.apis.end_txn import EndTxnRequest
+from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchRequest
+from pybroker_kafka.protocol.apis.txn_offset_commit import TxnOffsetCommitRequest
+from pybroker_kafka.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from tests.simulation.broker import Broker, SimulatedRequest
 from tests.simulation.clients import Client
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster

@@ -1,7 +1,7 @@
 """The embedded ZooKeeper's machine on the simulated network, and what kazoo does for a broker.
 
 `ZooKeeperServer` is the runtime around the real `ZooKeeperMachine`: frames in and out, ticks.
-`ZooKeeperSession` is a broker's client with the promises of `broker.cluster.zookeeper_client`:
+`ZooKeeperSession` is a broker's client with the promises of `broker.zk.zookeeper_client`:
 operations are sent again after a lost connection until their outcome is known, all watches fire
 once after a reconnect, an expired session fails what waits, is told, and another one is opened.
 """
@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
 
-from pybroker.coordinator.zookeeper.sessions import SessionTable
-from pybroker.coordinator.zookeeper.tree import DataTree
-from pybroker.coordinator.zookeeper.zookeeper_server import ZooKeeperMachine
-from pybroker.protocol.zookeeper import jute
-from pybroker.protocol.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, EventType, Op, ZkCode
-from pybroker.protocol.zookeeper.jute import (
+from pybroker_kafka.protocol.zookeeper import jute
+from pybroker_kafka.protocol.zookeeper.constants import (
+    NOTIFICATION_XID,
+    OPEN_ACL,
+    EventType,
+    Op,
+    ZkCode,
+)
+from pybroker_kafka.protocol.zookeeper.jute import (
     CheckVersionRequest,
     ConnectRequest,
     ConnectResponse,
@@ -32,7 +35,7 @@ from pybroker.protocol.zookeeper.jute import (
     StatResponse,
     WatcherEvent,
 )
-from pybroker.protocol.zookeeper.operations import (
+from pybroker_kafka.protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,
@@ -46,6 +49,9 @@ from pybroker.protocol.zookeeper.operations import (
     ZkResult,
     ZkStat,
 )
+from pybroker_kafka.zookeeper.sessions import SessionTable
+from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.zookeeper_server import ZooKeeperMachine
 from tests.simulation.kernel import START_MS, Kernel, Process
 from tests.simulation.network import Network
 

@@ -12,98 +12,107 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pybroker.protocol.apis.alter_client_quotas import (
+from pybroker_kafka.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     OpData,
 )
-from pybroker.protocol.apis.alter_configs import (
+from pybroker_kafka.protocol.apis.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.apis.alter_partition_reassignments import (
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.apis.alter_replica_log_dirs import (
+from pybroker_kafka.protocol.apis.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from pybroker.protocol.apis.alter_user_scram_credentials import (
+from pybroker_kafka.protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.create_delegation_token import (
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
 )
-from pybroker.protocol.apis.create_partitions import (
+from pybroker_kafka.protocol.apis.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from pybroker.protocol.apis.delete_groups import DeleteGroupsRequest
-from pybroker.protocol.apis.delete_records import (
+from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker_kafka.protocol.apis.delete_groups import DeleteGroupsRequest
+from pybroker_kafka.protocol.apis.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
-from pybroker.protocol.apis.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from pybroker.protocol.apis.describe_cluster import DescribeClusterRequest
-from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from pybroker.protocol.apis.describe_delegation_token import (
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker_kafka.protocol.apis.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from pybroker_kafka.protocol.apis.describe_cluster import DescribeClusterRequest
+from pybroker_kafka.protocol.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from pybroker_kafka.protocol.apis.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
 )
-from pybroker.protocol.apis.describe_groups import DescribeGroupsRequest
-from pybroker.protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from pybroker.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
-from pybroker.protocol.apis.describe_transactions import DescribeTransactionsRequest
-from pybroker.protocol.apis.describe_user_scram_credentials import (
+from pybroker_kafka.protocol.apis.describe_groups import DescribeGroupsRequest
+from pybroker_kafka.protocol.apis.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from pybroker_kafka.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
+from pybroker_kafka.protocol.apis.describe_transactions import DescribeTransactionsRequest
+from pybroker_kafka.protocol.apis.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from pybroker.protocol.apis.elect_leaders import (
+from pybroker_kafka.protocol.apis.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,
 )
-from pybroker.protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
-from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
-from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker_kafka.protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.apis.list_partition_reassignments import (
+from pybroker_kafka.protocol.apis.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from pybroker.protocol.apis.list_transactions import ListTransactionsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.apis.offset_delete import (
+from pybroker_kafka.protocol.apis.list_transactions import ListTransactionsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from pybroker.protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
-from pybroker.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from pybroker.protocol.schema import Message, Struct, version_range
-from pybroker.protocol.uuids import ZERO_UUID
+from pybroker_kafka.protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
+from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker_kafka.protocol.schema import Message, Struct, version_range
+from pybroker_kafka.protocol.uuids import ZERO_UUID
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

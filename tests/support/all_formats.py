@@ -10,26 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pybroker.protocol.codec import encode_versioned
-from pybroker.protocol.messages.consumer_protocol import (
+from pybroker_kafka.protocol.codec import encode_versioned
+from pybroker_kafka.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
     ConsumerProtocolSubscriptionTopicPartition,
 )
-from pybroker.protocol.messages.group_data import (
+from pybroker_kafka.protocol.messages.group_data import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from pybroker.protocol.messages.transaction_data import (
+from pybroker_kafka.protocol.messages.transaction_data import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
 )
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -38,13 +38,13 @@ from pybroker.protocol.records.batch import (
     iter_records,
     read_batch_header,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.control import control_record_key
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.files import Files
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.control import control_record_key
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.conversions import build_message_set, rebuild
 
 TOPIC, TOPIC_ID = "everything", bytes(range(16))

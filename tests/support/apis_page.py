@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from pybroker.broker import handlers
-from pybroker.protocol.api import API_TABLE, ApiKey, page
+from pybroker_kafka.broker import handlers
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, page
 
 ROOM = Path(inspect.getfile(handlers)).parent
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
-from pybroker.protocol.records.batch import iter_batch_headers, read_records
+from pybroker_kafka.protocol.records.batch import iter_batch_headers, read_records
 from tests.support.cluster import Cluster
 from tests.support.ledger import Ledger
 from tests.support.loads import KEYS, ConsumerLoad, Place, ProducerLoad

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pybroker.protocol.access_rules import ANY_NAME, AccessRules, Question
-from pybroker.protocol.acls import ResourceType
-from pybroker.protocol.api import API_TABLE, ApiKey, pages
+from pybroker_kafka.protocol.access_rules import ANY_NAME, AccessRules, Question
+from pybroker_kafka.protocol.acls import ResourceType
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, pages
 
 HEAD = """# Who may do what
 

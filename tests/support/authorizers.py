@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pybroker.broker.security.authorizer import Authorizer
-from pybroker.broker.security.principal import KafkaPrincipal
-from pybroker.protocol.acls import AclOperation, ResourceType
+from pybroker_kafka.broker.security.authorizer import Authorizer
+from pybroker_kafka.broker.security.principal import KafkaPrincipal
+from pybroker_kafka.protocol.acls import AclOperation, ResourceType
 
 Question = tuple[AclOperation, ResourceType, str]
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from pybroker.protocol.apis.list_offsets import (
+from pybroker_kafka.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,

@@ -20,7 +20,7 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 from kafka.errors import LogTruncationError, OffsetOutOfRangeError
 
-from pybroker import Consumer as OurConsumer
+from pybroker_kafka import Consumer as OurConsumer
 from tests.support.bank_terms import (
     ACCOUNTS,
     BALANCE,

@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 
 import trio
 
-from pybroker import ClientError, Consumer, Producer
-from pybroker.client.errors import ProducerFenced
-from pybroker.client.producer.settings import Options
+from pybroker_kafka import ClientError, Consumer, Producer
+from pybroker_kafka.client.errors import ProducerFenced
+from pybroker_kafka.client.producer.settings import Options
 from tests.support.bank_terms import (
     ACCOUNTS,
     GROUP,

@@ -7,8 +7,8 @@ from typing import Any
 
 import trio
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.framing import encode_response
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.framing import encode_response
 from tests.support.frames import decode_request, joined
 
 

@@ -104,7 +104,7 @@ def browser_page() -> Iterator[Page]:
 @contextmanager
 def console_process(data_dir: Path | None, *options: str) -> Iterator[str]:
     """`pybroker console` for the cluster there, if any; the address with its token."""
-    command = [sys.executable, "-m", "pybroker", "console", "--port", "0", *options]
+    command = [sys.executable, "-m", "pybroker_kafka", "console", "--port", "0", *options]
     if data_dir is not None:
         command += ["--data-dir", str(data_dir)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT.parent)

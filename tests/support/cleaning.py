@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pybroker.protocol.records.batch import BatchHeader, Record, iter_batch_headers, iter_records
-from pybroker.storage.cleaner.cleaner import Cleaner
-from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
-from pybroker.storage.cleaner.plan import CleaningPlan, CleaningStats
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.protocol.records.batch import (
+    BatchHeader,
+    Record,
+    iter_batch_headers,
+    iter_records,
+)
+from pybroker_kafka.storage.cleaner.cleaner import Cleaner
+from pybroker_kafka.storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
+from pybroker_kafka.storage.cleaner.plan import CleaningPlan, CleaningStats
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager
 
 SETTINGS = CleanerSettings(buffer_bytes=1 << 20, load_factor=0.9, io_buffer_bytes=1 << 16)
 

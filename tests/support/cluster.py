@@ -16,16 +16,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.schema import Message
 from tests.support.links import ZOOKEEPER, Links
 from tests.support.namespaces import Net
 from tests.support.patience import Limit

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.network.page_cache import is_cached, read_to_cache
-from pybroker.broker.network.send_queue import SendQueue
+from pybroker_kafka.broker.network.page_cache import is_cached, read_to_cache
+from pybroker_kafka.broker.network.send_queue import SendQueue
 
 
 def drop_from_cache(path: Path) -> None:

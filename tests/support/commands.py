@@ -11,7 +11,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from pybroker.broker.cli.main import main
+from pybroker_kafka.cli.main import main
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from pybroker.broker.cli.main import main
+from pybroker_kafka.cli.main import main
 
 # They stand once, at the top.
 COMMON = ("bootstrap", "security", "as_json", "local_user", "profile", "help")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from pybroker.broker.network.connection import Connection
-from pybroker.broker.network.request import ConnectionInfo
+from pybroker_kafka.broker.network.connection import Connection
+from pybroker_kafka.broker.network.request import ConnectionInfo
 
 MAX_FRAME_BYTES = 1 << 27
 

@@ -9,19 +9,22 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
-from pybroker.protocol.apis.leader_and_isr import (
+from pybroker_kafka.broker.zk.registration import ensure_top_level_paths, register_broker
+from pybroker_kafka.protocol.apis.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
 )
-from pybroker.protocol.apis.stop_replica import StopReplicaPartitionError, StopReplicaResponse
-from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from pybroker.protocol.topics import TopicPartition
-from pybroker.protocol.zookeeper.operations import Create, Delete, SetData, ZkOperation
-from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.config import ControllerConfig
-from pybroker.replication.controller.effects import (
+from pybroker_kafka.protocol.apis.stop_replica import StopReplicaPartitionError, StopReplicaResponse
+from pybroker_kafka.protocol.apis.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.zookeeper.operations import Create, Delete, SetData, ZkOperation
+from pybroker_kafka.replication.controller import events, znodes
+from pybroker_kafka.replication.controller.config import ControllerConfig
+from pybroker_kafka.replication.controller.effects import (
     CloseChannel,
     ControlRequest,
     Effect,
@@ -31,13 +34,13 @@ from pybroker.replication.controller.effects import (
     SendRequest,
     StartTimer,
 )
-from pybroker.replication.controller.kafka_controller import Controller
-from pybroker.replication.controller.znodes import (
+from pybroker_kafka.replication.controller.kafka_controller import Controller
+from pybroker_kafka.replication.controller.znodes import (
     BrokerRegistration,
     ReplicaAssignment,
     TopicAssignment,
 )
-from pybroker.replication.metadata_cache import Endpoint, MetadataCache, PartitionState
+from pybroker_kafka.replication.metadata_cache import Endpoint, MetadataCache, PartitionState
 from tests.support.zookeeper_tree import ZooKeeperTree
 
 NOW_MS = 1_730_000_000_000

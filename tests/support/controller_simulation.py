@@ -14,21 +14,21 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
-from pybroker.protocol.apis.alter_partition import (
+from pybroker_kafka.broker.zk.registration import ensure_top_level_paths, register_broker
+from pybroker_kafka.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
 )
-from pybroker.protocol.apis.alter_partition_reassignments import (
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
-from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
-from pybroker.protocol.topics import TopicPartition
-from pybroker.protocol.zookeeper.operations import (
+from pybroker_kafka.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker_kafka.protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.zookeeper.operations import (
     Create,
     Delete,
     Exists,
@@ -37,10 +37,10 @@ from pybroker.protocol.zookeeper.operations import (
     SetData,
     ZkOperation,
 )
-from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.config import ControllerConfig
-from pybroker.replication.controller.context import ControllerContext
-from pybroker.replication.controller.effects import (
+from pybroker_kafka.replication.controller import events, znodes
+from pybroker_kafka.replication.controller.config import ControllerConfig
+from pybroker_kafka.replication.controller.context import ControllerContext
+from pybroker_kafka.replication.controller.effects import (
     CloseChannel,
     ControlRequest,
     OpenChannel,
@@ -48,14 +48,14 @@ from pybroker.replication.controller.effects import (
     Resigned,
     SendRequest,
 )
-from pybroker.replication.controller.kafka_controller import Controller
-from pybroker.replication.controller.znodes import (
+from pybroker_kafka.replication.controller.kafka_controller import Controller
+from pybroker_kafka.replication.controller.znodes import (
     BrokerRegistration,
     LeaderAndIsr,
     ReplicaAssignment,
     TopicAssignment,
 )
-from pybroker.replication.metadata_cache import Endpoint
+from pybroker_kafka.replication.metadata_cache import Endpoint
 from tests.support.controller_cluster import NOW_MS, SimulatedBroker
 from tests.support.zookeeper_tree import ZooKeeperTree
 

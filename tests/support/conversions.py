@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.primitives import Buffer
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.primitives import Buffer
+from pybroker_kafka.protocol.records.batch import (
     DELETE_HORIZON_BIT,
     NO_TIMESTAMP,
     BatchHeader,
@@ -19,10 +19,10 @@ from pybroker.protocol.records.batch import (
     read_batch_header,
     records_block,
 )
-from pybroker.protocol.records.builder import assemble, build_empty_batch
-from pybroker.protocol.records.compression import MAX_DECOMPRESSED_BYTES
-from pybroker.protocol.records.convert import convert_produced, down_convert, read_produced
-from pybroker.protocol.records.message_set import encode_message_set
+from pybroker_kafka.protocol.records.builder import assemble, build_empty_batch
+from pybroker_kafka.protocol.records.compression import MAX_DECOMPRESSED_BYTES
+from pybroker_kafka.protocol.records.convert import convert_produced, down_convert, read_produced
+from pybroker_kafka.protocol.records.message_set import encode_message_set
 from tests.support.slow_records import encode_record
 
 

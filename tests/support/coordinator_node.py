@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from pybroker.broker.coordinators.coordinator_runtime import CoordinatorRuntime
-from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.broker.coordinators.coordinator_runtime import CoordinatorRuntime
+from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.replication import ME, NOW, ReplicaCluster
 
 TOPIC_ID = bytes(range(16, 32))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from pybroker.protocol.primitives import Buffer
-from pybroker.storage.files import DataFile
+from pybroker_kafka.protocol.primitives import Buffer
+from pybroker_kafka.storage.files import DataFile
 from tests.support.faulty_files import FaultyDataFile, FaultyFiles
 
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pybroker.broker.local import cluster_state
-from pybroker.broker.local.cluster_control import command_node
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.apis.elect_leaders import ElectLeadersRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.schema import Message
+from pybroker_kafka.local import cluster_state
+from pybroker_kafka.local.cluster_control import command_node
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.elect_leaders import ElectLeadersRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.schema import Message
 from tests.support.patience import Limit
 from tests.support.processes import PYBROKER, ROOT
 from tests.support.wire import WireClient

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trio
 
-from pybroker.broker.zookeeper.server import serve_zookeeper
+from pybroker_kafka.broker.zookeeper.server import serve_zookeeper
 
 
 @contextlib.contextmanager

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 
-from pybroker.protocol.primitives import Buffer
-from pybroker.protocol.records.batch import SimpleRecord
-from pybroker.protocol.records.builder import build_batch
-from pybroker.storage.files import DataFile, Files
-from pybroker.storage.log import Log
+from pybroker_kafka.protocol.primitives import Buffer
+from pybroker_kafka.protocol.records.batch import SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.storage.files import DataFile, Files
+from pybroker_kafka.storage.log import Log
 
 MB = 1 << 20
 LARGEST_SEGMENT = 2**31 - 1

@@ -16,8 +16,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pybroker.protocol.primitives import Buffer
-from pybroker.storage.files import DataFile, Files
+from pybroker_kafka.protocol.primitives import Buffer
+from pybroker_kafka.storage.files import DataFile, Files
 
 
 @dataclass(slots=True)

@@ -8,15 +8,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.fetch import FetchRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.replication.follower_fetcher import FollowerFetcher
-from pybroker.replication.follower_fetchers import FollowerFetchers
-from pybroker.replication.follower_steps import Exchange, FetcherConfig, Wait
-from pybroker.replication.types import AlterIsr, Completion, Done, FlushNeeded, LeadershipResult
-from pybroker.storage.log import Log
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.fetch import FetchRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.replication.follower_fetcher import FollowerFetcher
+from pybroker_kafka.replication.follower_fetchers import FollowerFetchers
+from pybroker_kafka.replication.follower_steps import Exchange, FetcherConfig, Wait
+from pybroker_kafka.replication.types import (
+    AlterIsr,
+    Completion,
+    Done,
+    FlushNeeded,
+    LeadershipResult,
+)
+from pybroker_kafka.storage.log import Log
 from tests.support.handlers import Call
 from tests.support.replication import KEY, TOPIC_ID, batch
 from tests.support.replication_handlers import HandlerBroker

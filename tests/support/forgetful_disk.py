@@ -15,8 +15,8 @@ import os
 import random
 from typing import Any
 
-from pybroker.protocol.primitives import Buffer
-from pybroker.storage.files import DataFile, DirectoryLock, Files
+from pybroker_kafka.protocol.primitives import Buffer
+from pybroker_kafka.storage.files import DataFile, DirectoryLock, Files
 
 
 class Inode:

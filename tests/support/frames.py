@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from pybroker.protocol.api import request_class
-from pybroker.protocol.codec import decode
-from pybroker.protocol.framing import RequestHeader, decode_request_header
-from pybroker.protocol.primitives import Buffer, Records
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.api import request_class
+from pybroker_kafka.protocol.codec import decode
+from pybroker_kafka.protocol.framing import RequestHeader, decode_request_header
+from pybroker_kafka.protocol.primitives import Buffer, Records
+from pybroker_kafka.protocol.schema import Message
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:

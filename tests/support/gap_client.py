@@ -135,8 +135,8 @@ def pybroker(
 ) -> None:
     import trio
 
-    from pybroker import ClientError, Producer
-    from pybroker.client.producer import Delivery
+    from pybroker_kafka import ClientError, Producer
+    from pybroker_kafka.client.producer import Delivery
 
     async def report(number: int, delivery: Delivery) -> None:
         try:

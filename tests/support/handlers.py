@@ -8,11 +8,11 @@ from typing import Any
 
 import trio
 
-from pybroker.broker.network.request import ConnectionInfo, Request, Route, Wait
-from pybroker.broker.network.turns import Failed, Steps, Turns
-from pybroker.broker.observability.request_metrics import RequestMetrics
-from pybroker.protocol import codec
-from pybroker.protocol.api import ApiKey, request_class, response_class
+from pybroker_kafka.broker.network.request import ConnectionInfo, Request, Route, Wait
+from pybroker_kafka.broker.network.turns import Failed, Steps, Turns
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.protocol import codec
+from pybroker_kafka.protocol.api import ApiKey, request_class, response_class
 from tests.support.frames import joined
 
 NOTHING = "no response"

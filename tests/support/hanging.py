@@ -8,10 +8,10 @@ from contextlib import closing
 import confluent_kafka
 import trio
 
-from pybroker.client.admin.admin import Admin
-from pybroker.client.cluster import Cluster
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.client.admin.admin import Admin
+from pybroker_kafka.client.cluster import Cluster
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
 
 from .wire import WireClient
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import trio
 
-from pybroker.broker.config import KafkaConfig
-from pybroker.broker.server import BoundAddresses, run_broker
-from pybroker.broker.zookeeper.server import serve_zookeeper
+from pybroker_kafka.broker.config import KafkaConfig
+from pybroker_kafka.broker.server import BoundAddresses, run_broker
+from pybroker_kafka.broker.zookeeper.server import serve_zookeeper
 from tests.support.network import RawClient
 
 

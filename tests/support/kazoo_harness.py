@@ -30,7 +30,7 @@ LEFT_OUT = {
 }
 SERVER = """#!{python} -P
 import os, sys
-from pybroker.broker.cli.main import main
+from pybroker_kafka.cli.main import main
 with open(sys.argv[-1]) as file:
     config = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
 directory = os.path.join(config["dataDir"], "version-2")

@@ -96,7 +96,7 @@ class Kerberos:
 def kerberos(directory: Path) -> Iterator[Kerberos]:
     """A realm that serves tickets; skipped where its programs or the package are missing."""
     if importlib.util.find_spec("gssapi") is None:
-        pytest.skip("the package gssapi is not installed (pip install 'pybroker[gssapi]')")
+        pytest.skip("the package gssapi is not installed (pip install 'pybroker-kafka[gssapi]')")
     realm = Kerberos(directory)
     realm.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master-password")
     with realm.serving():

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import trio
 
-from pybroker.client.cluster import Cluster
-from pybroker.client.errors import ClientError
+from pybroker_kafka.client.cluster import Cluster
+from pybroker_kafka.client.errors import ClientError
 
 EVERY_SECONDS = 0.02
 

@@ -1,7 +1,7 @@
 """The log manager's periodic checkpoints at a moment that a test chooses."""
 
-from pybroker.storage.checkpoints import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.storage.checkpoints import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
+from pybroker_kafka.storage.log_manager import LogManager
 
 
 def checkpoint_recovery_points(manager: LogManager) -> None:

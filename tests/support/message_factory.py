@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-import pybroker.protocol.apis
-import pybroker.protocol.messages
-from pybroker.protocol.schema import Field, Message, Struct, version_range
+import pybroker_kafka.protocol.apis
+import pybroker_kafka.protocol.messages
+from pybroker_kafka.protocol.schema import Field, Message, Struct, version_range
 
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 TEXTS = ("", "a", "my-topic", "gruppe-ä", "主题", "🦀🦀", "x" * 127, "y" * 300)
@@ -24,7 +24,7 @@ DOUBLES = (0.0, 1.5, -2.25, 1e300, float("inf"))
 def all_messages() -> list[type[Message]]:
     """Every message class, by name."""
     names: dict[str, Any] = {}
-    for room in (pybroker.protocol.apis, pybroker.protocol.messages):
+    for room in (pybroker_kafka.protocol.apis, pybroker_kafka.protocol.messages):
         for module in pkgutil.iter_modules(room.__path__):
             names |= vars(import_module(f"{room.__name__}.{module.name}"))
     found: dict[str, type[Message]] = {

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import trio
 
-from pybroker import Cluster, Consumer
-from pybroker.client.admin.topics import create_topic
-from pybroker.client.consumer.received import Received
-from pybroker.client.mirror.flow import Flow
-from pybroker.client.mirror.mirror import Mirror
-from pybroker.client.mirror.settings import read_settings
+from pybroker_kafka import Cluster, Consumer
+from pybroker_kafka.client.admin.topics import create_topic
+from pybroker_kafka.client.consumer.received import Received
+from pybroker_kafka.client.mirror.flow import Flow
+from pybroker_kafka.client.mirror.mirror import Mirror
+from pybroker_kafka.client.mirror.settings import read_settings
 from tests.support.processes import BrokerProcess, zookeeper_process
 
 WAIT_SECONDS = 120

@@ -9,21 +9,21 @@ from typing import Any
 
 import trio
 
-from pybroker.broker.handlers.api_versions import ApiVersionsHandler
-from pybroker.broker.handlers.describe_cluster import DescribeClusterHandler
-from pybroker.broker.handlers.metadata import MetadataHandler
-from pybroker.broker.network.connection_quotas import ConnectionQuotas
-from pybroker.broker.network.dispatcher import Dispatcher
-from pybroker.broker.network.request import Handler, Request
-from pybroker.broker.network.socket_server import ListenerSpec, SocketServer, SocketSettings
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.broker.quotas.client_quotas import ClientQuotas
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pybroker.protocol.framing import decode_response, encode_request
-from pybroker.protocol.schema import Message
-from pybroker.replication.metadata_cache import MetadataCache
+from pybroker_kafka.broker.handlers.api_versions import ApiVersionsHandler
+from pybroker_kafka.broker.handlers.describe_cluster import DescribeClusterHandler
+from pybroker_kafka.broker.handlers.metadata import MetadataHandler
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.broker.network.request import Handler, Request
+from pybroker_kafka.broker.network.socket_server import ListenerSpec, SocketServer, SocketSettings
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.quotas.client_quotas import ClientQuotas
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pybroker_kafka.protocol.framing import decode_response, encode_request
+from pybroker_kafka.protocol.schema import Message
+from pybroker_kafka.replication.metadata_cache import MetadataCache
 from tests.support.frames import joined
 
 LISTENER = "PLAINTEXT"

@@ -15,12 +15,12 @@ import threading
 import time
 from typing import NamedTuple
 
-from pybroker.protocol.apis.list_offsets import (
+from pybroker_kafka.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.cluster import CALL_TIMEOUT_SECONDS, Cluster
 from tests.support.wire import WireClient
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, is_dynamic
-from pybroker.storage.config_def import ConfigType
+from pybroker_kafka.broker.config.definitions import (
+    BROKER_CONFIGS,
+    DYNAMIC_ONLY_CONFIGS,
+    is_dynamic,
+)
+from pybroker_kafka.storage.config_def import ConfigType
 
 LONG_NUMBER = "1" * 5000
 NUMBERS = (

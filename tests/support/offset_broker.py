@@ -11,28 +11,28 @@ from typing import Any
 import trio
 from trio.testing import memory_stream_pair
 
-from pybroker.client.cluster import Cluster
-from pybroker.client.security.connector import Reach
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
-from pybroker.protocol.apis.list_offsets import (
+from pybroker_kafka.client.cluster import Cluster
+from pybroker_kafka.client.security.connector import Reach
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
+from pybroker_kafka.protocol.apis.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from pybroker.protocol.apis.metadata import (
+from pybroker_kafka.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.broker_streams import answer_requests
 
 ADDRESS = "one:1"

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pybroker.protocol.apis.list_offsets import (
+from pybroker_kafka.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     SimpleRecord,
     TimestampType,
     iter_batch_headers,
     iter_records,
 )
-from pybroker.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.builder import build_batch
 from tests.support.conversions import build_message_set
 from tests.support.wire import WireClient
 from tests.unit.protocol.records.test_message_set import entry, relative, wrapper

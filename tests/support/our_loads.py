@@ -11,8 +11,8 @@ from functools import partial
 
 import trio
 
-from pybroker import ClientError, Consumer, Producer
-from pybroker.client.producer import Delivery
+from pybroker_kafka import ClientError, Consumer, Producer
+from pybroker_kafka.client.producer import Delivery
 from tests.support.loads import (
     DELIVERY_TIMEOUT_MS,
     END_TIMEOUT_SECONDS,

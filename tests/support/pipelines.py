@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from pybroker.spark_jobs.flights import read_airlines, read_flights, read_weather, records_of
-from pybroker.spark_jobs.lake import Slice, visible
-from pybroker.spark_jobs.sessions import HOUR_MS, Session, merged
+from pybroker_kafka.spark_jobs.flights import read_airlines, read_flights, read_weather, records_of
+from pybroker_kafka.spark_jobs.pipelines.lake import Slice, visible
+from pybroker_kafka.spark_jobs.pipelines.sessions import HOUR_MS, Session, merged
 from tests.support.spark_job import SparkJob, spark_job
 
 WAIT_SECONDS = 120.0

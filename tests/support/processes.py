@@ -28,7 +28,7 @@ READY_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 60.0
 TOLD_CHARACTERS = 3000
 LEFT_OUT = ""  # as a config's value: Kafka's default, not that of the tests
-PYBROKER = [sys.executable, "-P", "-m", "pybroker"]
+PYBROKER = [sys.executable, "-P", "-m", "pybroker_kafka"]
 
 
 # Below them are those that our clusters for others' tests take, and benchmarks: neither knows of a

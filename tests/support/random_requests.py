@@ -15,9 +15,9 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from pybroker.protocol.api import ApiKey, request_class
-from pybroker.protocol.schema import Struct, version_range
-from pybroker.protocol.uuids import ZERO_UUID
+from pybroker_kafka.protocol.api import ApiKey, request_class
+from pybroker_kafka.protocol.schema import Struct, version_range
+from pybroker_kafka.protocol.uuids import ZERO_UUID
 from tests.support.wire import batch
 
 TOPICS = ("t-a", "t-b", "p-a", "p-b")

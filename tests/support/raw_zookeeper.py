@@ -4,9 +4,9 @@ import socket
 from struct import Struct
 from typing import NamedTuple
 
-from pybroker.protocol.zookeeper import jute
-from pybroker.protocol.zookeeper.constants import NOTIFICATION_XID, Op
-from pybroker.protocol.zookeeper.jute import ConnectRequest, ConnectResponse, WatcherEvent
+from pybroker_kafka.protocol.zookeeper import jute
+from pybroker_kafka.protocol.zookeeper.constants import NOTIFICATION_XID, Op
+from pybroker_kafka.protocol.zookeeper.jute import ConnectRequest, ConnectResponse, WatcherEvent
 
 _SIZE = Struct(">i")
 _REPLY = Struct(">iqi")

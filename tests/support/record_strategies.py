@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from pybroker.protocol.records.batch import Record, SimpleRecord
-from pybroker.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.batch import Record, SimpleRecord
+from pybroker_kafka.protocol.records.compression import Compression
 
 LEGACY_CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
 

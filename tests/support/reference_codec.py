@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from pybroker.protocol.schema import UNSET, Field, Message, Struct
+from pybroker_kafka.protocol.schema import UNSET, Field, Message, Struct
 
 
 class Refused(Exception):

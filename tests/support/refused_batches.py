@@ -14,12 +14,16 @@ from typing import Any
 
 import crc32c
 
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.compression import Compression, compress
-from pybroker.protocol.records.loops.varint import encode_varlong
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.compression import Compression, compress
+from pybroker_kafka.protocol.records.loops.varint import encode_varlong
+from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.support.slow_records import encode_record
 from tests.support.wire import Topic, WireClient
 

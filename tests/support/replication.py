@@ -4,24 +4,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from pybroker.protocol.apis.leader_and_isr import (
+from pybroker_kafka.protocol.apis.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from pybroker.protocol.apis.update_metadata import (
+from pybroker_kafka.protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.replication.metadata_cache import MetadataCache
-from pybroker.replication.partition import Partition
-from pybroker.replication.replica_manager import ReplicaManager
-from pybroker.replication.types import (
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.replication.metadata_cache import MetadataCache
+from pybroker_kafka.replication.partition import Partition
+from pybroker_kafka.replication.replica_manager import ReplicaManager
+from pybroker_kafka.replication.types import (
     Done,
     FetchEntry,
     FetchParams,
@@ -32,9 +32,9 @@ from pybroker.replication.types import (
     ProduceResults,
     ReplicaConfig,
 )
-from pybroker.storage.files import Files
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import LogManager
 
 ME = 1
 TOPIC = "topic"

@@ -3,20 +3,24 @@
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pybroker.broker.handlers.controller_orders import ControllerOrders
-from pybroker.broker.handlers.delete_records import DeleteRecordsHandler
-from pybroker.broker.handlers.describe_log_dirs import DescribeLogDirsHandler
-from pybroker.broker.handlers.fetch import FetchHandler
-from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
-from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
-from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.primitives import Records
-from pybroker.protocol.records.batch import read_records
-from pybroker.replication.fetch_session import FetchSessions
+from pybroker_kafka.broker.handlers.controller_orders import ControllerOrders
+from pybroker_kafka.broker.handlers.delete_records import DeleteRecordsHandler
+from pybroker_kafka.broker.handlers.describe_log_dirs import DescribeLogDirsHandler
+from pybroker_kafka.broker.handlers.fetch import FetchHandler
+from pybroker_kafka.broker.handlers.list_offsets import ListOffsetsHandler
+from pybroker_kafka.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
+from pybroker_kafka.broker.handlers.produce import ProduceHandler
+from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.primitives import Records
+from pybroker_kafka.protocol.records.batch import read_records
+from pybroker_kafka.replication.fetch_session import FetchSessions
 from tests.support.frames import joined
 from tests.support.handlers import Call
 from tests.support.replication import ME, TOPIC, TOPIC_ID, ReplicaCluster

@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
-from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
-from pybroker.protocol.sasl import MECHANISMS, PlainClient, SaslClient, ScramClient
+from pybroker_kafka.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from pybroker_kafka.protocol.apis.sasl_handshake import SaslHandshakeRequest
+from pybroker_kafka.protocol.sasl import MECHANISMS, PlainClient, SaslClient, ScramClient
 from tests.support.wire import WireClient
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click.testing
 
-from pybroker.broker.cli.main import main
+from pybroker_kafka.cli.main import main
 from tests.support.processes import PYBROKER
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pybroker.protocol.records.loops.varint import encode_varlong
-from pybroker.protocol.records.record import Headers
+from pybroker_kafka.protocol.records.loops.varint import encode_varlong
+from pybroker_kafka.protocol.records.record import Headers
 
 
 def encode_record(

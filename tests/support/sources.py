@@ -2,7 +2,7 @@
 
 import pytest
 
-from pybroker.compiled import REQUEST_PATH, is_compiled
+from pybroker_kafka.compiled import REQUEST_PATH, is_compiled
 
 needs_sources = pytest.mark.skipif(
     is_compiled(REQUEST_PATH), reason="it changes what is compiled here"

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pybroker.spark_jobs.session import kafka_session
-from pybroker.spark_jobs.source.data_source import FORMAT
+from pybroker_kafka.spark_jobs.session import kafka_session
+from pybroker_kafka.spark_jobs.source.data_source import FORMAT
 
 
 def main(servers: str, source: str, target: str, directory: str) -> None:

@@ -12,19 +12,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+PIPELINES = "pybroker_kafka.spark_jobs.pipelines"
 WAIT_SECONDS = 900.0
 POLL_SECONDS = 0.05
 TOLD_CHARACTERS = 4000
 
 
 class SparkJob:
-    """`python -m pybroker.spark_jobs.NAME`; it has a process group, and a log for what it says."""
+    """`python -m pybroker_kafka.spark_jobs.pipelines.NAME`, in a process group of its own, with a log."""
 
     def __init__(self, name: str, directory: Path, *arguments: str) -> None:
         self._log = directory / f"{name}.{time.monotonic_ns()}.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", f"pybroker.spark_jobs.{name}", *arguments],
+                [sys.executable, "-P", "-m", f"{PIPELINES}.{name}", *arguments],
                 cwd=directory,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 
 E = ErrorCode
 

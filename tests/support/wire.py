@@ -20,23 +20,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
-from pybroker.protocol.api import API_TABLE, ApiKey, response_class
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, response_class
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.codec import decode_from
-from pybroker.protocol.framing import encode_request
-from pybroker.protocol.records.batch import read_records
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import Record, SimpleRecord
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.apis.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ReplicaState,
+)
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.codec import decode_from
+from pybroker_kafka.protocol.framing import encode_request
+from pybroker_kafka.protocol.records.batch import read_records
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import Record, SimpleRecord
+from pybroker_kafka.protocol.schema import Message
 from tests.support.frames import joined
 
 TIMEOUT_SECONDS = 120.0

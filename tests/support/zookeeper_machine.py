@@ -4,12 +4,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
-from pybroker.coordinator.zookeeper.sessions import SessionTable
-from pybroker.coordinator.zookeeper.tree import DataTree, Node
-from pybroker.coordinator.zookeeper.zookeeper_server import Connection, ZooKeeperMachine
-from pybroker.protocol.zookeeper import jute
-from pybroker.protocol.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, Op
-from pybroker.protocol.zookeeper.jute import (
+from pybroker_kafka.protocol.zookeeper import jute
+from pybroker_kafka.protocol.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, Op
+from pybroker_kafka.protocol.zookeeper.jute import (
     ConnectRequest,
     ConnectResponse,
     CreateRequest,
@@ -18,6 +15,9 @@ from pybroker.protocol.zookeeper.jute import (
     PathWatchRequest,
     WatcherEvent,
 )
+from pybroker_kafka.zookeeper.sessions import SessionTable
+from pybroker_kafka.zookeeper.tree import DataTree, Node
+from pybroker_kafka.zookeeper.zookeeper_server import Connection, ZooKeeperMachine
 from tests.support.raw_zookeeper import Event, Reply
 
 START_MS = 1_700_000_000_000

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pybroker.protocol.zookeeper.constants import ZkCode
-from pybroker.protocol.zookeeper.operations import (
+from pybroker_kafka.protocol.zookeeper.constants import ZkCode
+from pybroker_kafka.protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,

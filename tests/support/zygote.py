@@ -29,13 +29,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 POLL_SECONDS = 0.01
 CLONE_NEWNET = 0x40000000
 PRELOADED = (
-    "pybroker.broker.server",
-    "pybroker.broker.local.node_process",
-    "pybroker.broker.cli.server",
-    "pybroker.broker.zookeeper.server",
-    "pybroker.broker.cli.cluster",
-    "pybroker.broker.cli.nodes",
-    "pybroker.broker.local.supervisor",
+    "pybroker_kafka.broker.server",
+    "pybroker_kafka.local.node_process",
+    "pybroker_kafka.cli.server",
+    "pybroker_kafka.broker.zookeeper.server",
+    "pybroker_kafka.cli.cluster",
+    "pybroker_kafka.cli.nodes",
+    "pybroker_kafka.local.supervisor",
 )
 
 

@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pybroker.broker.server
-from pybroker.broker.resources.clock import Clock
+import pybroker_kafka.broker.server
+from pybroker_kafka.broker.resources.clock import Clock
 from tests.support import clock_file
 from tests.support.patience import Limit
 
@@ -50,12 +50,12 @@ def end_with_parent() -> None:
 
 def prepare() -> None:
     """Once in a process, before anything is forked."""
-    import pybroker.broker.cli.cluster
-    import pybroker.broker.cli.main
-    import pybroker.broker.cli.nodes
-    import pybroker.broker.local.supervisor
+    import pybroker_kafka.cli.cluster
+    import pybroker_kafka.cli.main
+    import pybroker_kafka.cli.nodes
+    import pybroker_kafka.local.supervisor
 
-    pybroker.broker.local.supervisor.import_broker_code()
+    pybroker_kafka.local.supervisor.import_broker_code()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -128,11 +128,11 @@ def _become(words: list[str], output: int, clock: Path, limits: Limits) -> None:
         for source, target in ((null, 0), (output, 1), (output, 2)):
             os.dup2(source, target)
         os.closerange(3, 256)
-        server: Any = pybroker.broker.server
+        server: Any = pybroker_kafka.broker.server
         server.Clock = partial(Clock, partial(clock_file.read, clock))
         for kind, limit in limits.items():
             resource.setrlimit(kind, (limit, limit))
-        from pybroker.broker.cli.main import main
+        from pybroker_kafka.cli.main import main
 
         main(words, prog_name="pybroker")
         code = 0

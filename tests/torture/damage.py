@@ -15,13 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from pybroker.broker.cluster.registration import SESSION_FILE
-from pybroker.broker.local.cluster_control import SOCKET_FILE
-from pybroker.broker.local.cluster_state import LOCK_FILE, NODES_LOCK_FILE, STATE_FILE
-from pybroker.broker.zookeeper.storage import SECRET_FILE
-from pybroker.coordinator.zookeeper.wal import LOG_PREFIX, read_log
-from pybroker.protocol.zookeeper.constants import Op
-from pybroker.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from pybroker_kafka.broker.zk.registration import SESSION_FILE
+from pybroker_kafka.broker.zookeeper.storage import SECRET_FILE
+from pybroker_kafka.local.cluster_control import SOCKET_FILE
+from pybroker_kafka.local.cluster_state import LOCK_FILE, NODES_LOCK_FILE, STATE_FILE
+from pybroker_kafka.protocol.zookeeper.constants import Op
+from pybroker_kafka.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from pybroker_kafka.zookeeper.wal import LOG_PREFIX, read_log
 
 GARBAGE_MAX_BYTES = 200
 

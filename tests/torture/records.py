@@ -10,11 +10,11 @@ from pathlib import Path
 
 import trio
 
-from pybroker.broker.local.cluster_state import STATE_FILE
-from pybroker.client.cluster import Cluster
-from pybroker.client.consumer.consumer import Consumer
-from pybroker.client.errors import ClientError
-from pybroker.client.producer import Producer
+from pybroker_kafka.client.cluster import Cluster
+from pybroker_kafka.client.consumer.consumer import Consumer
+from pybroker_kafka.client.errors import ClientError
+from pybroker_kafka.client.producer import Producer
+from pybroker_kafka.local.cluster_state import STATE_FILE
 from tests.torture.commands import wait_until
 
 TOPIC = "ledger"

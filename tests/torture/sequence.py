@@ -26,9 +26,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pybroker.broker.local import cluster_state
-from pybroker.broker.local.cluster_control import command_node
-from pybroker.broker.local.cluster_state import ClusterError
+from pybroker_kafka.local import cluster_state
+from pybroker_kafka.local.cluster_control import command_node
+from pybroker_kafka.local.cluster_state import ClusterError
 from tests.support import clock_file
 from tests.support.processes import free_port
 from tests.torture import damage

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.compiled import (
+from pybroker_kafka.compiled import (
     LOOPS,
     REQUEST_PATH,
     UNITS,
@@ -33,7 +33,7 @@ def source_of(module: str) -> Path:
 
 def files_that_run(wanted: str | None) -> list[str]:
     """Where the first module of each unit comes from."""
-    names = [f"pybroker.{unit.modules[0]}" for unit in UNITS]
+    names = [f"pybroker_kafka.{unit.modules[0]}" for unit in UNITS]
     environment = {name: value for name, value in os.environ.items() if name != "PYBROKER_COMPILED"}
     if wanted is not None:
         environment["PYBROKER_COMPILED"] = wanted
@@ -85,10 +85,10 @@ def test_without_a_folder_the_sources_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYBROKER_COMPILED", raising=False)
-    finder = Finder("pybroker", str(tmp_path))
+    finder = Finder("pybroker_kafka", str(tmp_path))
     for unit in UNITS:
         assert not finder.fits(unit)
-        assert finder.find_spec(f"pybroker.{unit.modules[0]}") is None
+        assert finder.find_spec(f"pybroker_kafka.{unit.modules[0]}") is None
 
 
 @pytest.mark.parametrize("wanted", ["0", "loops"])
@@ -118,16 +118,16 @@ def test_an_edit_of_what_is_compiled_or_imported_there_makes_it_void(
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    spec = Finder("pybroker", str(tmp_path)).find_spec(f"pybroker.{unit.modules[0]}")
+    spec = Finder("pybroker_kafka", str(tmp_path)).find_spec(f"pybroker_kafka.{unit.modules[0]}")
     assert spec is not None
     assert str(spec.origin).startswith(str(tmp_path))
-    assert Finder("pybroker", str(tmp_path)).find_spec("pybroker.broker.server") is None
+    assert Finder("pybroker_kafka", str(tmp_path)).find_spec("pybroker_kafka.broker.server") is None
     for name in (names[0], "protocol/errors.py"):
         source = tmp_path / name
         original = source.read_text()
         source.write_text(original + "\n")
-        assert not Finder("pybroker", str(tmp_path)).fits(unit)
+        assert not Finder("pybroker_kafka", str(tmp_path)).fits(unit)
         source.write_text(original)
-    assert Finder("pybroker", str(tmp_path)).fits(unit)
+    assert Finder("pybroker_kafka", str(tmp_path)).fits(unit)
     (tmp_path / names[0]).unlink()
-    assert not Finder("pybroker", str(tmp_path)).fits(unit)
+    assert not Finder("pybroker_kafka", str(tmp_path)).fits(unit)

@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pybroker.protocol.apis.leader_and_isr import (
+from pybroker_kafka.protocol.apis.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.apis.stop_replica import (
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaPartitionV0,
     StopReplicaRequest,
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from pybroker.protocol.apis.update_metadata import (
+from pybroker_kafka.protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.schema import Message
 from tests.support.wire import Topic, WireClient
 
 UNKNOWN_EPOCH = -1

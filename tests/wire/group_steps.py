@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from pybroker.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
-from pybroker.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from pybroker.protocol.codec import encode
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker_kafka.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pybroker_kafka.protocol.codec import encode
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from tests.support.wire import WireClient
 
 SESSION_TIMEOUT_MS = 10_000

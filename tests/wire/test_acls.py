@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from pybroker.protocol.apis.describe_acls import DescribeAclsRequest
-from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker_kafka.protocol.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import running_broker
 from tests.support.wire import WireClient, covers, unique
 

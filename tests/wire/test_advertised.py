@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import tests.wire
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.envelope import EnvelopeRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.envelope import EnvelopeRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.wire import COVERED, WireClient, covers
 
 # Every API that is served, with the newest version that Apache Kafka 3.9 has in ZooKeeper mode;

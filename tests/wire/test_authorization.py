@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.acls import AclOperation, AclPermission, ResourceType
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.acls import AclOperation, AclPermission, ResourceType
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.sasl_client import log_in
 from tests.support.wire import Topic, WireClient, batch, fetch_request

@@ -7,12 +7,12 @@ import struct
 
 import pytest
 
-from pybroker.broker.network.socket_server import SocketSettings
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import decode_response
+from pybroker_kafka.broker.network.socket_server import SocketSettings
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.framing import decode_response
 from tests.support.network import (
     RunningNetwork,
     api_versions,

@@ -16,21 +16,21 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from pybroker.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.alter_user_scram_credentials import (
+from pybroker_kafka.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.sasl import ScramHash
+from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.sasl import ScramHash
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.wire import WireClient
 from tests.wire.test_metadata import metadata

@@ -9,20 +9,26 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.alter_client_quotas import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     OpData,
 )
-from pybroker.protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest
-from pybroker.protocol.apis.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest
+from pybroker_kafka.protocol.apis.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.patience import fair
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient, batch, covers, fetch_request, produce_request, unique

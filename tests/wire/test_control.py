@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
-from pybroker.protocol.apis.alter_partition import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
+from pybroker_kafka.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
 )
-from pybroker.protocol.apis.alter_partition_reassignments import (
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
-from pybroker.protocol.apis.elect_leaders import (
+from pybroker_kafka.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker_kafka.protocol.apis.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,
 )
-from pybroker.protocol.apis.list_partition_reassignments import (
+from pybroker_kafka.protocol.apis.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from pybroker.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.wire import WireClient, covers
 
 NOBODY = 99

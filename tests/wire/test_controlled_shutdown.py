@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import running_broker
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.control_steps import Control

@@ -14,20 +14,20 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.create_delegation_token import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
 )
-from pybroker.protocol.apis.describe_delegation_token import (
+from pybroker_kafka.protocol.apis.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
 )
-from pybroker.protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.sasl import MECHANISMS, ScramClient
+from pybroker_kafka.protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.sasl import MECHANISMS, ScramClient
 from tests.support.processes import free_port, running_broker
 from tests.support.sasl_client import handshake, log_in, talk
 from tests.support.wire import WireClient, covers

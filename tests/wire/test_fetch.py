@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.fetch import FetchPartition
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.protocol.schema import ZERO_UUID
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.fetch import FetchPartition
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.schema import ZERO_UUID
 from tests.support.wire import Topic, WireClient, covers, fetch_request, records_of, unique
 
 READ_COMMITTED = 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.fetch import ForgottenTopic
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.fetch import ForgottenTopic
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.wire import Topic, WireClient, fetch_request, records_of
 
 CREATE = (0, 0)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
-from pybroker.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pybroker.protocol.apis.delete_groups import DeleteGroupsRequest
-from pybroker.protocol.apis.describe_groups import DescribeGroupsRequest
-from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
-from pybroker.protocol.apis.list_groups import ListGroupsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from pybroker_kafka.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pybroker_kafka.protocol.apis.delete_groups import DeleteGroupsRequest
+from pybroker_kafka.protocol.apis.describe_groups import DescribeGroupsRequest
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.list_groups import ListGroupsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.group_steps import METADATA, join, leave, stable
 from tests.wire.test_group_offsets import commit, fetch

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.group_steps import (
     METADATA,

@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.apis.offset_delete import (
+from pybroker_kafka.protocol.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from pybroker.protocol.apis.offset_fetch import (
+from pybroker_kafka.protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.group_steps import heartbeat, join, stable, subscription
 

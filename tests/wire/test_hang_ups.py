@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.support.certificates import PASSWORD, Authority, pem
 from tests.support.processes import free_port, running_broker
 from tests.support.wire import Topic, WireClient, fetch_request

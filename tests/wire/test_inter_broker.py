@@ -6,18 +6,21 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
-from pybroker.protocol.apis.alter_partition import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
+from pybroker_kafka.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
-from pybroker.protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker_kafka.protocol.apis.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
 from tests.support.wire import Topic, WireClient, batch, covers, unique
 from tests.wire.control_steps import ABSENT_BROKER, Control, metadata_of
 

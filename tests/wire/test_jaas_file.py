@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.sasl_client import log_in
 from tests.support.wire import WireClient

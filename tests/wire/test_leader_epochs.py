@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import Topic, WireClient, covers, records_of
 from tests.wire.control_steps import ABSENT_BROKER, Control

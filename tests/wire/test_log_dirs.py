@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.alter_replica_log_dirs import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from pybroker.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import Topic, WireClient, covers
 from tests.wire.test_configs import BROKER, DELETE, SET, change

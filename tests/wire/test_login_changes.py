@@ -14,10 +14,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from kazoo.client import KazooClient
 
-from pybroker.broker.security import password_encoder
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.sasl import OAuthBearerClient, PlainClient
+from pybroker_kafka.broker.security import password_encoder
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.sasl import OAuthBearerClient, PlainClient
 from tests.support.processes import BrokerProcess, free_port, running_broker
 from tests.support.sasl_client import handshake, talk
 from tests.support.wire import WireClient

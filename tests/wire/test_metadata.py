@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.apis.describe_cluster import DescribeClusterRequest
-from pybroker.protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.scala_texts import hash_ordered
-from pybroker.protocol.schema import ZERO_UUID
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.describe_cluster import DescribeClusterRequest
+from pybroker_kafka.protocol.apis.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.scala_texts import hash_ordered
+from pybroker_kafka.protocol.schema import ZERO_UUID
 from tests.support.wire import WireClient, batch, covers, unique
 
 NOT_ASKED = -2_147_483_648

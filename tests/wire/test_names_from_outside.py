@@ -8,31 +8,34 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.broker.console.log_lines import parsed
-from pybroker.protocol.apis.alter_client_quotas import (
+from pybroker_kafka.console.log_lines import parsed
+from pybroker_kafka.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     OpData,
 )
-from pybroker.protocol.apis.alter_user_scram_credentials import (
+from pybroker_kafka.protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from pybroker.protocol.apis.describe_user_scram_credentials import (
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from pybroker_kafka.protocol.apis.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker_kafka.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, free_port, running_broker
 from tests.support.sasl_client import log_in
 from tests.support.wire import WireClient

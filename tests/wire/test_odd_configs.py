@@ -9,18 +9,18 @@ from functools import partial
 
 import pytest
 
-from pybroker.broker.config import KafkaConfig
-from pybroker.broker.config.definitions import definition_of
-from pybroker.broker.config.dynamic import check_alteration
-from pybroker.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.broker.config import KafkaConfig
+from pybroker_kafka.broker.config.definitions import definition_of
+from pybroker_kafka.broker.config.dynamic import check_alteration
+from pybroker_kafka.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.storage.config_def import ConfigDef
-from pybroker.storage.log_config import TOPIC_CONFIGS, validate_topic_configs
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.storage.config_def import ConfigDef
+from pybroker_kafka.storage.log_config import TOPIC_CONFIGS, validate_topic_configs
 from tests.support.odd_values import DYNAMIC_KEYS, odd_values
 from tests.support.processes import BrokerProcess, cpu_seconds, running_broker
 from tests.support.wire import WireClient, batch, unique

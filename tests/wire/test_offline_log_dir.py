@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import running_broker
 from tests.support.wire import Topic, WireClient, batch, records_of
 from tests.wire.control_steps import metadata_of

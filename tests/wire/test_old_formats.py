@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import Compression, iter_batch_headers, read_records
+from pybroker_kafka.protocol.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import Compression, iter_batch_headers, read_records
 from tests.support.old_formats import (
     FETCH_VERSIONS,
     FORMATS,

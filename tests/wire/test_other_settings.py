@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import running_broker
 from tests.support.wire import WireClient, batch, fetch_request, records_of, unique
 from tests.wire import transaction_steps as transactions

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.records.compression import Compression
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.records.compression import Compression
 from tests.support.wire import WireClient, batch, fetch_request, produce_request, records_of
 
 ROUNDS = 50

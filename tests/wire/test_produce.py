@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.record import SimpleRecord, TimestampType
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.record import SimpleRecord, TimestampType
 from tests.support.conversions import build_message_set
 from tests.support.wire import WireClient, batch, covers, records_of, unique
 

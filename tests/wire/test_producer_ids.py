@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.wire import WireClient, batch, covers
 
 WAIT_SECONDS = 120.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import update_crc
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import update_crc
 from tests.support.processes import running_broker
 from tests.support.wire import WireClient, batch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.refused_batches import CASES, GOOD, ask, one
 from tests.support.wire import WireClient
 from tests.wire.test_offsets import LATEST, list_offsets

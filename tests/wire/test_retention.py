@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import Topic, WireClient
 from tests.wire.test_configs import BROKER, DELETE, SET, change

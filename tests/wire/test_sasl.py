@@ -11,31 +11,34 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pybroker.client.connection import Connections
-from pybroker.client.security.settings import connector_from
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.alter_client_quotas import (
+from pybroker_kafka.client.connection import Connections
+from pybroker_kafka.client.security.settings import connector_from
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     OpData,
 )
-from pybroker.protocol.apis.alter_user_scram_credentials import (
+from pybroker_kafka.protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker.protocol.apis.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from pybroker.protocol.apis.describe_user_scram_credentials import (
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from pybroker_kafka.protocol.apis.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataResponse
-from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
-from pybroker.protocol.apis.sasl_handshake import SaslHandshakeRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.sasl import OAuthBearerClient, PlainClient, ScramHash
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataResponse
+from pybroker_kafka.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from pybroker_kafka.protocol.apis.sasl_handshake import SaslHandshakeRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.sasl import OAuthBearerClient, PlainClient, ScramHash
 from tests.support.patience import fair
 from tests.support.processes import free_port, running_broker
 from tests.support.sasl_client import authenticate, bare, handshake, log_in, talk

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.apis.sync_group import SyncGroupRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import Topic, WireClient
 from tests.wire.group_steps import join_request

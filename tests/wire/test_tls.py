@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.support.certificates import PASSWORD, Authority, pem
 from tests.support.processes import BrokerProcess, free_port, running_broker
 from tests.support.wire import WireClient, batch, produce_request

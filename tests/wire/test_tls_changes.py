@@ -16,14 +16,17 @@ import pytest
 from cryptography import x509
 from kazoo.client import KazooClient
 
-from pybroker.broker.security import password_encoder
-from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker_kafka.broker.security import password_encoder
+from pybroker_kafka.protocol.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from pybroker_kafka.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.support.certificates import PASSWORD, Authority, Pair, pem
 from tests.support.processes import BrokerProcess, free_port, running_broker
 from tests.support.wire import WireClient

@@ -5,22 +5,22 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.create_partitions import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from pybroker.protocol.apis.create_topics import (
+from pybroker_kafka.protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.schema import ZERO_UUID
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.schema import ZERO_UUID
 from tests.support.wire import Topic, WireClient, covers, unique
 
 WAIT_SECONDS = 120.0

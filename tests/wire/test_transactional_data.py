@@ -11,25 +11,25 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
-from pybroker.protocol.apis.list_offsets import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
+from pybroker_kafka.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from pybroker.protocol.apis.txn_offset_commit import (
+from pybroker_kafka.protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from pybroker.protocol.apis.write_txn_markers import (
+from pybroker_kafka.protocol.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
 from tests.support.wire import Topic, WireClient, batch, covers, unique
 from tests.wire.group_steps import stable
 from tests.wire.test_group_offsets import fetch as fetch_offsets

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
-from pybroker.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from pybroker.protocol.apis.describe_transactions import DescribeTransactionsRequest
-from pybroker.protocol.apis.find_coordinator import FindCoordinatorRequest
-from pybroker.protocol.apis.list_transactions import ListTransactionsRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import iter_batch_headers, iter_records
-from pybroker.protocol.records.control import ControlRecordType, parse_control_record_type
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker_kafka.protocol.apis.describe_transactions import DescribeTransactionsRequest
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.list_transactions import ListTransactionsRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import iter_batch_headers, iter_records
+from pybroker_kafka.protocol.records.control import ControlRecordType, parse_control_record_type
 from tests.support.wire import TRANSACTION, WireClient, batch, covers, unique
 from tests.wire.transaction_steps import (
     add,

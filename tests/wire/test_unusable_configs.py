@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import WireClient, batch
 from tests.wire.test_configs import BROKER, FROM_BROKER, describe, values

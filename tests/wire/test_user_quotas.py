@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pybroker.protocol.sasl import PlainClient
+from pybroker_kafka.protocol.sasl import PlainClient
 from tests.support.processes import free_port, running_broker
 from tests.support.sasl_client import handshake, talk
 from tests.support.wire import WireClient

@@ -7,9 +7,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from pybroker.protocol.apis.create_acls import AclCreation, CreateAclsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.sasl_client import log_in
 from tests.support.wire import WireClient

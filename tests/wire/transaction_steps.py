@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from pybroker.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
-from pybroker.protocol.apis.add_partitions_to_txn import (
+from pybroker_kafka.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pybroker_kafka.protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from pybroker.protocol.apis.describe_transactions import DescribeTransactionsRequest
-from pybroker.protocol.apis.end_txn import EndTxnRequest
-from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.apis.describe_transactions import DescribeTransactionsRequest
+from pybroker_kafka.protocol.apis.end_txn import EndTxnRequest
+from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.wire import TRANSACTION, WireClient, unique
 
 WAIT_SECONDS = 120.0

@@ -11,13 +11,13 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....client.tls.contexts import Naming, server_context
+from ....tls.contexts import Naming, server_context
 from ..principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from .distinguished_name import MalformedName, rfc2253
 from .principal_mapping import NoRuleApplies, Rule, map_name
 
 if TYPE_CHECKING:
-    from ....client.tls.settings import TlsSettings
+    from ....tls.settings import TlsSettings
 
 
 class CertificateNames(NamedTuple):

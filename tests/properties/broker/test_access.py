@@ -10,20 +10,24 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.authorization.guard import AccessGuard
-from pybroker.broker.network.request import Request
-from pybroker.broker.security import access as access_module
-from pybroker.broker.security.access import Access, DenialLog
-from pybroker.broker.security.principal import ANONYMOUS
-from pybroker.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.describe_groups import (
+from pybroker_kafka.broker.authorization.guard import AccessGuard
+from pybroker_kafka.broker.network.request import Request
+from pybroker_kafka.broker.security import access as access_module
+from pybroker_kafka.broker.security.access import Access, DenialLog
+from pybroker_kafka.broker.security.principal import ANONYMOUS
+from pybroker_kafka.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     DescribeGroupsResponseDescribedGroup,
 )
-from pybroker.protocol.apis.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from pybroker.protocol.apis.offset_for_leader_epoch import (
+from pybroker_kafka.protocol.apis.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from pybroker_kafka.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,
@@ -31,7 +35,7 @@ from pybroker.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.authorizers import Rules
 from tests.support.handlers import Call
 

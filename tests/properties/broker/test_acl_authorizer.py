@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.security.acl_authorizer import AclAuthorizer
-from pybroker.broker.security.acls import (
+from pybroker_kafka.broker.security.acl_authorizer import AclAuthorizer
+from pybroker_kafka.broker.security.acls import (
     AccessControlEntry,
     AclBinding,
     AclFilter,
     ResourcePattern,
 )
-from pybroker.broker.security.principal import KafkaPrincipal
-from pybroker.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
+from pybroker_kafka.broker.security.principal import KafkaPrincipal
+from pybroker_kafka.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
 
 TYPES = (ResourceType.TOPIC, ResourceType.GROUP)
 OPERATIONS = [operation for operation in AclOperation if operation > AclOperation.ALL]

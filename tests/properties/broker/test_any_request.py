@@ -16,11 +16,11 @@ from unittest.mock import patch
 import pytest
 import trio
 
-from pybroker.broker.security.acl_authorizer import AclAuthorizer
-from pybroker.protocol.acls import AclOperation
-from pybroker.protocol.api import API_TABLE, ApiKey, request_class
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.framing import decode_response
+from pybroker_kafka.broker.security.acl_authorizer import AclAuthorizer
+from pybroker_kafka.protocol.acls import AclOperation
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, request_class
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.framing import decode_response
 from tests.support.in_process import RunningBroker, broker, zookeeper
 from tests.support.message_factory import MessageFactory
 from tests.support.network import RawClient, api_versions, frame_of

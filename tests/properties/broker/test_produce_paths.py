@@ -14,13 +14,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.network.request import Request
-from pybroker.protocol.apis.produce import ProduceRequest
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.replication.types import FlushNeeded
+from pybroker_kafka.broker.handlers.produce import ProduceHandler
+from pybroker_kafka.broker.network.request import Request
+from pybroker_kafka.protocol.apis.produce import ProduceRequest
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.replication.types import FlushNeeded
 from tests.support.conversions import build_message_set
 from tests.support.fields import fields_of
 from tests.support.handlers import Call

@@ -7,9 +7,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.quotas.entities import Entity
-from pybroker.broker.quotas.limits import Limits, bucket_of
-from pybroker.broker.quotas.rates import LimitedRate, TokenBucket
+from pybroker_kafka.broker.quotas.entities import Entity
+from pybroker_kafka.broker.quotas.limits import Limits, bucket_of
+from pybroker_kafka.broker.quotas.rates import LimitedRate, TokenBucket
 
 steps = st.lists(
     st.tuples(st.integers(0, 4_000), st.integers(-50, 1_000), st.booleans()), max_size=60

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.network.bad_input import BadInput
-from pybroker.broker.network.dispatcher import Dispatcher
-from pybroker.broker.network.request import Request
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.protocol import codec
-from pybroker.protocol.api import API_TABLE, ApiKey, request_class
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.framing import decode_request_header
+from pybroker_kafka.broker.network.bad_input import BadInput
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.broker.network.request import Request
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.protocol import codec
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, request_class
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.framing import decode_request_header
 from tests.support.connections import connection_over
 
 # Header v0, v1 and v2; a body without a field, a body of one byte, small ones, one that is decoded

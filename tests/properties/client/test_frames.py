@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import memory_stream_pair
 
-from pybroker.client.frames import FIRST_BUFFER_BYTES, FramesReader
+from pybroker_kafka.client.frames import FIRST_BUFFER_BYTES, FramesReader
 
 sizes = st.integers(0, 300) | st.integers(FIRST_BUFFER_BYTES - 8, 4 * FIRST_BUFFER_BYTES)
 # Of a frame's content; in how many pieces it is sent (0: with the next one); whether it is held.

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import memory_stream_pair
 
-from pybroker.client.errors import LoginError
-from pybroker.client.exchanges import STREAM_ERRORS
-from pybroker.client.security.login import Login, log_in
-from pybroker.client.security.settings import login_from
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateResponse
-from pybroker.protocol.apis.sasl_handshake import SaslHandshakeResponse
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import encode_response
+from pybroker_kafka.client.errors import LoginError
+from pybroker_kafka.client.exchanges import STREAM_ERRORS
+from pybroker_kafka.client.security.login import Login, log_in
+from pybroker_kafka.client.security.settings import login_from
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.sasl_authenticate import SaslAuthenticateResponse
+from pybroker_kafka.protocol.apis.sasl_handshake import SaslHandshakeResponse
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.framing import encode_response
 from tests.support.frames import decode_request, joined
 
 KAFKA = "org.apache.kafka.common.security"

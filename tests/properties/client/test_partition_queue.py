@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.client.producer.accumulator import Accumulator, Limits
-from pybroker.client.producer.batch import Batch, Identity, Outcome
-from pybroker.client.producer.identities import MAX_EPOCH, Identities
-from pybroker.client.producer.partition_queue import PartitionQueue, Verdict
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.client.producer.accumulator import Accumulator, Limits
+from pybroker_kafka.client.producer.batch import Batch, Identity, Outcome
+from pybroker_kafka.client.producer.identities import MAX_EPOCH, Identities
+from pybroker_kafka.client.producer.partition_queue import PartitionQueue, Verdict
+from pybroker_kafka.protocol.errors import ErrorCode
 
 RECORD_BYTES = 100
 LIMITS = Limits(

@@ -15,21 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, memory_stream_pair
 
-from pybroker.broker.security.sasl.login import Login, LoginRules, Turn
-from pybroker.broker.security.sasl.plain import PlainPasswords, PlainServer
-from pybroker.client.connection import Connection, Connections
-from pybroker.client.errors import ClientError, LoginError
-from pybroker.client.exchanges import STREAM_ERRORS
-from pybroker.client.frames import FramesReader
-from pybroker.client.security.connector import Connector
-from pybroker.client.security.settings import login_from
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateResponse
-from pybroker.protocol.apis.sasl_handshake import SaslHandshakeResponse
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import encode_response
+from pybroker_kafka.broker.security.sasl.login import Login, LoginRules, Turn
+from pybroker_kafka.broker.security.sasl.plain import PlainPasswords, PlainServer
+from pybroker_kafka.client.connection import Connection, Connections
+from pybroker_kafka.client.errors import ClientError, LoginError
+from pybroker_kafka.client.exchanges import STREAM_ERRORS
+from pybroker_kafka.client.frames import FramesReader
+from pybroker_kafka.client.security.connector import Connector
+from pybroker_kafka.client.security.settings import login_from
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pybroker_kafka.protocol.apis.sasl_authenticate import SaslAuthenticateResponse
+from pybroker_kafka.protocol.apis.sasl_handshake import SaslHandshakeResponse
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.framing import encode_response
 from tests.support.frames import decode_request, joined
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"

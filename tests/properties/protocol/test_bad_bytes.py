@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.protocol.codec import decode, decode_versioned, encode, encode_versioned
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.framing import (
+from pybroker_kafka.protocol.codec import decode, decode_versioned, encode, encode_versioned
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.framing import (
     decode_request_header,
     decode_response,
     encode_request,
     encode_response,
 )
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.schema import Message
 from tests.support.counts import report
 from tests.support.frames import decode_request, joined
 from tests.support.message_factory import MessageFactory, every_message_and_version
@@ -183,7 +183,7 @@ def test_allocation_stays_within_the_frame(request: pytest.FixtureRequest) -> No
 
 def test_a_count_is_checked_before_anything_is_allocated() -> None:
     """A topic array that claims 2^31 - 1 elements in a frame of a few bytes."""
-    from pybroker.protocol.apis.metadata import MetadataRequest
+    from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 
     tracemalloc.start()
     try:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.coordinator.zookeeper.transactions import decode_txn
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.zookeeper import jute
-from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op
-from pybroker.protocol.zookeeper.jute import ACL, ClientInfo, Id, Stat
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.zookeeper import jute
+from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker_kafka.protocol.zookeeper.jute import ACL, ClientInfo, Id, Stat
+from pybroker_kafka.zookeeper.transactions import decode_txn
 from tests.support.zookeeper_machine import World
-from tests.unit.coordinator.zookeeper.test_wal import busy_world
+from tests.unit.zookeeper.test_wal import busy_world
 
 MUTATIONS = 100  # of each example; over all record types about 50 000
 

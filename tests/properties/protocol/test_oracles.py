@@ -23,8 +23,8 @@ from kio.index import UnknownEntity, load_entity_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from pybroker.protocol.codec import decode, decode_versioned, encode, encode_versioned
-from pybroker.protocol.schema import ZERO_UUID, Field, Message, Struct
+from pybroker_kafka.protocol.codec import decode, decode_versioned, encode, encode_versioned
+from pybroker_kafka.protocol.schema import ZERO_UUID, Field, Message, Struct
 from tests.support.counts import report
 from tests.support.message_factory import MessageFactory, every_message_and_version, within
 

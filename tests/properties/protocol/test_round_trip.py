@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pybroker.protocol.codec import decode, decode_from, encode, encode_parts
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.codec import decode, decode_from, encode, encode_parts
+from pybroker_kafka.protocol.schema import Message
 from tests.support.counts import report
 from tests.support.frames import joined
 from tests.support.message_factory import MessageFactory, all_messages, all_versions

@@ -8,7 +8,7 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.protocol.sasl import (
+from pybroker_kafka.protocol.sasl import (
     FoundCredential,
     OAuthBearerMessage,
     PlainMessage,
@@ -18,7 +18,7 @@ from pybroker.protocol.sasl import (
     ScramServer,
     credential_from_password,
 )
-from pybroker.protocol.sasl.scram import (
+from pybroker_kafka.protocol.sasl.scram import (
     ClientFinal,
     ClientFirst,
     ScramCredential,

@@ -12,14 +12,18 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.create_topics import CreateTopicsRequest
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.codec import decode_from, encode
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.large_messages import decode_slices, decode_small, encode_slices
-from pybroker.protocol.reader import WINDOW_BYTES
-from pybroker.protocol.schema import Message, Struct
+from pybroker_kafka.protocol.apis.create_topics import CreateTopicsRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.codec import decode_from, encode
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.large_messages import decode_slices, decode_small, encode_slices
+from pybroker_kafka.protocol.reader import WINDOW_BYTES
+from pybroker_kafka.protocol.schema import Message, Struct
 from tests.properties.protocol.test_bad_bytes import mutated
 from tests.support.counts import report
 from tests.support.frames import joined

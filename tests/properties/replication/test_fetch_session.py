@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.protocol.apis.fetch import FetchResponsePartitionData
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.fetch_session import (
+from pybroker_kafka.protocol.apis.fetch import FetchResponsePartitionData
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
@@ -23,8 +23,8 @@ from pybroker.replication.fetch_session import (
     SessionKey,
     next_epoch,
 )
-from pybroker.replication.reader import error_data
-from pybroker.replication.types import FetchEntry
+from pybroker_kafka.replication.reader import error_data
+from pybroker_kafka.replication.types import FetchEntry
 
 _PARTITIONS = st.integers(0, 5)
 _ROUNDS = st.lists(

@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.protocol.apis.fetch import FetchableTopicResponse, FetchResponse, FetchTopic
-from pybroker.protocol.topics import TopicPartition
-from pybroker.replication.fetch_session import FetchSessions, SessionKey
-from pybroker.replication.follower_session import FollowerSession, SessionRequest, Wanted
-from pybroker.replication.reader import error_data
-from pybroker.replication.types import ZERO_TOPIC_ID, FetchEntry
+from pybroker_kafka.protocol.apis.fetch import FetchableTopicResponse, FetchResponse, FetchTopic
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.replication.fetch_session import FetchSessions, SessionKey
+from pybroker_kafka.replication.follower_session import FollowerSession, SessionRequest, Wanted
+from pybroker_kafka.replication.reader import error_data
+from pybroker_kafka.replication.types import ZERO_TOPIC_ID, FetchEntry
 
 TOPICS = ("a", "b")
 _KEYS = st.tuples(st.sampled_from(TOPICS), st.integers(0, 2))

@@ -15,9 +15,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pybroker.protocol.records.batch import read_records
-from pybroker.replication.follower_steps import FetcherConfig
-from pybroker.storage.log import Log
+from pybroker_kafka.protocol.records.batch import read_records
+from pybroker_kafka.replication.follower_steps import FetcherConfig
+from pybroker_kafka.storage.log import Log
 from tests.support.followers import Nodes, content, history
 from tests.support.replication import KEY
 

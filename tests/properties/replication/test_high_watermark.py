@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.types import AlterIsr
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.types import AlterIsr
 from tests.support.replication import KEY, ME, ReplicaCluster, batch
 
 FOLLOWERS = (2, 3)

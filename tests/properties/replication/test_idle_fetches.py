@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.fetch import FetchResponsePartitionData
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.fetches import Fetches
-from pybroker.replication.partition import Partition
-from pybroker.replication.types import AlterIsr, Done, FetchEntry, FetchParams, Isolation
+from pybroker_kafka.protocol.apis.fetch import FetchResponsePartitionData
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.fetches import Fetches
+from pybroker_kafka.replication.partition import Partition
+from pybroker_kafka.replication.types import AlterIsr, Done, FetchEntry, FetchParams, Isolation
 from tests.support.fields import fields_of
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster
 

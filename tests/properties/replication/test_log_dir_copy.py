@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.records.batch import assign_offset_and_epoch
-from pybroker.replication import log_dir_moves
-from pybroker.replication.hosted_partitions import Move
-from pybroker.replication.log_dir_moves import Over, Prepare, Read
-from pybroker.storage.log import Log
-from pybroker.storage.retention import delete_segments_below_start
+from pybroker_kafka.protocol.records.batch import assign_offset_and_epoch
+from pybroker_kafka.replication import log_dir_moves
+from pybroker_kafka.replication.hosted_partitions import Move
+from pybroker_kafka.replication.log_dir_moves import Over, Prepare, Read
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.retention import delete_segments_below_start
 from tests.support.replication import KEY, ME, NOW, ReplicaCluster, batch
 
 DIRECTORIES = 3

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.replication.purgatory import KeyedPurgatory, Operation
+from pybroker_kafka.replication.purgatory import KeyedPurgatory, Operation
 
 EVERYONE = 1000
 _STEPS = st.lists(

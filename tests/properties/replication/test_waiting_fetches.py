@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.replication.types import Done, FetchEntry, FetchParams, Isolation, Parked
-from pybroker.storage.append_info import AppendOrigin
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.replication.types import Done, FetchEntry, FetchParams, Isolation, Parked
+from pybroker_kafka.storage.append_info import AppendOrigin
 from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
 
 FOLLOWER = 2

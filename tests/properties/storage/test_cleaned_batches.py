@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     SimpleRecord,
     TimestampType,
@@ -13,9 +13,9 @@ from pybroker.protocol.records.batch import (
     iter_records,
     read_batch_header,
 )
-from pybroker.protocol.records.builder import build_batch, build_empty_batch
-from pybroker.storage.cleaner.batches import BatchFilter
-from pybroker.storage.cleaner.offset_map import OffsetMap
+from pybroker_kafka.protocol.records.builder import build_batch, build_empty_batch
+from pybroker_kafka.storage.cleaner.batches import BatchFilter
+from pybroker_kafka.storage.cleaner.offset_map import OffsetMap
 from tests.support.conversions import rebuild
 
 NOW_MS, RETENTION_MS = 10_000, 500

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -34,13 +34,13 @@ from pybroker.protocol.records.batch import (
     iter_batch_headers,
     iter_records,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import LogManager
-from pybroker.storage.recovery_notes import KEPT_FILES
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.cleaner.manager import CleanerManager, CleanerSettings
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import LogManager
+from pybroker_kafka.storage.recovery_notes import KEPT_FILES
 from tests.support.cleaning import run_cleaning, surviving
 from tests.support.crashing_files import Crash, CrashingFiles
 from tests.support.log_checkpoints import checkpoint_recovery_points

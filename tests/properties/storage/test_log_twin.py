@@ -27,21 +27,21 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     SimpleRecord,
     iter_batch_headers,
     iter_records,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.storage.checkpoints import RECOVERY_POINT_FILE
-from pybroker.storage.files import FileSlice
-from pybroker.storage.kept_open import KeptOpen
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import Job, LogManager
-from pybroker.storage.retention import delete_segments_below_start
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.storage.checkpoints import RECOVERY_POINT_FILE
+from pybroker_kafka.storage.files import FileSlice
+from pybroker_kafka.storage.kept_open import KeptOpen
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import Job, LogManager
+from pybroker_kafka.storage.retention import delete_segments_below_start
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import checkpoint_log_start_offsets, checkpoint_recovery_points
 from tests.support.log_twin import TwinBatch, TwinLog

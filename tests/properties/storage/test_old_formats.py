@@ -13,20 +13,20 @@ import zlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.broker.network.down_conversion import DownConversion
-from pybroker.protocol.errors import KafkaError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.broker.network.down_conversion import DownConversion
+from pybroker_kafka.protocol.errors import KafkaError
+from pybroker_kafka.protocol.records.batch import (
     SimpleRecord,
     crc_is_valid,
     iter_batch_headers,
     read_records,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.compression import Compression
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.append_rules import AppendRequest
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.old_formats import validate_with_old_format
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.append_rules import AppendRequest
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.old_formats import validate_with_old_format
 from tests.support.conversions import build_message_set
 from tests.support.dumb_records import dumb_decode
 from tests.support.faulty_files import FaultyFiles

@@ -18,15 +18,15 @@ import os
 import random
 from collections.abc import Callable
 
-from pybroker.protocol.records.batch import SimpleRecord, iter_batch_headers
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.checkpoints import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import LogManager
-from pybroker.storage.retention import delete_segments_below_start
+from pybroker_kafka.protocol.records.batch import SimpleRecord, iter_batch_headers
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.checkpoints import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import LogManager
+from pybroker_kafka.storage.retention import delete_segments_below_start
 from tests.support.forgetful_disk import ForgetfulFiles
 
 SEEDS = int(os.environ.get("POWER_CUT_SEEDS", "150"))

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.protocol.records.batch import ControlRecordType, EndTxnMarker
-from pybroker.protocol.records.builder import build_end_txn_marker
-from pybroker.storage import checkpoints, log_upkeep, producer_snapshot
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import Job, LogManager
-from pybroker.storage.producer_state import ProducerState
+from pybroker_kafka.protocol.records.batch import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.records.builder import build_end_txn_marker
+from pybroker_kafka.storage import checkpoints, log_upkeep, producer_snapshot
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import Job, LogManager
+from pybroker_kafka.storage.producer_state import ProducerState
 from tests.support.faulty_files import FaultyFiles
 from tests.support.sources import needs_sources
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.storage.retention import delete_old_segments
+from pybroker_kafka.storage.retention import delete_old_segments
 from tests.unit.storage.helpers import batch_of, log_of
 
 NOW_MS = 1000

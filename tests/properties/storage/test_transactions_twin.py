@@ -19,18 +19,18 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import (
     ControlRecordType,
     EndTxnMarker,
     iter_batch_headers,
     iter_records,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, config_of
 

@@ -23,7 +23,7 @@ def test_functions_are_merged_over_their_lines() -> None:
 
 
 def test_a_process_goes_by_its_number() -> None:
-    line = 'process 12:"python -m pybroker start";main (a.py:1) 4'
+    line = 'process 12:"python -m pybroker_kafka start";main (a.py:1) 4'
     assert read_stacks([line]) == {("process 12", "main (a.py)"): 4}
 
 

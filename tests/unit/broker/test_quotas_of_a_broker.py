@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.protocol.apis.alter_client_quotas import (
+from pybroker_kafka.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import pybroker.broker.server
-from pybroker.broker.cluster.registration import load_session, register_broker
+import pybroker_kafka.broker.server
+from pybroker_kafka.broker.zk.registration import load_session, register_broker
 from tests.support.in_process import broker, zookeeper
 
 
@@ -23,7 +23,7 @@ async def test_the_session_is_remembered_before_the_node_is_there(
         remembered.append(session_id)
         return register_broker(record, wall_ms, session_id, *rest)
 
-    monkeypatch.setattr(pybroker.broker.server, "register_broker", looked_at)
+    monkeypatch.setattr(pybroker_kafka.broker.server, "register_broker", looked_at)
     async with zookeeper() as port, broker(port, tmp_path):
         pass
     assert len(remembered) == 2

@@ -11,29 +11,36 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pybroker.broker.cluster.registration import RegistrationError
-from pybroker.broker.cluster.zookeeper_client import open_zookeeper
-from pybroker.broker.config import ConfigError
-from pybroker.broker.server import run_broker
-from pybroker.broker.services import Services
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from pybroker.protocol.apis.incremental_alter_configs import (
+from pybroker_kafka.broker.config import ConfigError
+from pybroker_kafka.broker.server import run_broker
+from pybroker_kafka.broker.services import Services
+from pybroker_kafka.broker.zk.registration import RegistrationError
+from pybroker_kafka.broker.zk.zookeeper_client import open_zookeeper
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from pybroker_kafka.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.invariants import BrokenInvariant
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.protocol.zookeeper.operations import Create, SetData
-from pybroker.replication.controller.znodes import encode_config_change
-from pybroker.replication.partition import Partition
-from pybroker.storage.log_directory import StartupError
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.invariants import BrokenInvariant
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.zookeeper.operations import Create, SetData
+from pybroker_kafka.replication.controller.znodes import encode_config_change
+from pybroker_kafka.replication.partition import Partition
+from pybroker_kafka.storage.log_directory import StartupError
 from tests.support.in_process import broker, config_of, zookeeper
 from tests.support.network import RawClient, api_versions
 from tests.support.sources import needs_sources

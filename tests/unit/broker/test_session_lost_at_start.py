@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 import trio
 
-import pybroker.broker.server
-from pybroker.broker.cluster.controller_runtime import ControllerRuntime
-from pybroker.broker.cluster.zookeeper_client import (
+import pybroker_kafka.broker.server
+from pybroker_kafka.broker.cluster.controller_runtime import ControllerRuntime
+from pybroker_kafka.broker.coordinators.group_runtime import offsets_partition_count
+from pybroker_kafka.broker.server import run_broker
+from pybroker_kafka.broker.zk.zookeeper_client import (
     SessionEvent,
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
-from pybroker.broker.coordinators.group_runtime import offsets_partition_count
-from pybroker.broker.server import run_broker
-from pybroker.protocol.zookeeper.operations import GetData
-from pybroker.replication.controller import znodes
+from pybroker_kafka.protocol.zookeeper.operations import GetData
+from pybroker_kafka.replication.controller import znodes
 from tests.support.in_process import broker as running_broker
 from tests.support.in_process import config_of, zookeeper
 from tests.support.raw_zookeeper import close_session
@@ -43,7 +43,7 @@ async def test_before_the_broker_can_go_on_without_it(
         await end_session(client)
         return await offsets_partition_count(client, config)
 
-    monkeypatch.setattr(pybroker.broker.server, "offsets_partition_count", after_the_end)
+    monkeypatch.setattr(pybroker_kafka.broker.server, "offsets_partition_count", after_the_end)
     async with zookeeper() as port:
         with pytest.raises(ZooKeeperUnavailable, match="expired while the broker was starting"):
             with trio.fail_after(120):

@@ -10,20 +10,20 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from pybroker.client.cluster import Cluster, CoordinatorKind
-from pybroker.client.errors import ClientError, Refused
-from pybroker.client.metadata import Leader
-from pybroker.client.refusals import NotAllowed
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
-from pybroker.protocol.apis.metadata import (
+from pybroker_kafka.client.cluster import Cluster, CoordinatorKind
+from pybroker_kafka.client.errors import ClientError, Refused
+from pybroker_kafka.client.metadata import Leader
+from pybroker_kafka.client.refusals import NotAllowed
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
+from pybroker_kafka.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.broker_streams import answer_requests
 
 NEWEST = {ApiKey.API_VERSIONS: 3, ApiKey.METADATA: 12, ApiKey.FIND_COORDINATOR: 4}

@@ -11,15 +11,15 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 
-from pybroker.client import connection as connection_module
-from pybroker.client.connection import Connection, Connections
-from pybroker.client.errors import ClientError, ConnectionFailed
-from pybroker.client.security.connector import Connector, Link
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pybroker.protocol.apis.produce import ProduceRequest
-from pybroker.protocol.framing import encode_response
+from pybroker_kafka.client import connection as connection_module
+from pybroker_kafka.client.connection import Connection, Connections
+from pybroker_kafka.client.errors import ClientError, ConnectionFailed
+from pybroker_kafka.client.security.connector import Connector, Link
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pybroker_kafka.protocol.apis.produce import ProduceRequest
+from pybroker_kafka.protocol.framing import encode_response
 from tests.support.frames import decode_request, joined
 
 VERSIONS = ApiVersionsResponse(

@@ -8,13 +8,13 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from pybroker.client import exchanges
-from pybroker.client.exchanges import Exchanges
-from pybroker.client.frames import FrameReader
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pybroker.protocol.errors import ErrorCode, ProtocolError
-from pybroker.protocol.framing import decode_request_header, encode_response
+from pybroker_kafka.client import exchanges
+from pybroker_kafka.client.exchanges import Exchanges
+from pybroker_kafka.client.frames import FrameReader
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pybroker_kafka.protocol.errors import ErrorCode, ProtocolError
+from pybroker_kafka.protocol.framing import decode_request_header, encode_response
 
 
 async def serve(stream: trio.abc.Stream, seen: list[int], *, off_by: int = 0) -> None:

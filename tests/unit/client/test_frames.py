@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from pybroker.client.frames import FIRST_BUFFER_BYTES, FrameReader, FramesReader, send_frame
-from pybroker.protocol.errors import ProtocolError
+from pybroker_kafka.client.frames import FIRST_BUFFER_BYTES, FrameReader, FramesReader, send_frame
+from pybroker_kafka.protocol.errors import ProtocolError
 
 SIZES = (0, 1, 4, 100, FIRST_BUFFER_BYTES - 5, FIRST_BUFFER_BYTES, FIRST_BUFFER_BYTES * 3)
 Pair: TypeAlias = tuple[trio.abc.Stream, trio.abc.Stream]

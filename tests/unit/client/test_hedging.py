@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pybroker.client.errors import ClientError
-from pybroker.client.hedging import first_answer
+from pybroker_kafka.client.errors import ClientError
+from pybroker_kafka.client.hedging import first_answer
 
 
 def played(

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from pybroker.client.consumer.deliveries import Delivery, Ledger, RetryPolicy
-from pybroker.client.consumer.membership import Membership
-from pybroker.client.consumer.membership import State as MemberState
-from pybroker.client.consumer.received import Received
-from pybroker.client.producer.accumulator import Accumulator, Limits
-from pybroker.client.producer.batch import Batch, Identity, Outcome
-from pybroker.client.producer.partition_queue import PartitionQueue
-from pybroker.client.producer.transaction import State, Transaction
-from pybroker.protocol.invariants import BrokenInvariant
+from pybroker_kafka.client.consumer.deliveries import Delivery, Ledger, RetryPolicy
+from pybroker_kafka.client.consumer.membership import Membership
+from pybroker_kafka.client.consumer.membership import State as MemberState
+from pybroker_kafka.client.consumer.received import Received
+from pybroker_kafka.client.producer.accumulator import Accumulator, Limits
+from pybroker_kafka.client.producer.batch import Batch, Identity, Outcome
+from pybroker_kafka.client.producer.partition_queue import PartitionQueue
+from pybroker_kafka.client.producer.transaction import State, Transaction
+from pybroker_kafka.protocol.invariants import BrokenInvariant
 
 DONE = Outcome(0, -1, None)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.client.metadata import MAX_AGE_MS, Leader, MetadataCache, backoff_ms
-from pybroker.protocol.apis.metadata import (
+from pybroker_kafka.client.metadata import MAX_AGE_MS, Leader, MetadataCache, backoff_ms
+from pybroker_kafka.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 
 
 def told(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pybroker.client.errors import ClientError
-from pybroker.client.refusals import Asked, NotAllowed
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.client.errors import ClientError
+from pybroker_kafka.client.refusals import Asked, NotAllowed
+from pybroker_kafka.protocol.errors import ErrorCode
 
 
 def test_the_missing_acl_is_named() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pybroker.client.schemas import Registry, RegistryError, SchemaError, schema_of
+from pybroker_kafka.client.schemas import Registry, RegistryError, SchemaError, schema_of
 from tests.support.schema_registry import schema_registry
 
 pytest.importorskip("fastavro")

@@ -1,6 +1,6 @@
 """Which requests come late."""
 
-from pybroker.coordinator.connection_order import ConnectionOrder, ConnectionOrders
+from pybroker_kafka.coordinator.connection_order import ConnectionOrder, ConnectionOrders
 
 
 def test_what_comes_out_of_an_older_connection_is_late_once() -> None:

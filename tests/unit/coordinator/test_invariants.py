@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from pybroker.coordinator.group.core import Core as GroupCore
-from pybroker.coordinator.group.group import Group
-from pybroker.coordinator.group.members import JoinTicket, Member, MemberProtocol, SyncTicket
-from pybroker.coordinator.group.rebalance import Rebalance
-from pybroker.coordinator.group.states import GroupState
-from pybroker.coordinator.group.timers import Timer, TimerKind
-from pybroker.coordinator.transaction.core import Core as TransactionCore
-from pybroker.coordinator.transaction.metadata import TransactionMetadata, Transition
-from pybroker.coordinator.transaction.records import decode_value, transaction_value
-from pybroker.coordinator.transaction.states import TransactionState
-from pybroker.coordinator.zookeeper.transactions import (
+from pybroker_kafka.coordinator.group.core import Core as GroupCore
+from pybroker_kafka.coordinator.group.group import Group
+from pybroker_kafka.coordinator.group.members import JoinTicket, Member, MemberProtocol, SyncTicket
+from pybroker_kafka.coordinator.group.rebalance import Rebalance
+from pybroker_kafka.coordinator.group.states import GroupState
+from pybroker_kafka.coordinator.group.timers import Timer, TimerKind
+from pybroker_kafka.coordinator.transaction.core import Core as TransactionCore
+from pybroker_kafka.coordinator.transaction.metadata import TransactionMetadata, Transition
+from pybroker_kafka.coordinator.transaction.records import decode_value, transaction_value
+from pybroker_kafka.coordinator.transaction.states import TransactionState
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.invariants import BrokenInvariant
+from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker_kafka.zookeeper.transactions import (
     CreateTxn,
     DeleteTxn,
     ErrorTxn,
@@ -25,17 +28,14 @@ from pybroker.coordinator.zookeeper.transactions import (
     TxnHeader,
     encode_txn,
 )
-from pybroker.coordinator.zookeeper.tree import DataTree
-from pybroker.coordinator.zookeeper.wal import (
+from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.wal import (
     RecoveryError,
     encode_records,
     log_header,
     log_name,
     recover,
 )
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.invariants import BrokenInvariant
-from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op
 from tests.support.zookeeper_machine import World
 
 S = TransactionState

@@ -23,7 +23,10 @@ from tests.support.processes import ROOT
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-ROOMS = ("broker", "client", "coordinator", "protocol", "replication", "spark_jobs", "storage")
+ROOMS = (
+    "broker", "cli", "client", "console", "coordinator", "local", "protocol", "replication",
+    "spark_jobs", "storage", "testkit", "tls", "zookeeper",
+)  # fmt: skip
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -31,12 +34,13 @@ _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _CITED = re.compile(r"SEMANTICS (\d+)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 # Folders whose names begin a path of ours; a path in quotes may be of a user's instead.
-_OURS = (
-    "broker", "client", "coordinator", "protocol", "replication", "spark_jobs", "storage",
-    "tests", "benchmarks", "docs", "docker", "examples",
+_OURS = (*ROOMS, "tests", "benchmarks", "docs", "docker", "examples",
 )  # fmt: skip
 _PATH = re.compile(rf"(?:{'|'.join(_OURS)})/[\w./-]*")
-_MODULE = re.compile(rf"(?:{'|'.join(ROOMS)})(?:\.[a-z_]\w*)+")
+# Names of configs begin with zookeeper, too.
+_MODULE = re.compile(
+    rf"(?:{'|'.join(room for room in ROOMS if room != 'zookeeper')})(?:\.[a-z_]\w*)+"
+)
 
 
 def _title(page: Path) -> str:

@@ -6,19 +6,23 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.api_versions import ApiVersionsResponse
-from pybroker.protocol.apis.consumer_group_heartbeat import (
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsResponse
+from pybroker_kafka.protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatResponseAssignment,
 )
-from pybroker.protocol.apis.fetch import FetchRequest, FetchTopic, ReplicaState
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from pybroker.protocol.apis.list_offsets import ListOffsetsResponse
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
-from pybroker.protocol.codec import (
+from pybroker_kafka.protocol.apis.fetch import FetchRequest, FetchTopic, ReplicaState
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker_kafka.protocol.apis.list_offsets import ListOffsetsResponse
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from pybroker_kafka.protocol.codec import (
     decode,
     decode_from,
     decode_versioned,
@@ -26,9 +30,9 @@ from pybroker.protocol.codec import (
     encode_parts,
     encode_versioned,
 )
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from pybroker.protocol.messages.group_data import OffsetCommitKey, OffsetCommitValue
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from pybroker_kafka.protocol.messages.group_data import OffsetCommitKey, OffsetCommitValue
 
 TOPIC_ID = bytes(range(16))
 

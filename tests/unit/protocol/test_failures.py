@@ -14,13 +14,16 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol import failures
-from pybroker.protocol.api import API_TABLE, ApiKey, request_class, response_class
-from pybroker.protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from pybroker.protocol.codec import decode, encode
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.failures import error_response, error_response_slices
-from pybroker.protocol.schema import Struct
+from pybroker_kafka.protocol import failures
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, request_class, response_class
+from pybroker_kafka.protocol.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from pybroker_kafka.protocol.codec import decode, encode
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.failures import error_response, error_response_slices
+from pybroker_kafka.protocol.schema import Struct
 from tests.support.message_factory import MessageFactory
 from tests.support.processes import ROOT
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.protocol.api import API_TABLE, request_class, response_class
-from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
-from pybroker.protocol.apis.fetch import (
+from pybroker_kafka.protocol.api import API_TABLE, request_class, response_class
+from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker_kafka.protocol.apis.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     FetchResponsePartitionData,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataResponse
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.framing import (
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataResponse
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.framing import (
     RequestHeader,
     decode_request_header,
     decode_response,

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.codec import decode_versioned
-from pybroker.protocol.framing import encode_request
-from pybroker.protocol.messages.consumer_protocol import (
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.codec import decode_versioned
+from pybroker_kafka.protocol.framing import encode_request
+from pybroker_kafka.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from pybroker.protocol.schema import Struct
+from pybroker_kafka.protocol.schema import Struct
 from tests.support.frames import decode_request, joined
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"

@@ -13,9 +13,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pybroker.protocol.codec import decode_from, encode
-from pybroker.protocol.schema import Field, Struct
-from pybroker.protocol.uuids import uuid_from_text
+from pybroker_kafka.protocol.codec import decode_from, encode
+from pybroker_kafka.protocol.schema import Field, Struct
+from pybroker_kafka.protocol.uuids import uuid_from_text
 from tests.support.message_factory import all_messages, every_message_and_version, within
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "kafka-classes.json"

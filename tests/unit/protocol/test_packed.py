@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol import packed, packed_plain
+from pybroker_kafka.protocol import packed, packed_plain
 
 NUMBERS = (0, 1, -1, 127, -129, 32767, -32768, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
 ODD: tuple[Any, ...] = (32768, 2**31, 2**63, -(2**63) - 1, None, "1")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from pybroker.protocol.access_rules import ANY_NAME, ITEM, Each, Hidden
-from pybroker.protocol.acls import ResourceType
-from pybroker.protocol.api import ApiKey, page
-from pybroker.protocol.api_page import Api, elements
-from pybroker.protocol.apis.stop_replica import API as STOP_REPLICA
-from pybroker.protocol.schema import Struct
+from pybroker_kafka.protocol.access_rules import ANY_NAME, ITEM, Each, Hidden
+from pybroker_kafka.protocol.acls import ResourceType
+from pybroker_kafka.protocol.api import ApiKey, page
+from pybroker_kafka.protocol.api_page import Api, elements
+from pybroker_kafka.protocol.apis.stop_replica import API as STOP_REPLICA
+from pybroker_kafka.protocol.schema import Struct
 
 every_page = pytest.mark.parametrize("key", list(ApiKey), ids=lambda key: key.name)
 

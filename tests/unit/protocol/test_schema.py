@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, ReplicaState
-from pybroker.protocol.apis.join_group import JoinGroupRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.apis.produce import (
+from pybroker_kafka.protocol.apis.fetch import FetchPartition, FetchRequest, ReplicaState
+from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponseLeaderIdAndEpoch,
 )
-from pybroker.protocol.schema import (
+from pybroker_kafka.protocol.schema import (
     NO_TAGS,
     Message,
     Struct,
@@ -138,13 +138,13 @@ def test_importing_one_page_does_not_import_the_others() -> None:
     """What start-up does not speak, it does not pay for."""
     script = """
 import sys
-from pybroker.protocol.api import API_TABLE, request_class
-assert not [name for name in sys.modules if name.startswith("pybroker.protocol.apis.")]
+from pybroker_kafka.protocol.api import API_TABLE, request_class
+assert not [name for name in sys.modules if name.startswith("pybroker_kafka.protocol.apis.")]
 request_class(0)
-print(sorted(name for name in sys.modules if name.startswith("pybroker.protocol.apis.")))
+print(sorted(name for name in sys.modules if name.startswith("pybroker_kafka.protocol.apis.")))
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "['pybroker.protocol.apis.produce']"
+    assert done.stdout.strip() == "['pybroker_kafka.protocol.apis.produce']"
     assert ProduceRequest._spec.api_key == 0

@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
-from pybroker.protocol.api import API_TABLE, ApiKey, page, request_class, response_class
-from pybroker.protocol.errors import ErrorCode, KafkaError, ProtocolError
-from pybroker.protocol.primitives import decode_uvarint, encode_uvarint
-from pybroker.protocol.schema import version_range
-from pybroker.protocol.uuids import ZERO_UUID, new_uuid, uuid_from_text, uuid_to_text
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, page, request_class, response_class
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from pybroker_kafka.protocol.primitives import decode_uvarint, encode_uvarint
+from pybroker_kafka.protocol.schema import version_range
+from pybroker_kafka.protocol.uuids import ZERO_UUID, new_uuid, uuid_from_text, uuid_to_text
 
 
 def test_every_error_code_is_there_once() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pybroker.protocol.timer_wheel import TimerEntry, TimerWheel
+from pybroker_kafka.protocol.timer_wheel import TimerEntry, TimerWheel
 
 
 class ListOfTimers:

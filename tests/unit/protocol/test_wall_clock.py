@@ -2,7 +2,7 @@
 
 import pytest
 
-from pybroker.protocol.wall_clock import MAX_DRIFT_MS, MAX_JITTER_MS, REST_MS, WallClock
+from pybroker_kafka.protocol.wall_clock import MAX_DRIFT_MS, MAX_JITTER_MS, REST_MS, WallClock
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from pybroker.broker.replicas.follower_pace import (
+from pybroker_kafka.broker.replicas.follower_pace import (
     BUSY_SHARE,
     FULL_SHARE,
     MAX_PAUSE_SECONDS,
@@ -14,8 +14,8 @@ from pybroker.broker.replicas.follower_pace import (
     WINDOW_SECONDS,
     FollowerPace,
 )
-from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
-from pybroker.replication.types import Done, FollowersWait, Parked
+from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker_kafka.replication.types import Done, FollowersWait, Parked
 from tests.support.replication import ME, ReplicaCluster
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.stop_replica import StopReplicaRequest, StopReplicaTopicV1
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.types import (
+from pybroker_kafka.protocol.apis.stop_replica import StopReplicaRequest, StopReplicaTopicV1
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.types import (
     Done,
     FetchEntry,
     FetchParams,

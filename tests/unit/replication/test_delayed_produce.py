@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from pybroker.protocol.apis.stop_replica import (
+from pybroker_kafka.protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.types import Done, FlushNeeded, Parked
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.types import Done, FlushNeeded, Parked
 from tests.support.replication import KEY, ME, TOPIC, Completed, ReplicaCluster, batch, done
 
 REPLICAS = (ME, 2, 3)

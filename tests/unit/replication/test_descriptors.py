@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.stop_replica import StopReplicaPartitionV0, StopReplicaRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.types import Done, RoleChange
+from pybroker_kafka.protocol.apis.stop_replica import StopReplicaPartitionV0, StopReplicaRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.types import Done, RoleChange
 from tests.support.descriptors import no_descriptors
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster
 

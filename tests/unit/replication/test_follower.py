@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.fetch import FetchRequest
-from pybroker.protocol.apis.list_offsets import ListOffsetsRequest
-from pybroker.protocol.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.follower import FollowerPartition, FollowerState
-from pybroker.replication.follower_steps import Exchange, FetcherConfig, Wait
+from pybroker_kafka.protocol.apis.fetch import FetchRequest
+from pybroker_kafka.protocol.apis.list_offsets import ListOffsetsRequest
+from pybroker_kafka.protocol.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.follower import FollowerPartition, FollowerState
+from pybroker_kafka.replication.follower_steps import Exchange, FetcherConfig, Wait
 from tests.support.followers import Nodes, content, history
 from tests.support.replication import KEY
 

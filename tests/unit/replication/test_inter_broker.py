@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.errors import KafkaError
-from pybroker.replication.inter_broker import NEWEST, InterBrokerProtocol, protocol_of
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.errors import KafkaError
+from pybroker_kafka.replication.inter_broker import NEWEST, InterBrokerProtocol, protocol_of
 
 
 def versions(protocol: InterBrokerProtocol) -> tuple[int, ...]:

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.invariants import BrokenInvariant
-from pybroker.protocol.timer_wheel import TimerEntry, TimerWheel
-from pybroker.replication.controller.partition_states import _check_elected
-from pybroker.replication.controller.znodes import LeaderAndIsr
-from pybroker.replication.fetch_purgatory import Line
-from pybroker.replication.follower import FollowerPartition, FollowerState
-from pybroker.replication.isr import IsrState
-from pybroker.replication.isr_proposals import IsrProposals
-from pybroker.replication.purgatory import KeyedPurgatory, Operation
-from pybroker.replication.types import AlterIsr, Parked
+from pybroker_kafka.protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.invariants import BrokenInvariant
+from pybroker_kafka.protocol.timer_wheel import TimerEntry, TimerWheel
+from pybroker_kafka.replication.controller.partition_states import _check_elected
+from pybroker_kafka.replication.controller.znodes import LeaderAndIsr
+from pybroker_kafka.replication.fetch_purgatory import Line
+from pybroker_kafka.replication.follower import FollowerPartition, FollowerState
+from pybroker_kafka.replication.isr import IsrState
+from pybroker_kafka.replication.isr_proposals import IsrProposals
+from pybroker_kafka.replication.purgatory import KeyedPurgatory, Operation
+from pybroker_kafka.replication.types import AlterIsr, Parked
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster
 
 REPLICAS = (ME, 2, 3)

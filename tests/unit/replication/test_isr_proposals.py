@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.protocol import codec
-from pybroker.protocol.apis.alter_partition import (
+from pybroker_kafka.protocol import codec
+from pybroker_kafka.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.inter_broker import NEWEST
-from pybroker.replication.isr_proposals import IsrProposals
-from pybroker.replication.types import AlterIsr
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.inter_broker import NEWEST
+from pybroker_kafka.replication.isr_proposals import IsrProposals
+from pybroker_kafka.replication.types import AlterIsr
 
 ME = 1
 FENCED = ErrorCode.FENCED_LEADER_EPOCH

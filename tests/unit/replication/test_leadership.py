@@ -4,15 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
-from pybroker.protocol.apis.stop_replica import (
+from pybroker_kafka.protocol.apis.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+)
+from pybroker_kafka.protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaPartitionV0,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.types import AlterIsr, FailedLogDir, RoleChange
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.types import AlterIsr, FailedLogDir, RoleChange
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster, done
 
 REPLICAS = (ME, 2, 3)

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.stop_replica import (
+from pybroker_kafka.protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import assign_offset_and_epoch, iter_batch_headers
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.replication import log_dir_moves
-from pybroker.replication.hosted_partitions import Move
-from pybroker.replication.log_dir_moves import Over, Pause, Prepare, Read
-from pybroker.replication.throttle import MIN_PIECE_BYTES
-from pybroker.replication.types import ACKS_ALL, Done, FlushNeeded, Parked
-from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings
-from pybroker.storage.log import Log
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import assign_offset_and_epoch, iter_batch_headers
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.replication import log_dir_moves
+from pybroker_kafka.replication.hosted_partitions import Move
+from pybroker_kafka.replication.log_dir_moves import Over, Pause, Prepare, Read
+from pybroker_kafka.replication.throttle import MIN_PIECE_BYTES
+from pybroker_kafka.replication.types import ACKS_ALL, Done, FlushNeeded, Parked
+from pybroker_kafka.storage.cleaner.manager import CleanerManager, CleanerSettings
+from pybroker_kafka.storage.log import Log
 from tests.support.faulty_files import FaultyFiles
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
 

@@ -8,11 +8,17 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
-from pybroker.replication.delayed_operations import DelayedFetch
-from pybroker.replication.types import FetchEntry, FetchParams, Isolation, MoreToAnswer, Parked
-from pybroker.replication.waiting import MAX_ANSWERS_AT_ONCE, MAX_RESULTS_AT_ONCE
-from pybroker.storage.log import Log
+from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker_kafka.replication.delayed_operations import DelayedFetch
+from pybroker_kafka.replication.types import (
+    FetchEntry,
+    FetchParams,
+    Isolation,
+    MoreToAnswer,
+    Parked,
+)
+from pybroker_kafka.replication.waiting import MAX_ANSWERS_AT_ONCE, MAX_RESULTS_AT_ONCE
+from pybroker_kafka.storage.log import Log
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
 from tests.support.sources import needs_sources
 

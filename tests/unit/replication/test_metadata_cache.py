@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from pybroker.protocol.apis.update_metadata import (
+from pybroker_kafka.protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from pybroker.protocol.codec import decode, encode
-from pybroker.protocol.uuids import ZERO_UUID
-from pybroker.replication.metadata_cache import Endpoint, MetadataCache
+from pybroker_kafka.protocol.codec import decode, encode
+from pybroker_kafka.protocol.uuids import ZERO_UUID
+from pybroker_kafka.replication.metadata_cache import Endpoint, MetadataCache
 
 ID_A, ID_B = b"a" * 16, b"b" * 16
 

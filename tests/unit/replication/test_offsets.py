@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.offsets import (
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
@@ -15,8 +15,8 @@ from pybroker.replication.offsets import (
     OffsetAnswer,
     OffsetQuery,
 )
-from pybroker.replication.replica_selector import RackAwareReplicaSelector
-from pybroker.replication.types import (
+from pybroker_kafka.replication.replica_selector import RackAwareReplicaSelector
+from pybroker_kafka.replication.types import (
     ClientMetadata,
     DeleteRecordsResults,
     Done,

@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from pybroker.protocol.apis.fetch import FetchResponseEpochEndOffset, FetchResponsePartitionData
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.fetch_session import FetchSessions, SessionPartition
-from pybroker.replication.reader import error_data
-from pybroker.replication.types import FetchEntry
+from pybroker_kafka.protocol.apis.fetch import (
+    FetchResponseEpochEndOffset,
+    FetchResponsePartitionData,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.fetch_session import FetchSessions, SessionPartition
+from pybroker_kafka.replication.reader import error_data
+from pybroker_kafka.replication.types import FetchEntry
 
 
 def quiet() -> FetchResponsePartitionData:

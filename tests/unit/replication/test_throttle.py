@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.apis.fetch import FetchRequest
-from pybroker.replication.follower_steps import Exchange, Wait
-from pybroker.replication.throttle import MIN_PIECE_BYTES, UNLIMITED, ReplicationQuota
+from pybroker_kafka.protocol.apis.fetch import FetchRequest
+from pybroker_kafka.replication.follower_steps import Exchange, Wait
+from pybroker_kafka.replication.throttle import MIN_PIECE_BYTES, UNLIMITED, ReplicationQuota
 from tests.support.followers import Nodes, content
 from tests.support.replication import KEY
 

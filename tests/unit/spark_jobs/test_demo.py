@@ -17,7 +17,7 @@ print("imported", flush=True)
 """
 PROGRAM = """
 import signal, time
-from pybroker.spark_jobs.demo import end
+from pybroker_kafka.spark_jobs.demo import end
 signal.signal(signal.{name}, end)
 import slow
 time.sleep(30)

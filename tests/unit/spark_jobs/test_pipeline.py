@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.spark_jobs import pipeline
+from pybroker_kafka.spark_jobs import pipeline
 
 
 def parse(*arguments: str) -> pipeline.Options:

@@ -7,7 +7,7 @@ from typing import Any
 
 from prometheus_client import generate_latest
 
-from pybroker.spark_jobs.progress import Metrics, Report, lag_of, report_of
+from pybroker_kafka.spark_jobs.progress import Metrics, Report, lag_of, report_of
 
 PROGRESS: dict[str, Any] = {
     "name": "windows",

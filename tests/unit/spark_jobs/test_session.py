@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
-from pybroker.spark_jobs.session import alone, link_pyspark
+from pybroker_kafka.spark_jobs.session import alone, link_pyspark
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pybroker.spark_jobs.word_count_exactly_once import Outcome, outcome, text_lines, words_of
+from pybroker_kafka.spark_jobs.pipelines.word_count_exactly_once import (
+    Outcome,
+    outcome,
+    text_lines,
+    words_of,
+)
 
 
 def test_a_word_lost_and_another_doubled_do_not_cancel_out() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -13,11 +13,11 @@ from pybroker.protocol.records.batch import (
     crc_is_valid,
     iter_batch_headers,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.cleaner.manager import CleanerSettings
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.cleaner.manager import CleanerSettings
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.cleaning import (
     SETTINGS,
     clean,

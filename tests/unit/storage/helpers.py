@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pybroker.protocol.records.batch import Compression, SimpleRecord
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.wall_clock import WallClock
-from pybroker.storage.files import Files
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import LogManager, LogManagerConfig
+from pybroker_kafka.protocol.records.batch import Compression, SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.wall_clock import WallClock
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
 from tests.support.faulty_files import FaultyFiles
 
 TOPIC_ID = bytes(range(16))

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
     SimpleRecord,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.cleaner.manager import CleanerSettings, consider
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.cleaner.manager import CleanerSettings, consider
 from tests.support.cleaning import (
     batches_of,
     clean,

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import (
     ControlRecordType,
     SimpleRecord,
     iter_batch_headers,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.storage.checkpoints import CLEANER_FILE
-from pybroker.storage.cleaner.cleaner import MAX_SOURCES, Cleaner, CleaningAborted
-from pybroker.storage.cleaner.manager import CleanerManager, consider
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.storage.checkpoints import CLEANER_FILE
+from pybroker_kafka.storage.cleaner.cleaner import MAX_SOURCES, Cleaner, CleaningAborted
+from pybroker_kafka.storage.cleaner.manager import CleanerManager, consider
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.cleaning import (
     SETTINGS,
     clean,

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.storage.cleaner.manager import PRODUCERS_AT_ONCE, CleanerManager, CleanerSettings
-from pybroker.storage.cleaner.plan import CleaningPlan
+from pybroker_kafka.storage.cleaner.manager import (
+    PRODUCERS_AT_ONCE,
+    CleanerManager,
+    CleanerSettings,
+)
+from pybroker_kafka.storage.cleaner.plan import CleaningPlan
 from tests.unit.storage.helpers import batch_of
 from tests.unit.storage.test_producer_snapshots import (
     MANY,

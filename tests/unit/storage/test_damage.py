@@ -16,16 +16,16 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.protocol.errors import KafkaError, ProtocolError
-from pybroker.protocol.records.batch import crc_is_valid, iter_batch_headers
-from pybroker.protocol.records.builder import build_end_txn_marker
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.files import DataFile, DirectoryLock
-from pybroker.storage.log import Log
-from pybroker.storage.log_directory import StartupError
-from pybroker.storage.log_manager import LogManager
-from pybroker.storage.recovery_notes import note_cut, write_gaps
+from pybroker_kafka.protocol.errors import KafkaError, ProtocolError
+from pybroker_kafka.protocol.records.batch import crc_is_valid, iter_batch_headers
+from pybroker_kafka.protocol.records.builder import build_end_txn_marker
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.files import DataFile, DirectoryLock
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_directory import StartupError
+from pybroker_kafka.storage.log_manager import LogManager
+from pybroker_kafka.storage.recovery_notes import note_cut, write_gaps
 from tests.simulation.disk import Disk, Inode, MemoryFiles
 from tests.unit.storage.helpers import batch_of, config_of
 

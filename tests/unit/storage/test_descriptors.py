@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode
-from pybroker.storage import log_manager
-from pybroker.storage.descriptors import OutOfDescriptors, left_by_partitions
-from pybroker.storage.files import Files
-from pybroker.storage.kept_open import KeptOpen
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager
-from pybroker.storage.offset_index import OffsetIndex
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.storage import log_manager
+from pybroker_kafka.storage.descriptors import OutOfDescriptors, left_by_partitions
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.kept_open import KeptOpen
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager
+from pybroker_kafka.storage.offset_index import OffsetIndex
 from tests.support.descriptors import no_descriptors
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 

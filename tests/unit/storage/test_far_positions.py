@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.storage.log import Log
-from pybroker.storage.segment import MAX_RELATIVE_OFFSET
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.segment import MAX_RELATIVE_OFFSET
 from tests.support.far_logs import (
     BEGIN_MS,
     LARGEST_SEGMENT,

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.files import DataFile
-from pybroker.storage.leader_epochs import LeaderEpochCache
-from pybroker.storage.log import Log
-from pybroker.storage.log_directory import StartupError
-from pybroker.storage.log_manager import LogManager
-from pybroker.storage.offset_index import OffsetIndex
-from pybroker.storage.producer_state import ProducerState
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.files import DataFile
+from pybroker_kafka.storage.leader_epochs import LeaderEpochCache
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_directory import StartupError
+from pybroker_kafka.storage.log_manager import LogManager
+from pybroker_kafka.storage.offset_index import OffsetIndex
+from pybroker_kafka.storage.producer_state import ProducerState
 from tests.support.faulty_files import FaultyFiles
 from tests.support.sources import needs_sources
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of

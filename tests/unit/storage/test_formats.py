@@ -9,21 +9,21 @@ from pathlib import Path
 import crc32c
 import pytest
 
-from pybroker.storage import checkpoints
-from pybroker.storage.checkpoints import CheckpointError, MetaProperties
-from pybroker.storage.files import Files
-from pybroker.storage.leader_epochs import LeaderEpochCache
-from pybroker.storage.offset_index import OffsetIndex
-from pybroker.storage.producer_entry import BatchMetadata, ProducerEntry
-from pybroker.storage.producer_snapshot import (
+from pybroker_kafka.storage import checkpoints
+from pybroker_kafka.storage.checkpoints import CheckpointError, MetaProperties
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.leader_epochs import LeaderEpochCache
+from pybroker_kafka.storage.offset_index import OffsetIndex
+from pybroker_kafka.storage.producer_entry import BatchMetadata, ProducerEntry
+from pybroker_kafka.storage.producer_snapshot import (
     CorruptSnapshot,
     SnapshotStore,
     decode_snapshot,
     encode_snapshot,
 )
-from pybroker.storage.producer_state import ProducerState
-from pybroker.storage.time_index import TimeIndex
-from pybroker.storage.transaction_index import AbortedTransaction, TransactionIndex
+from pybroker_kafka.storage.producer_state import ProducerState
+from pybroker_kafka.storage.time_index import TimeIndex
+from pybroker_kafka.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 FILES = Files()
 

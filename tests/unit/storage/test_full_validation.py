@@ -10,10 +10,10 @@ from struct import Struct
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import Compression, iter_records, update_crc
-from pybroker.storage.append_info import InvalidRecords
-from pybroker.storage.log import Log
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import Compression, iter_records, update_crc
+from pybroker_kafka.storage.append_info import InvalidRecords
+from pybroker_kafka.storage.log import Log
 from tests.support.conversions import recompress
 from tests.unit.storage.helpers import batch_of, log_of
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.storage.log import Log
-from pybroker.storage.log_directory import REPLACED_MARK, parse_future_name
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_directory import REPLACED_MARK, parse_future_name
+from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 

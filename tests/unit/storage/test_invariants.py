@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol import invariants
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.invariants import BrokenInvariant
-from pybroker.storage.files import Files
-from pybroker.storage.leader_epochs import LeaderEpochCache
-from pybroker.storage.log import Log
-from pybroker.storage.offset_index import OffsetIndex
-from pybroker.storage.producer_entry import BatchMetadata, ProducerEntry
-from pybroker.storage.producer_snapshot import encode_snapshot
-from pybroker.storage.producer_state import ProducerState, Transaction
-from pybroker.storage.segment import Segment
-from pybroker.storage.transaction_index import AbortedTransaction, TransactionIndex
+from pybroker_kafka.protocol import invariants
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.invariants import BrokenInvariant
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.leader_epochs import LeaderEpochCache
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.offset_index import OffsetIndex
+from pybroker_kafka.storage.producer_entry import BatchMetadata, ProducerEntry
+from pybroker_kafka.storage.producer_snapshot import encode_snapshot
+from pybroker_kafka.storage.producer_state import ProducerState, Transaction
+from pybroker_kafka.storage.segment import Segment
+from pybroker_kafka.storage.transaction_index import AbortedTransaction, TransactionIndex
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, log_of, manager_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -275,7 +275,7 @@ def test_the_cheap_ones_are_always_on(wanted: str, thorough: str, tmp_path: Path
     """Under `python -O`, too, which leaves out each `assert`."""
     script = (
         "import sys\n"
-        "from pybroker.protocol import invariants\n"
+        "from pybroker_kafka.protocol import invariants\n"
         "from tests.unit.storage.helpers import batch_of, log_of\n"
         "log = log_of(sys.argv[1])\n"
         "log.log_start_offset = 5\n"

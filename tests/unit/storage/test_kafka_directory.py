@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.records.batch import Compression, iter_batch_headers, read_records
-from pybroker.protocol.uuids import uuid_to_text
-from pybroker.storage.files import Files
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager
-from pybroker.storage.producer_entry import ProducerEntry
-from pybroker.storage.producer_snapshot import decode_snapshot
+from pybroker_kafka.protocol.records.batch import Compression, iter_batch_headers, read_records
+from pybroker_kafka.protocol.uuids import uuid_to_text
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager
+from pybroker_kafka.storage.producer_entry import ProducerEntry
+from pybroker_kafka.storage.producer_snapshot import decode_snapshot
 from tests.unit.storage.helpers import config_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_log_dir"

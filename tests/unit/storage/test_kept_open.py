@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.protocol.records.builder import build_end_txn_marker
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.files import CopiedRange, DataFile, Files
-from pybroker.storage.kept_open import KeptOpen
-from pybroker.storage.log import Log
-from pybroker.storage.log_lookup import SEGMENTS_PER_TURN
-from pybroker.storage.retention import delete_segments_below_start
-from pybroker.storage.segment import SMALL_READ_BYTES, Segment
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.protocol.records.builder import build_end_txn_marker
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.files import CopiedRange, DataFile, Files
+from pybroker_kafka.storage.kept_open import KeptOpen
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_lookup import SEGMENTS_PER_TURN
+from pybroker_kafka.storage.retention import delete_segments_below_start
+from pybroker_kafka.storage.segment import SMALL_READ_BYTES, Segment
 from tests.support.descriptors import no_descriptors
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.storage.files import Files
-from pybroker.storage.leader_epochs import LeaderEpochCache
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.leader_epochs import LeaderEpochCache
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from struct import Struct
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import SimpleRecord, iter_batch_headers
-from pybroker.storage.append_info import UnexpectedAppendOffset
-from pybroker.storage.files import Files
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager
-from pybroker.storage.retention import delete_segments_below_start
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import SimpleRecord, iter_batch_headers
+from pybroker_kafka.storage.append_info import UnexpectedAppendOffset
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager
+from pybroker_kafka.storage.retention import delete_segments_below_start
 from tests.support.conversions import build_message_set
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, log_of

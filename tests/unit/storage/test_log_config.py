@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import Compression, TimestampType
-from pybroker.storage.config_def import LONG_MAX, ConfigDef, ConfigType, format_value, parse_value
-from pybroker.storage.log_config import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import Compression, TimestampType
+from pybroker_kafka.storage.config_def import (
+    LONG_MAX,
+    ConfigDef,
+    ConfigType,
+    format_value,
+    parse_value,
+)
+from pybroker_kafka.storage.log_config import (
     TOPIC_CONFIGS,
     LogConfig,
     topic_config_from_broker,

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.replicas.log_jobs import run_in_threads
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.storage.log import Log
-from pybroker.storage.log_directory import StartupError, parse_partition_name
-from pybroker.storage.log_manager import LogManager, LogManagerConfig
-from pybroker.storage.recovery_notes import NEW_FILE
+from pybroker_kafka.broker.replicas.log_jobs import run_in_threads
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_directory import StartupError, parse_partition_name
+from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
+from pybroker_kafka.storage.recovery_notes import NEW_FILE
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
 

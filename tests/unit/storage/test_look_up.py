@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.storage.batch_scan import LookUp
-from pybroker.storage.files import DataFile, Files
+from pybroker_kafka.storage.batch_scan import LookUp
+from pybroker_kafka.storage.files import DataFile, Files
 from tests.unit.storage.helpers import batch_of, log_of
 
 CONTENT = bytes(range(256)) * 2

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.storage.checkpoints import CLEANER_FILE
-from pybroker.storage.cleaner.manager import CleanerSettings
-from pybroker.storage.log import Log
-from pybroker.storage.log_jobs import CHECKPOINTED
-from pybroker.storage.log_manager import LogManager
-from pybroker.storage.recovery_notes import GAPS_FILE, STALE_RECOVERY_POINTS_FILE
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.storage.checkpoints import CLEANER_FILE
+from pybroker_kafka.storage.cleaner.manager import CleanerSettings
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_jobs import CHECKPOINTED
+from pybroker_kafka.storage.log_manager import LogManager
+from pybroker_kafka.storage.recovery_notes import GAPS_FILE, STALE_RECOVERY_POINTS_FILE
 from tests.support.cleaning import surviving
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import checkpoint_recovery_points

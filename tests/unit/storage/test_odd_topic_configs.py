@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.storage.config_def import format_value
-from pybroker.storage.log_config import TOPIC_CONFIGS, LogConfig, validate_topic_configs
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.storage.config_def import format_value
+from pybroker_kafka.storage.log_config import TOPIC_CONFIGS, LogConfig, validate_topic_configs
 from tests.support.odd_values import ALL
 
 

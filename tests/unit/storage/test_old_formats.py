@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -15,12 +15,12 @@ from pybroker.protocol.records.batch import (
     iter_batch_headers,
     read_records,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.compression import compress
-from pybroker.storage.append_info import AppendOrigin, InvalidRecords
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.message_format import (
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.compression import compress
+from pybroker_kafka.storage.append_info import AppendOrigin, InvalidRecords
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.message_format import (
     broker_format_version,
     full_name,
     ignored_topic_version,

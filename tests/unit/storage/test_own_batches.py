@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker.protocol.records.plain_batch import build_plain_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.own_batches import stamp_own_batch
-from pybroker.storage.validation import validate
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.records.plain_batch import build_plain_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.own_batches import stamp_own_batch
+from pybroker_kafka.storage.validation import validate
 from tests.unit.storage.helpers import config_of
 
 BATCHES = [

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     SimpleRecord,
     TimestampType,
@@ -17,15 +17,15 @@ from pybroker.protocol.records.batch import (
     read_batch_header,
     update_crc,
 )
-from pybroker.protocol.records.builder import assemble, build_batch
-from pybroker.protocol.records.compression import UnpacksTooLarge
-from pybroker.protocol.records.convert import MAX_RECORDS, read_produced
-from pybroker.protocol.records.layout import HEADER_SIZE
-from pybroker.protocol.records.loops import COMPILED
-from pybroker.storage.append_info import InvalidRecords
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.validation import (
+from pybroker_kafka.protocol.records.builder import assemble, build_batch
+from pybroker_kafka.protocol.records.compression import UnpacksTooLarge
+from pybroker_kafka.protocol.records.convert import MAX_RECORDS, read_produced
+from pybroker_kafka.protocol.records.layout import HEADER_SIZE
+from pybroker_kafka.protocol.records.loops import COMPILED
+from pybroker_kafka.storage.append_info import InvalidRecords
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.validation import (
     QUICK_BYTES,
     needs_record_scan,
     pre_validate,

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.resources.heap import NEVER, YOUNG_COLLECTIONS, YOUNG_OBJECTS
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import read_batch_header
-from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager, LogManagerConfig
-from pybroker.storage.producer_entry import BatchMetadata, ProducerEntry
-from pybroker.storage.producer_snapshot import (
+from pybroker_kafka.broker.resources.heap import NEVER, YOUNG_COLLECTIONS, YOUNG_OBJECTS
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import read_batch_header
+from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
+from pybroker_kafka.storage.producer_entry import BatchMetadata, ProducerEntry
+from pybroker_kafka.storage.producer_snapshot import (
     MIN_INTERVAL_MS,
     ROWS_AT_ONCE,
     decode_snapshot,
     encode_snapshot,
 )
-from pybroker.storage.producer_state import (
+from pybroker_kafka.storage.producer_state import (
     IDLE_MS,
     IDS_OF_ANY_LOG,
     KEPT_AFTER_START_MS,

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import ControlRecordType, EndTxnMarker
-from pybroker.protocol.records.builder import build_end_txn_marker
-from pybroker.protocol.wall_clock import WallClock
-from pybroker.storage.append_info import AppendInfo, AppendOrigin
-from pybroker.storage.log import Log
-from pybroker.storage.transaction_index import AbortedTransaction
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.records.builder import build_end_txn_marker
+from pybroker_kafka.protocol.wall_clock import WallClock
+from pybroker_kafka.storage.append_info import AppendInfo, AppendOrigin
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.transaction_index import AbortedTransaction
 from tests.unit.storage.helpers import batch_of, log_of, manager_of
 
 MAX_SEQUENCE = 2**31 - 1

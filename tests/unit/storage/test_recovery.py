@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.storage import checkpoints
-from pybroker.storage.files import Files
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.storage import checkpoints
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.log_checkpoints import checkpoint_recovery_points
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import iter_batch_headers
-from pybroker.protocol.wall_clock import WallClock
-from pybroker.storage.log import Log
-from pybroker.storage.log_manager import LogManager, LogManagerConfig
-from pybroker.storage.log_upkeep import SEGMENTS_PER_STEP
-from pybroker.storage.retention import date_text, delete_old_segments, delete_segments_below_start
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from pybroker_kafka.protocol.wall_clock import WallClock
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
+from pybroker_kafka.storage.log_upkeep import SEGMENTS_PER_STEP
+from pybroker_kafka.storage.retention import (
+    date_text,
+    delete_old_segments,
+    delete_segments_below_start,
+)
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, log_of, manager_of
 

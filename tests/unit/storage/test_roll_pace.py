@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.storage.log import Log
-from pybroker.storage.roll_pace import FREE_BYTES, MAX_BURST, REFILL_MS, RollPace
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.roll_pace import FREE_BYTES, MAX_BURST, REFILL_MS, RollPace
 from tests.unit.storage.helpers import batch_of, log_of
 
 DAY_MS = 86_400_000

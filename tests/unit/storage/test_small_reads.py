@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from pybroker.protocol.errors import KafkaError
-from pybroker.storage import segment as segments
-from pybroker.storage.files import FileSlice
-from pybroker.storage.log import Log
+from pybroker_kafka.protocol.errors import KafkaError
+from pybroker_kafka.storage import segment as segments
+from pybroker_kafka.storage.files import FileSlice
+from pybroker_kafka.storage.log import Log
 from tests.unit.storage.helpers import batch_of, log_of
 
 

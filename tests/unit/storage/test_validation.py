@@ -7,8 +7,8 @@ from struct import Struct
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -19,9 +19,9 @@ from pybroker.protocol.records.batch import (
     read_batch_header,
     update_crc,
 )
-from pybroker.protocol.records.builder import build_end_txn_marker
-from pybroker.storage.append_info import AppendOrigin, InvalidRecords
-from pybroker.storage.log import Log
+from pybroker_kafka.protocol.records.builder import build_end_txn_marker
+from pybroker_kafka.storage.append_info import AppendOrigin, InvalidRecords
+from pybroker_kafka.storage.log import Log
 from tests.support.conversions import build_message_set, recompress
 from tests.unit.storage.helpers import batch_of, log_of
 

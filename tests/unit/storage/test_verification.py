@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import ControlRecordType, EndTxnMarker
-from pybroker.protocol.records.builder import build_end_txn_marker
-from pybroker.storage.append_info import AppendInfo, AppendOrigin
-from pybroker.storage.log import Log
-from pybroker.storage.verification import MAX_VERIFICATIONS, NOT_VERIFIED, VerificationGuard
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.records.builder import build_end_txn_marker
+from pybroker_kafka.storage.append_info import AppendInfo, AppendOrigin
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.verification import MAX_VERIFICATIONS, NOT_VERIFIED, VerificationGuard
 from tests.unit.storage.helpers import batch_of, log_of
 
 PRODUCER = 7

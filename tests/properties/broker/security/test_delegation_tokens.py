@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.security.delegation_tokens import DelegationTokens, TokenInfo
-from pybroker.broker.security.principal import KafkaPrincipal
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.sanitized_names import desanitize, sanitize
+from pybroker_kafka.broker.security.delegation_tokens import DelegationTokens, TokenInfo
+from pybroker_kafka.broker.security.principal import KafkaPrincipal
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.sanitized_names import desanitize, sanitize
 from tests.support.steps import finished
 
 LONGEST, DEFAULT = 100, 40

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.client.consumer.received import batches_of
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.columns import decode_columns
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.client.consumer.received import batches_of
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.columns import decode_columns
+from pybroker_kafka.protocol.records.record import SimpleRecord
 
 DATA = st.one_of(st.none(), st.binary(max_size=5))
 HEADERS = st.sampled_from([(), (("name", b"content"), ("other", None))])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pybroker.client.consumer.assignments import (
+from pybroker_kafka.client.consumer.assignments import (
     Assignment,
     Assignor,
     Subscription,
@@ -22,8 +22,8 @@ from pybroker.client.consumer.assignments import (
     encode_assignment,
     encode_subscription,
 )
-from pybroker.client.consumer.named_assignors import ASSIGNORS
-from pybroker.protocol.topics import TopicPartition
+from pybroker_kafka.client.consumer.named_assignors import ASSIGNORS
+from pybroker_kafka.protocol.topics import TopicPartition
 from tests.support.apache_kafka import java_command, kafka_jars
 from tests.support.maven import compiled_classes
 from tests.support.processes import ROOT

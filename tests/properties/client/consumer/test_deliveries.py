@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pybroker.client.consumer.deliveries import Delivery, Ledger, RetryPolicy
-from pybroker.client.consumer.received import Received
+from pybroker_kafka.client.consumer.deliveries import Delivery, Ledger, RetryPolicy
+from pybroker_kafka.client.consumer.received import Received
 
 MAX_UNSETTLED = 20
 STEPS = 400

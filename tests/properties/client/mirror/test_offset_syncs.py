@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.client.mirror.formats import OffsetSync
-from pybroker.client.mirror.offset_syncs import OffsetSyncs, PairsOfPartition
+from pybroker_kafka.client.mirror.formats import OffsetSync
+from pybroker_kafka.client.mirror.offset_syncs import OffsetSyncs, PairsOfPartition
 
 # Source offsets of a batch: in a row, or with gaps; how far both ends skip before it.
 batches = st.lists(

@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.client.mirror import restamp as restamping
-from pybroker.client.mirror.restamp import Portion, restamp
-from pybroker.client.producer.batch import Identity
-from pybroker.client.producer.ready_batch import ReadyBatch
-from pybroker.protocol.apis.fetch import AbortedTransaction
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.client.mirror import restamp as restamping
+from pybroker_kafka.client.mirror.restamp import Portion, restamp
+from pybroker_kafka.client.producer.batch import Identity
+from pybroker_kafka.client.producer.ready_batch import ReadyBatch
+from pybroker_kafka.protocol.apis.fetch import AbortedTransaction
+from pybroker_kafka.protocol.records.batch import (
     BatchHeader,
     ControlRecordType,
     EndTxnMarker,
@@ -22,7 +22,7 @@ from pybroker.protocol.records.batch import (
     iter_records,
     read_batch_header,
 )
-from pybroker.protocol.records.builder import assemble, build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.builder import assemble, build_batch, build_end_txn_marker
 from tests.support.dumb_records import dumb_decode
 from tests.support.record_strategies import codecs, contents, record_lists
 from tests.support.slow_records import encode_record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.client.mirror.formats import OffsetSync
-from pybroker.client.mirror.sync_store import SLOTS, TOO_OLD, SyncStore
+from pybroker_kafka.client.mirror.formats import OffsetSync
+from pybroker_kafka.client.mirror.sync_store import SLOTS, TOO_OLD, SyncStore
 
 # How many records of the source come before the next pair, and how many offsets the target skips.
 steps = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 3)), min_size=1, max_size=30)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.coordinator.group.commit_plan import FIRST_VERSION, plan_of
-from pybroker.coordinator.group.offsets import OffsetAndMetadata
-from pybroker.coordinator.group.records import offset_commit_key, offset_commit_value
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.coordinator.group.commit_plan import FIRST_VERSION, plan_of
+from pybroker_kafka.coordinator.group.offsets import OffsetAndMetadata
+from pybroker_kafka.coordinator.group.records import offset_commit_key, offset_commit_value
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.records.plain_batch import build_plain_batch
+from pybroker_kafka.protocol.records.plain_batch import build_plain_batch
 
 MAX_METADATA = 4096
 OFFSET = st.integers(-(2**63), 2**63 - 1)

@@ -12,11 +12,11 @@ from collections import Counter
 
 import pytest
 
-from pybroker.coordinator.group.core import GroupConfig
-from pybroker.coordinator.group.group import Group
-from pybroker.coordinator.group.states import GroupState
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.wall_clock import NOT_SEEN
+from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.coordinator.group.group import Group
+from pybroker_kafka.coordinator.group.states import GroupState
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.wall_clock import NOT_SEEN
 from tests.unit.coordinator.group.harness import (
     START_MS,
     Call,

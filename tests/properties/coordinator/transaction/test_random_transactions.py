@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from pybroker.coordinator.transaction.core import (
+from pybroker_kafka.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
     InitAttempt,
@@ -27,13 +27,17 @@ from pybroker.coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from pybroker.coordinator.transaction.metadata import Transition
-from pybroker.coordinator.transaction.records import decode_key, decode_value, transaction_record
-from pybroker.coordinator.transaction.states import TransactionState
-from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import assign_offset_and_epoch, iter_records
-from pybroker.protocol.records.builder import build_batch
+from pybroker_kafka.coordinator.transaction.metadata import Transition
+from pybroker_kafka.coordinator.transaction.records import (
+    decode_key,
+    decode_value,
+    transaction_record,
+)
+from pybroker_kafka.coordinator.transaction.states import TransactionState
+from pybroker_kafka.coordinator.transaction.transaction_coordinator import TransactionCoordinator
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import assign_offset_and_epoch, iter_records
+from pybroker_kafka.protocol.records.builder import build_batch
 from tests.support.transaction_twin import FENCED, LOGGED_FIELDS, MAX_EPOCH, Twin
 
 E = ErrorCode

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pybroker.protocol.errors import InvalidRecord, ProtocolError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import InvalidRecord, ProtocolError
+from pybroker_kafka.protocol.records.batch import (
     Record,
     SimpleRecord,
     iter_batch_headers,
@@ -19,18 +19,18 @@ from pybroker.protocol.records.batch import (
     records_block,
     update_crc,
 )
-from pybroker.protocol.records.builder import (
+from pybroker_kafka.protocol.records.builder import (
     build_batch,
     build_empty_batch,
     build_end_txn_marker,
 )
-from pybroker.protocol.records.columns import RecordColumns, decode_columns
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker.protocol.records.loops.places import contents_at
-from pybroker.protocol.records.loops.scan import RecordScan
-from pybroker.protocol.records.loops.small_batch import CHECKED_FROM, is_plain_and_whole
-from pybroker.protocol.records.scanning import scan_batch, scan_block
+from pybroker_kafka.protocol.records.columns import RecordColumns, decode_columns
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.records.loops.places import contents_at
+from pybroker_kafka.protocol.records.loops.scan import RecordScan
+from pybroker_kafka.protocol.records.loops.small_batch import CHECKED_FROM, is_plain_and_whole
+from pybroker_kafka.protocol.records.scanning import scan_batch, scan_block
 from tests.support.conversions import build_message_set
 from tests.support.dumb_records import Cursor, dumb_decode, dumb_varint
 from tests.support.record_strategies import codecs, legacy_codecs, offsets, record_lists, timestamps

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.protocol.errors import KafkaError, ProtocolError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import KafkaError, ProtocolError
+from pybroker_kafka.protocol.records.batch import (
     SimpleRecord,
     crc_is_valid,
     iter_batch_headers,
@@ -16,8 +16,8 @@ from pybroker.protocol.records.batch import (
     read_batch_header,
     read_records,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.compression import Compression, compress, decompress
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.compression import Compression, compress, decompress
 from tests.support.conversions import (
     build_message_set,
     down_convert_all,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     Record,
     SimpleRecord,
     crc_is_valid,
@@ -12,10 +12,10 @@ from pybroker.protocol.records.batch import (
     read_batch_header,
     read_records,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.loops.varint import encode_varlong, read_varint, read_varlong
-from pybroker.protocol.records.message_set import encode_message_set
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.loops.varint import encode_varlong, read_varint, read_varlong
+from pybroker_kafka.protocol.records.message_set import encode_message_set
 from tests.support.conversions import build_message_set, down_convert_all, recompress, up_convert
 from tests.support.dumb_records import Cursor, DumbRecord, dumb_decode, dumb_encode, dumb_varint
 from tests.support.record_strategies import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.columns import decode_columns
-from pybroker.protocol.records.loops.encode import encode_parts
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.columns import decode_columns
+from pybroker_kafka.protocol.records.loops.encode import encode_parts
+from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.support.slow_records import encode_record
 
 NEAR = 1_700_000_000_000

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pybroker.protocol.errors import InvalidRecord, ProtocolError
-from pybroker.protocol.records.loops.keys import choose_records, scan_keys, timestamp_delta
-from pybroker.protocol.records.record import Record, decode_records
+from pybroker_kafka.protocol.errors import InvalidRecord, ProtocolError
+from pybroker_kafka.protocol.records.loops.keys import choose_records, scan_keys, timestamp_delta
+from pybroker_kafka.protocol.records.record import Record, decode_records
 from tests.support.record_strategies import header_lists, payloads
 from tests.support.slow_records import encode_record
 

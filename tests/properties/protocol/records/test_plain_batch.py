@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.plain_batch import build_plain_batch
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.plain_batch import build_plain_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
 
 DATA = st.one_of(st.binary(max_size=100), st.integers(0, 20_000).map(bytes))
 

@@ -7,7 +7,10 @@ from typing import TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.replication.controller.assignment import assign_added_partitions, assign_replicas
+from pybroker_kafka.replication.controller.assignment import (
+    assign_added_partitions,
+    assign_replicas,
+)
 
 # Brokers, partitions, replication factor, start index, shift.
 ClusterShape: TypeAlias = tuple[list[int], int, int, int, int]

@@ -10,35 +10,42 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.authorization.guard import AccessGuard
-from pybroker.broker.handlers.envelope import EnvelopeHandler
-from pybroker.broker.network.dispatcher import Dispatcher
-from pybroker.broker.network.request import Request
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.broker.security import access as access_module
-from pybroker.broker.security.access import DenialLog
-from pybroker.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
-from pybroker.protocol.api import API_TABLE, ApiKey, pages, request_class
-from pybroker.protocol.api import page as page_of
-from pybroker.protocol.apis.add_offsets_to_txn import (
+from pybroker_kafka.broker.authorization.guard import AccessGuard
+from pybroker_kafka.broker.handlers.envelope import EnvelopeHandler
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.broker.network.request import Request
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.security import access as access_module
+from pybroker_kafka.broker.security.access import DenialLog
+from pybroker_kafka.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, pages, request_class
+from pybroker_kafka.protocol.api import page as page_of
+from pybroker_kafka.protocol.apis.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
-from pybroker.protocol.apis.delete_groups import (
+from pybroker_kafka.protocol.apis.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from pybroker.protocol.apis.describe_transactions import (
+from pybroker_kafka.protocol.apis.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     DescribeTransactionsResponseTopicData,
     DescribeTransactionsResponseTransactionState,
 )
-from pybroker.protocol.apis.envelope import EnvelopeRequest
-from pybroker.protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pybroker.protocol.apis.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.protocol.apis.envelope import EnvelopeRequest
+from pybroker_kafka.protocol.apis.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from pybroker_kafka.protocol.apis.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -46,18 +53,18 @@ from pybroker.protocol.apis.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from pybroker.protocol.apis.offset_delete import (
+from pybroker_kafka.protocol.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from pybroker.protocol.apis.offset_for_leader_epoch import (
+from pybroker_kafka.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopic,
 )
-from pybroker.protocol.apis.produce import (
+from pybroker_kafka.protocol.apis.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -65,8 +72,8 @@ from pybroker.protocol.apis.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.schema import Struct
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.schema import Struct
 from tests.support.authorizers import Rules
 from tests.support.handlers import CLOSED, Call
 from tests.support.message_factory import MessageFactory

@@ -13,25 +13,25 @@ from pathlib import Path
 import pytest
 import trio
 
-from pybroker.broker.cleaner import runtime as cleaner_runtime
-from pybroker.broker.cleaner.process import (
+from pybroker_kafka.broker.cleaner import runtime as cleaner_runtime
+from pybroker_kafka.broker.cleaner.process import (
     CleanerProcess,
     CleaningFailed,
     WorkerDied,
     WorkerStopped,
 )
-from pybroker.broker.cleaner.runtime import CleanerRuntime
-from pybroker.broker.config import KafkaConfig
-from pybroker.broker.config.dynamic import take_over
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.protocol.records.batch import SimpleRecord
-from pybroker.protocol.records.builder import build_batch
-from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
-from pybroker.storage.cleaner.plan import CleanedGroup, CleaningStats
-from pybroker.storage.files import Files
-from pybroker.storage.log import Log
-from pybroker.storage.log_config import LogConfig
-from pybroker.storage.log_manager import LogManager
+from pybroker_kafka.broker.cleaner.runtime import CleanerRuntime
+from pybroker_kafka.broker.config import KafkaConfig
+from pybroker_kafka.broker.config.dynamic import take_over
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.protocol.records.batch import SimpleRecord
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
+from pybroker_kafka.storage.cleaner.plan import CleanedGroup, CleaningStats
+from pybroker_kafka.storage.files import Files
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_config import LogConfig
+from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.cleaning import surviving
 
 WAIT_SECONDS = 120.0

@@ -10,16 +10,16 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from pybroker.broker.cluster.broker_connection import BrokerConnection, ChannelError
-from pybroker.broker.cluster.broker_connector import BrokerConnectors
-from pybroker.broker.config import ConfigError, KafkaConfig
-from pybroker.broker.config.checks import check_config
-from pybroker.broker.config.tls_listeners import TlsListeners
-from pybroker.client.errors import LoginError
-from pybroker.client.security.connector import Connector, Link
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pybroker.replication.metadata_cache import Endpoint
+from pybroker_kafka.broker.cluster.broker_connection import BrokerConnection, ChannelError
+from pybroker_kafka.broker.cluster.broker_connector import BrokerConnectors
+from pybroker_kafka.broker.config import ConfigError, KafkaConfig
+from pybroker_kafka.broker.config.checks import check_config
+from pybroker_kafka.broker.config.tls_listeners import TlsListeners
+from pybroker_kafka.client.errors import LoginError
+from pybroker_kafka.client.security.connector import Connector, Link
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pybroker_kafka.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests
 from tests.support.certificates import AuthorityFiles
 

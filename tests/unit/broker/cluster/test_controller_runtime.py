@@ -7,27 +7,27 @@ from functools import partial
 import pytest
 import trio
 
-from pybroker.broker.cluster.broker_connection import BrokerConnection, ChannelError
-from pybroker.broker.cluster.control_channel import ControlChannel
-from pybroker.broker.cluster.controller_client import ControllerClient, ControllerUnavailable
-from pybroker.broker.cluster.controller_runtime import ControllerRuntime
-from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
-from pybroker.broker.cluster.zookeeper_client import ZooKeeperClient, open_zookeeper
-from pybroker.protocol.apis.allocate_producer_ids import (
+from pybroker_kafka.broker.cluster.broker_connection import BrokerConnection, ChannelError
+from pybroker_kafka.broker.cluster.control_channel import ControlChannel
+from pybroker_kafka.broker.cluster.controller_client import ControllerClient, ControllerUnavailable
+from pybroker_kafka.broker.cluster.controller_runtime import ControllerRuntime
+from pybroker_kafka.broker.zk.registration import ensure_top_level_paths, register_broker
+from pybroker_kafka.broker.zk.zookeeper_client import ZooKeeperClient, open_zookeeper
+from pybroker_kafka.protocol.apis.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest
-from pybroker.protocol.codec import encode
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import encode_response
-from pybroker.protocol.schema import Message
-from pybroker.protocol.wall_clock import WallClock
-from pybroker.protocol.zookeeper.operations import Delete, Exists
-from pybroker.replication.controller import events, topic_admin, znodes
-from pybroker.replication.controller.config import ControllerConfig
-from pybroker.replication.controller.znodes import BrokerRegistration
-from pybroker.replication.metadata_cache import BrokerNode, Endpoint, MetadataCache
+from pybroker_kafka.protocol.apis.update_metadata import UpdateMetadataRequest
+from pybroker_kafka.protocol.codec import encode
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.framing import encode_response
+from pybroker_kafka.protocol.schema import Message
+from pybroker_kafka.protocol.wall_clock import WallClock
+from pybroker_kafka.protocol.zookeeper.operations import Delete, Exists
+from pybroker_kafka.replication.controller import events, topic_admin, znodes
+from pybroker_kafka.replication.controller.config import ControllerConfig
+from pybroker_kafka.replication.controller.znodes import BrokerRegistration
+from pybroker_kafka.replication.metadata_cache import BrokerNode, Endpoint, MetadataCache
 from tests.support.controller_cluster import SimulatedBroker
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.frames import decode_request, joined

@@ -6,16 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.config import ConfigError, KafkaConfig, load_config
-from pybroker.broker.config.checks import check_config
-from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, definition_of
-from pybroker.broker.config.dynamic import take_over
-from pybroker.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
-from pybroker.broker.config.kafka_config import ConfigSource
-from pybroker.broker.config.loading import environment_key
-from pybroker.broker.config.tables import authorizer, extensions
-from pybroker.broker.settings import fetcher_config, log_manager_config
-from pybroker.storage.config_def import ConfigType, DynamicMode
+from pybroker_kafka.broker.config import ConfigError, KafkaConfig, load_config
+from pybroker_kafka.broker.config.checks import check_config
+from pybroker_kafka.broker.config.definitions import (
+    BROKER_CONFIGS,
+    DYNAMIC_ONLY_CONFIGS,
+    definition_of,
+)
+from pybroker_kafka.broker.config.dynamic import take_over
+from pybroker_kafka.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
+from pybroker_kafka.broker.config.kafka_config import ConfigSource
+from pybroker_kafka.broker.config.loading import environment_key
+from pybroker_kafka.broker.config.tables import authorizer, extensions
+from pybroker_kafka.broker.settings import fetcher_config, log_manager_config
+from pybroker_kafka.storage.config_def import ConfigType, DynamicMode
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
 
@@ -32,7 +36,19 @@ def test_what_is_described_is_what_changes_something() -> None:
     """A key without a description is read nowhere, and the other way round."""
     sources = [
         path.read_text()
-        for room in ("broker", "client", "storage", "replication", "coordinator")
+        for room in (
+            "broker",
+            "client",
+            "storage",
+            "replication",
+            "coordinator",
+            "cli",
+            "console",
+            "local",
+            "testkit",
+            "tls",
+            "zookeeper",
+        )
         for path in (Path(__file__).parents[4] / room).rglob("*.py")
         if path.parent.name != "tables"
     ]

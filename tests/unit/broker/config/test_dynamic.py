@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker import settings
-from pybroker.broker.config import KafkaConfig
-from pybroker.broker.config.checks import check_config
-from pybroker.broker.config.dynamic import check_alteration, take_over, usable_for_alteration
-from pybroker.broker.config.ineffective import ALLOW, NO_PROTECTION
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.storage.log_config import LogConfig
+from pybroker_kafka.broker import settings
+from pybroker_kafka.broker.config import KafkaConfig
+from pybroker_kafka.broker.config.checks import check_config
+from pybroker_kafka.broker.config.dynamic import check_alteration, take_over, usable_for_alteration
+from pybroker_kafka.broker.config.ineffective import ALLOW, NO_PROTECTION
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.storage.log_config import LogConfig
 from tests.support.odd_values import ALL, DYNAMIC_KEYS, WORDS
 
 STATIC = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}

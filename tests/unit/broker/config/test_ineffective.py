@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.config import ConfigError, KafkaConfig, load_config
-from pybroker.broker.config.checks import check_config
-from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
-from pybroker.broker.config.ineffective import ALLOW, NO_PROTECTION, PROTECTIONS, protection_of
-from pybroker.broker.config.tables import authorizer, security, tokens
-from pybroker.broker.local.cluster_spec import ClusterSpec
-from pybroker.broker.local.cluster_state import ClusterError
-from pybroker.storage.config_def import ConfigDef, ConfigType, OneOf
+from pybroker_kafka.broker.config import ConfigError, KafkaConfig, load_config
+from pybroker_kafka.broker.config.checks import check_config
+from pybroker_kafka.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
+from pybroker_kafka.broker.config.ineffective import (
+    ALLOW,
+    NO_PROTECTION,
+    PROTECTIONS,
+    protection_of,
+)
+from pybroker_kafka.broker.config.tables import authorizer, security, tokens
+from pybroker_kafka.local.cluster_spec import ClusterSpec
+from pybroker_kafka.local.cluster_state import ClusterError
+from pybroker_kafka.storage.config_def import ConfigDef, ConfigType, OneOf
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.config import ConfigError, KafkaConfig
-from pybroker.broker.config.checks import check_config
-from pybroker.broker.config.loading import from_environment
-from pybroker.broker.config.sasl_config import broker_login, mechanism_configs
+from pybroker_kafka.broker.config import ConfigError, KafkaConfig
+from pybroker_kafka.broker.config.checks import check_config
+from pybroker_kafka.broker.config.loading import from_environment
+from pybroker_kafka.broker.config.sasl_config import broker_login, mechanism_configs
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.broker.config import ConfigError, KafkaConfig
-from pybroker.broker.config.checks import check_config
-from pybroker.broker.config.sasl_config import mechanism_configs
-from pybroker.broker.security.sasl.signed_tokens import TokenRules
-from pybroker.broker.security.sasl.unsecured_tokens import UnsecuredTokens
+from pybroker_kafka.broker.config import ConfigError, KafkaConfig
+from pybroker_kafka.broker.config.checks import check_config
+from pybroker_kafka.broker.config.sasl_config import mechanism_configs
+from pybroker_kafka.broker.security.sasl.signed_tokens import TokenRules
+from pybroker_kafka.broker.security.sasl.unsecured_tokens import UnsecuredTokens
 
 PLAIN_JAAS = "listener.name.sasl.plain.sasl.jaas.config"
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.config import ConfigError, KafkaConfig
-from pybroker.broker.config.tls_listeners import TlsListeners
+from pybroker_kafka.broker.config import ConfigError, KafkaConfig
+from pybroker_kafka.broker.config.tls_listeners import TlsListeners
 from tests.support.certificates import PASSWORD, Authority
 
 AUTHORITY = Authority()

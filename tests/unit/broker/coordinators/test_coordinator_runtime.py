@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.coordinators.coordinator_runtime import CoordinatorRuntime
-from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker_kafka.broker.coordinators.coordinator_runtime import CoordinatorRuntime
+from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
 from tests.support.replication import NOW, ReplicaCluster
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import trio
 
-from pybroker import Consumer, Producer
-from pybroker.client.admin.topics import create_topic
-from pybroker.client.cluster import Cluster
+from pybroker_kafka import Consumer, Producer
+from pybroker_kafka.client.admin.topics import create_topic
+from pybroker_kafka.client.cluster import Cluster
 from tests.support.in_process import RunningBroker, broker, zookeeper
 
 PARTITIONS = 4

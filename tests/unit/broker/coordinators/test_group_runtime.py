@@ -14,35 +14,35 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pybroker.broker.config import KafkaConfig
-from pybroker.broker.coordinators.group_runtime import GroupRuntime, group_config
-from pybroker.broker.handlers.find_coordinator import FindCoordinatorHandler
-from pybroker.broker.handlers.group_offsets import GroupOffsetHandlers
-from pybroker.broker.handlers.groups import GroupHandlers
-from pybroker.broker.network.repeated_request_template import RepeatedRequestTemplate
-from pybroker.coordinator.group.commit_plan import FIRST_VERSION
-from pybroker.coordinator.group.core import GroupConfig
-from pybroker.coordinator.group.group_coordinator import GroupCoordinator
-from pybroker.protocol.api import API_TABLE, ApiKey, request_class
-from pybroker.protocol.apis.join_group import JoinGroupRequestProtocol
-from pybroker.protocol.apis.leave_group import MemberIdentity
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.broker.config import KafkaConfig
+from pybroker_kafka.broker.coordinators.group_runtime import GroupRuntime, group_config
+from pybroker_kafka.broker.handlers.find_coordinator import FindCoordinatorHandler
+from pybroker_kafka.broker.handlers.group_offsets import GroupOffsetHandlers
+from pybroker_kafka.broker.handlers.groups import GroupHandlers
+from pybroker_kafka.broker.network.repeated_request_template import RepeatedRequestTemplate
+from pybroker_kafka.coordinator.group.commit_plan import FIRST_VERSION
+from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.coordinator.group.group_coordinator import GroupCoordinator
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, request_class
+from pybroker_kafka.protocol.apis.join_group import JoinGroupRequestProtocol
+from pybroker_kafka.protocol.apis.leave_group import MemberIdentity
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.apis.offset_delete import (
+from pybroker_kafka.protocol.apis.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from pybroker.protocol.apis.offset_fetch import (
+from pybroker_kafka.protocol.apis.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from pybroker.protocol.apis.sync_group import SyncGroupRequestAssignment
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.topics import OFFSETS_TOPIC
+from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequestAssignment
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.topics import OFFSETS_TOPIC
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.handlers import Call
 from tests.support.replication import ME, TOPIC

@@ -18,23 +18,23 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from pybroker.broker.coordinators.marker_sender import MAX_OWN_PARTITIONS
-from pybroker.broker.coordinators.marker_writer import MarkerWriter
-from pybroker.broker.coordinators.producer_ids import ProducerIds
-from pybroker.broker.coordinators.transaction_runtime import TransactionRuntime
-from pybroker.client.security.connector import Link
-from pybroker.coordinator.transaction.core import InitAttempt, TransactionConfig
-from pybroker.coordinator.transaction.states import TransactionState
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.write_txn_markers import (
+from pybroker_kafka.broker.coordinators.marker_sender import MAX_OWN_PARTITIONS
+from pybroker_kafka.broker.coordinators.marker_writer import MarkerWriter
+from pybroker_kafka.broker.coordinators.producer_ids import ProducerIds
+from pybroker_kafka.broker.coordinators.transaction_runtime import TransactionRuntime
+from pybroker_kafka.client.security.connector import Link
+from pybroker_kafka.coordinator.transaction.core import InitAttempt, TransactionConfig
+from pybroker_kafka.coordinator.transaction.states import TransactionState
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
-from pybroker.replication.metadata_cache import Endpoint
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from pybroker_kafka.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.replication import ME

@@ -10,30 +10,30 @@ import pytest
 import trio
 import trio.testing
 
-from pybroker.broker.coordinators.transaction_verifier import (
+from pybroker_kafka.broker.coordinators.transaction_verifier import (
     Question,
     TransactionVerifier,
 )
-from pybroker.client.security.connector import Link
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.add_partitions_to_txn import (
+from pybroker_kafka.client.security.connector import Link
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.apis.update_metadata import (
+from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.topics import TRANSACTIONS_TOPIC
-from pybroker.replication.metadata_cache import Endpoint, MetadataCache
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.topics import TRANSACTIONS_TOPIC
+from pybroker_kafka.replication.metadata_cache import Endpoint, MetadataCache
 from tests.support.broker_streams import answer_requests
 
 A, B = ("a", 0), ("b", 3)

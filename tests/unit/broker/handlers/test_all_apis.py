@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker import server
-from pybroker.broker.assembly import assemble
-from pybroker.broker.network.dispatcher import Dispatcher
-from pybroker.protocol.api import ApiKey, page
-from pybroker.protocol.api_page import Handling
+from pybroker_kafka.broker import server
+from pybroker_kafka.broker.assembly import assemble
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.protocol.api import ApiKey, page
+from pybroker_kafka.protocol.api_page import Handling
 from tests.support.apis_page import answered_in, handlers_of_files
 from tests.support.in_process import broker, zookeeper
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.broker.cluster.delegation_token_store import DelegationTokenStore
-from pybroker.broker.handlers.delegation_tokens import DelegationTokenHandlers
-from pybroker.broker.network.request import Request
-from pybroker.broker.network.turns import Steps
-from pybroker.broker.security.delegation_tokens import DelegationTokens
-from pybroker.broker.security.principal import ANONYMOUS, KafkaPrincipal
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.describe_delegation_token import DescribeDelegationTokenRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.wall_clock import WallClock
+from pybroker_kafka.broker.handlers.delegation_tokens import DelegationTokenHandlers
+from pybroker_kafka.broker.network.request import Request
+from pybroker_kafka.broker.network.turns import Steps
+from pybroker_kafka.broker.security.delegation_tokens import DelegationTokens
+from pybroker_kafka.broker.security.principal import ANONYMOUS, KafkaPrincipal
+from pybroker_kafka.broker.zk.delegation_token_store import DelegationTokenStore
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.describe_delegation_token import DescribeDelegationTokenRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.wall_clock import WallClock
 from tests.support.handlers import Call
 
 ALICE = KafkaPrincipal("User", "alice")

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from pybroker.broker.handlers.describe_cluster import DescribeClusterHandler
-from pybroker.broker.handlers.metadata import DEPARTED_LISTED_MS, MetadataHandler
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.describe_cluster import DescribeClusterRequest
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.apis.update_metadata import (
+from pybroker_kafka.broker.handlers.describe_cluster import DescribeClusterHandler
+from pybroker_kafka.broker.handlers.metadata import DEPARTED_LISTED_MS, MetadataHandler
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.describe_cluster import DescribeClusterRequest
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.metadata_cache import MetadataCache
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.metadata_cache import MetadataCache
 from tests.support.handlers import Call
 
 

@@ -6,13 +6,18 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.broker.handlers.fetch import FetchHandler
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.broker.handlers.fetch import FetchHandler
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.support.conversions import build_message_set
 from tests.support.handlers import Call
 from tests.support.replication import ME, NOW, TOPIC, TOPIC_ID, batch

@@ -5,33 +5,33 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.delete_records import (
+from pybroker_kafka.broker.handlers.list_offsets import ListOffsetsHandler
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from pybroker.protocol.apis.list_offsets import (
+from pybroker_kafka.protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from pybroker.protocol.apis.offset_for_leader_epoch import (
+from pybroker_kafka.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     SimpleRecord,
     TimestampType,
     set_max_timestamp,
     update_crc,
 )
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.layout import HEADER_SIZE
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.layout import HEADER_SIZE
 from tests.support.handlers import Call
 from tests.support.replication import ME, NOW, TOPIC, batch
 from tests.support.replication_handlers import HandlerBroker, versions

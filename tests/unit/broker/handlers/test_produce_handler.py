@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.broker.handlers import produce
-from pybroker.broker.handlers.fetch import FetchHandler
-from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.storage.validation import PreValidatedBatch, pre_validate
+from pybroker_kafka.broker.handlers import produce
+from pybroker_kafka.broker.handlers.fetch import FetchHandler
+from pybroker_kafka.broker.handlers.produce import ProduceHandler
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.storage.validation import PreValidatedBatch, pre_validate
 from tests.support.conversions import build_message_set
 from tests.support.handlers import CLOSED, NOTHING
 from tests.support.replication import ME, NOW, batch

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.handlers.quick_answers import MAX_TEMPLATES, QuickAnswers
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.apis.produce import (
+from pybroker_kafka.broker.handlers.quick_answers import MAX_TEMPLATES, QuickAnswers
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.apis.produce import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import encode_response
-from pybroker.replication.types import ProduceResult
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.framing import encode_response
+from pybroker_kafka.replication.types import ProduceResult
 from tests.support.frames import joined
 
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.handlers.quick_fetch_answers import (
+from pybroker_kafka.broker.handlers.quick_fetch_answers import (
     FIRST_VERSION,
     MAX_TEMPLATES,
     QuickFetchAnswers,
 )
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.apis.fetch import (
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.apis.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     FetchResponseEpochEndOffset,
     FetchResponsePartitionData,
 )
-from pybroker.protocol.framing import encode_response
-from pybroker.replication.reader import error_data
-from pybroker.replication.types import FetchEntry
-from pybroker.storage.files import CLOSED_FILE, EMPTY_SLICE, FileSlice
+from pybroker_kafka.protocol.framing import encode_response
+from pybroker_kafka.replication.reader import error_data
+from pybroker_kafka.replication.types import FetchEntry
+from pybroker_kafka.storage.files import CLOSED_FILE, EMPTY_SLICE, FileSlice
 from tests.support.frames import joined
 
 LONG = st.integers(-(2**63), 2**63 - 1)

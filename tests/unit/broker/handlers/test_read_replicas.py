@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker import settings
-from pybroker.broker.config import ConfigError, KafkaConfig
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.metadata_cache import MetadataCache
-from pybroker.replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
+from pybroker_kafka.broker import settings
+from pybroker_kafka.broker.config import ConfigError, KafkaConfig
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.metadata_cache import MetadataCache
+from pybroker_kafka.replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
 from tests.support.followers import Node, Nodes
 from tests.support.handlers import Call
 from tests.support.replication import KEY, TOPIC_ID

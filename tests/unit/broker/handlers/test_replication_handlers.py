@@ -5,34 +5,34 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.describe_log_dirs import (
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from pybroker.protocol.apis.leader_and_isr import (
+from pybroker_kafka.protocol.apis.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from pybroker.protocol.apis.stop_replica import (
+from pybroker_kafka.protocol.apis.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaPartitionV0,
     StopReplicaRequest,
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from pybroker.protocol.apis.update_metadata import (
+from pybroker_kafka.protocol.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.replication.types import LeadershipResult
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.types import LeadershipResult
 from tests.support.handlers import CLOSED, Call
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, batch
 from tests.support.replication_handlers import HandlerBroker, versions

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.broker.handlers.client_waits import waiting_for
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.delete_records import (
+from pybroker_kafka.broker.handlers.client_waits import waiting_for
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from pybroker.replication.waiting import WaitingOperations
+from pybroker_kafka.replication.waiting import WaitingOperations
 from tests.support.handlers import Call
 from tests.support.replication import ME, TOPIC, batch
 from tests.support.replication_handlers import HandlerBroker, values

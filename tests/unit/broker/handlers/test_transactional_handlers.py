@@ -10,26 +10,30 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.coordinators.marker_writer import MarkerWriter
-from pybroker.broker.coordinators.transaction_verifier import Question
-from pybroker.broker.handlers.describe_producers import DescribeProducersHandler
-from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.handlers.transactional_produce import TransactionalProduce
-from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.apis.write_txn_markers import (
+from pybroker_kafka.broker.coordinators.marker_writer import MarkerWriter
+from pybroker_kafka.broker.coordinators.transaction_verifier import Question
+from pybroker_kafka.broker.handlers.describe_producers import DescribeProducersHandler
+from pybroker_kafka.broker.handlers.produce import ProduceHandler
+from pybroker_kafka.broker.handlers.transactional_produce import TransactionalProduce
+from pybroker_kafka.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.protocol.topics import OFFSETS_TOPIC
-from pybroker.replication.types import Isolation
-from pybroker.storage.log_config import LogConfig
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.topics import OFFSETS_TOPIC
+from pybroker_kafka.replication.types import Isolation
+from pybroker_kafka.storage.log_config import LogConfig
 from tests.support.handlers import CLOSED, Call
 from tests.support.replication import KEY, ME, NOW, TOPIC
 from tests.support.replication_handlers import HandlerBroker, versions

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from pybroker.broker.inside.look_up import look_up_offset, look_up_timestamp
-from pybroker.storage.log import Log
+from pybroker_kafka.broker.inside.look_up import look_up_offset, look_up_timestamp
+from pybroker_kafka.storage.log import Log
 from tests.unit.storage.helpers import batch_of, log_of
 
 

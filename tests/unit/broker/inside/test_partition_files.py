@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.inside.partition_files import MOST_SEGMENTS, partition_files
-from pybroker.storage.log import Log
-from pybroker.storage.retention import delete_old_segments
+from pybroker_kafka.broker.inside.partition_files import MOST_SEGMENTS, partition_files
+from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.retention import delete_old_segments
 from tests.unit.storage.helpers import batch_of, log_of
 
 

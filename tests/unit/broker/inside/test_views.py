@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import pytest
 import trio
 
-from pybroker.broker.inside.views import Inside
-from pybroker.broker.inside.znodes import HIDDEN, znode
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.broker.observability.metrics_http import CannotTell, serve_metrics
-from pybroker.protocol.zookeeper.constants import ZkCode
-from pybroker.protocol.zookeeper.operations import ZkResult, ZkStat
+from pybroker_kafka.broker.inside.views import Inside
+from pybroker_kafka.broker.inside.znodes import HIDDEN, znode
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.observability.metrics_http import CannotTell, serve_metrics
+from pybroker_kafka.protocol.zookeeper.constants import ZkCode
+from pybroker_kafka.protocol.zookeeper.operations import ZkResult, ZkStat
 
 NOBODY: Mapping[str, str] = {}
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.network import processor, request_handler_pool, socket_server
-from pybroker.broker.network.cold_reads import ColdReads
-from pybroker.broker.network.connection import Connection
-from pybroker.broker.network.memory_shortage import MemoryShortage
-from pybroker.broker.network.processor import ROUND_SECONDS
-from pybroker.broker.network.receive_buffer import ReceiveMemory
-from pybroker.broker.network.request_channel import RequestChannel
-from pybroker.broker.network.request_handler_pool import BATCH_SECONDS, RequestHandlerPool
+from pybroker_kafka.broker.network import processor, request_handler_pool, socket_server
+from pybroker_kafka.broker.network.cold_reads import ColdReads
+from pybroker_kafka.broker.network.connection import Connection
+from pybroker_kafka.broker.network.memory_shortage import MemoryShortage
+from pybroker_kafka.broker.network.processor import ROUND_SECONDS
+from pybroker_kafka.broker.network.receive_buffer import ReceiveMemory
+from pybroker_kafka.broker.network.request_channel import RequestChannel
+from pybroker_kafka.broker.network.request_handler_pool import BATCH_SECONDS, RequestHandlerPool
 from tests.support.network import running_network
 from tests.support.sources import needs_sources
 

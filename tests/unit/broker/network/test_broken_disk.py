@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.broker.network import cold_reads
-from pybroker.broker.network.cold_reads import ColdReads
-from pybroker.broker.network.send_queue import Rest, SendQueue
-from pybroker.storage.files import DataFile, Files, FileSlice
+from pybroker_kafka.broker.network import cold_reads
+from pybroker_kafka.broker.network.cold_reads import ColdReads
+from pybroker_kafka.broker.network.send_queue import Rest, SendQueue
+from pybroker_kafka.storage.files import DataFile, Files, FileSlice
 from tests.support.connections import connection_over
 
 SIZE = 500_000

@@ -13,12 +13,12 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.broker.network import cold_reads
-from pybroker.broker.network.cold_reads import ColdReads
-from pybroker.broker.network.connection import Connection
-from pybroker.broker.network.page_cache import PROBE_BYTES, is_cached, read_to_cache
-from pybroker.broker.network.send_queue import LOOKED_FOR_BYTES, Part, SendQueue
-from pybroker.storage.files import Files, FileSlice
+from pybroker_kafka.broker.network import cold_reads
+from pybroker_kafka.broker.network.cold_reads import ColdReads
+from pybroker_kafka.broker.network.connection import Connection
+from pybroker_kafka.broker.network.page_cache import PROBE_BYTES, is_cached, read_to_cache
+from pybroker_kafka.broker.network.send_queue import LOOKED_FOR_BYTES, Part, SendQueue
+from pybroker_kafka.storage.files import Files, FileSlice
 from tests.support.cold_files import drop_from_cache, make_cold, read_what_is_cold
 from tests.support.connections import connection_over
 

@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 import pytest
 import trio
 
-from pybroker.broker.network.connection import Connection
-from pybroker.broker.network.listener_security import ListenerSecurity
-from pybroker.broker.network.login_tasks import LoginTasks
-from pybroker.broker.network.selector import HANGUP, READ
-from pybroker.broker.observability.request_metrics import RequestMetrics
-from pybroker.protocol import codec, large_messages
+from pybroker_kafka.broker.logins.login_tasks import LoginTasks
+from pybroker_kafka.broker.network.connection import Connection
+from pybroker_kafka.broker.network.listener_security import ListenerSecurity
+from pybroker_kafka.broker.network.selector import HANGUP, READ
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.protocol import codec, large_messages
 from tests.support.network import (
     PATIENCE_SECONDS,
     RawClient,

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.network.down_conversion import (
+from pybroker_kafka.broker.network.down_conversion import (
     CHUNK_BYTES,
     MIN_OVERFLOW_BYTES,
     QUICK_RECORDS,
     QUICK_UNPACKED_BYTES,
     DownConversion,
 )
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -23,8 +23,8 @@ from pybroker.protocol.records.batch import (
     iter_batch_headers,
     read_records,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.storage.files import Files, FileSlice
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.storage.files import Files, FileSlice
 from tests.support.connections import connection_over
 
 MARKER = build_end_txn_marker(

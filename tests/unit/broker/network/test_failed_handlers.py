@@ -7,14 +7,14 @@ from time import perf_counter
 
 import pytest
 
-from pybroker.broker.network.dispatcher import Dispatcher
-from pybroker.broker.network.request import Request, Route
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.broker.observability.request_metrics import RequestMetrics
-from pybroker.protocol.api import ApiKey, request_class
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.zookeeper.constants import ZkCode
-from pybroker.protocol.zookeeper.operations import SessionExpired, ZkError
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.broker.network.request import Request, Route
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.protocol.api import ApiKey, request_class
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.zookeeper.constants import ZkCode
+from pybroker_kafka.protocol.zookeeper.operations import SessionExpired, ZkError
 from tests.support.handlers import AtOnce, RecordingSink
 
 

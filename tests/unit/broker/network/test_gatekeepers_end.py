@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from pybroker.broker.network.connection import Connection
+from pybroker_kafka.broker.network.connection import Connection
 from tests.support.connections import connection_over
 
 

@@ -7,10 +7,10 @@ from time import perf_counter
 
 import trio
 
-from pybroker.broker.network.connection import HALF_CLOSED_SECONDS, Connection
-from pybroker.broker.network.idle_connections import idlest
-from pybroker.broker.network.request import Request
-from pybroker.protocol.apis.heartbeat import HeartbeatResponse
+from pybroker_kafka.broker.network.connection import HALF_CLOSED_SECONDS, Connection
+from pybroker_kafka.broker.network.idle_connections import idlest
+from pybroker_kafka.broker.network.request import Request
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatResponse
 from tests.support.network import RawClient, RunningNetwork, answers, heartbeat, running_network
 
 PATIENCE_SECONDS = 30

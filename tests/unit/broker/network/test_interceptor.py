@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pybroker.broker.network.request import Request
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import decode_response
+from pybroker_kafka.broker.network.request import Request
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.framing import decode_response
 from tests.support.network import heartbeat, running_network
 
 

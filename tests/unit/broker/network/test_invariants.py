@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.network.connection import Connection
-from pybroker.broker.network.connection_quotas import ConnectionQuotas, MemoryPool
-from pybroker.broker.network.dispatcher import Dispatcher
-from pybroker.broker.network.mute_state import READING, MuteEvent, next_state
-from pybroker.broker.network.produce_pipeline import MAX_WAITING, Pipeline
-from pybroker.broker.network.receive_buffer import ReceiveMemory
-from pybroker.broker.network.send_queue import SendQueue
-from pybroker.broker.replicas.settled_replicas import SettledReplicas, _park
-from pybroker.protocol.invariants import BrokenConnection, BrokenInvariant
-from pybroker.replication.purgatory import Operation
-from pybroker.replication.types import Completion
+from pybroker_kafka.broker.network.connection import Connection
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas, MemoryPool
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.broker.network.mute_state import READING, MuteEvent, next_state
+from pybroker_kafka.broker.network.produce_pipeline import MAX_WAITING, Pipeline
+from pybroker_kafka.broker.network.receive_buffer import ReceiveMemory
+from pybroker_kafka.broker.network.send_queue import SendQueue
+from pybroker_kafka.broker.replicas.settled_replicas import SettledReplicas, _park
+from pybroker_kafka.protocol.invariants import BrokenConnection, BrokenInvariant
+from pybroker_kafka.replication.purgatory import Operation
+from pybroker_kafka.replication.types import Completion
 
 Request: Any = object
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import trio
 
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.metadata import MetadataRequest
-from pybroker.protocol.framing import decode_response
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.protocol.framing import decode_response
 from tests.support.network import api_versions, frame_of, heartbeat, running_network
 
 

@@ -9,24 +9,28 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.broker.authorization.guard import _Denials
-from pybroker.broker.gauges import register_quota_gauges
-from pybroker.broker.network.connection_quotas import ConnectionQuotas
-from pybroker.broker.network.held_sockets import MAX_HELD, HeldSockets
-from pybroker.broker.network.request import Request, Route
-from pybroker.broker.network.request_handler_pool import MANY_THROTTLED
-from pybroker.broker.network.request_meter import RequestMeter
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.broker.observability.request_metrics import RequestMetrics
-from pybroker.broker.quotas.client_quotas import ClientQuotas
-from pybroker.broker.quotas.connection_rates import ConnectionRates
-from pybroker.protocol.api import ApiKey, pages, request_class
-from pybroker.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pybroker.protocol.apis.create_topics import CreateTopicsResponse
-from pybroker.protocol.apis.fetch import FetchResponse
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from pybroker.protocol.apis.produce import ProduceRequest, ProduceResponse
-from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.broker.authorization.guard import _Denials
+from pybroker_kafka.broker.gauges import register_quota_gauges
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas
+from pybroker_kafka.broker.network.held_sockets import MAX_HELD, HeldSockets
+from pybroker_kafka.broker.network.request import Request, Route
+from pybroker_kafka.broker.network.request_handler_pool import MANY_THROTTLED
+from pybroker_kafka.broker.network.request_meter import RequestMeter
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.broker.quotas.client_quotas import ClientQuotas
+from pybroker_kafka.broker.quotas.connection_rates import ConnectionRates
+from pybroker_kafka.protocol.api import ApiKey, pages, request_class
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.create_topics import CreateTopicsResponse
+from pybroker_kafka.protocol.apis.fetch import FetchResponse
+from pybroker_kafka.protocol.apis.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from pybroker_kafka.protocol.apis.produce import ProduceRequest, ProduceResponse
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from tests.support.handlers import CLOSED, AtOnce, RecordingSink
 from tests.support.network import answers, api_versions, heartbeat, running_network
 from tests.support.patience import fair

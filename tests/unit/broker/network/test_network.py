@@ -9,12 +9,12 @@ from time import perf_counter
 import pytest
 import trio
 
-from pybroker.broker.network.connection_quotas import ConnectionQuotas
-from pybroker.broker.network.idle_connections import idlest
-from pybroker.broker.network.selector import Selector
-from pybroker.broker.network.socket_server import SocketSettings
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas
+from pybroker_kafka.broker.network.idle_connections import idlest
+from pybroker_kafka.broker.network.selector import Selector
+from pybroker_kafka.broker.network.socket_server import SocketSettings
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.network import RawClient, answers, api_versions, heartbeat, running_network
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.network.connection import Connection
-from pybroker.broker.network.connection_quotas import ConnectionQuotas, MemoryPool
-from pybroker.broker.network.mute_state import TRANSITIONS, MuteEvent, MuteState, next_state
-from pybroker.broker.network.receive_buffer import FIRST_BUFFER_BYTES
-from pybroker.broker.observability.metrics import BrokerMetrics, quantiles
-from pybroker.broker.quotas.connection_rates import ConnectionRates
+from pybroker_kafka.broker.network.connection import Connection
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas, MemoryPool
+from pybroker_kafka.broker.network.mute_state import TRANSITIONS, MuteEvent, MuteState, next_state
+from pybroker_kafka.broker.network.receive_buffer import FIRST_BUFFER_BYTES
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics, quantiles
+from pybroker_kafka.broker.quotas.connection_rates import ConnectionRates
 from tests.support.connections import connection_over
 
 LEGAL = {

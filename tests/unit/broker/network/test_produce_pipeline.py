@@ -11,20 +11,20 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from pybroker.broker.network.connection_quotas import ConnectionQuotas
-from pybroker.broker.network.dispatcher import Dispatcher
-from pybroker.broker.network.produce_pipeline import MAX_WAITING
-from pybroker.broker.network.request import Handler, Request
-from pybroker.broker.network.socket_server import ListenerSpec, SocketServer, SocketSettings
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.produce import (
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.broker.network.produce_pipeline import MAX_WAITING
+from pybroker_kafka.broker.network.request import Handler, Request
+from pybroker_kafka.broker.network.socket_server import ListenerSpec, SocketServer, SocketSettings
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from pybroker.protocol.framing import decode_response
+from pybroker_kafka.protocol.framing import decode_response
 from tests.support.network import PATIENCE_SECONDS, Heartbeats, RawClient, frame_of, heartbeat
 
 VERSION = 9

@@ -7,20 +7,24 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.broker.network.produce_request_template import (
+from pybroker_kafka.broker.network.produce_request_template import (
     MAX_FRAME_BYTES,
     MAX_MISSES,
     ProduceRequestTemplate,
     template_of,
 )
-from pybroker.broker.network.request import Route
-from pybroker.broker.network.turns import Turns
-from pybroker.broker.observability.request_metrics import RequestMetrics
-from pybroker.protocol.api import API_TABLE, ApiKey
-from pybroker.protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pybroker.protocol.codec import decode
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.framing import decode_request_header
+from pybroker_kafka.broker.network.request import Route
+from pybroker_kafka.broker.network.turns import Turns
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.apis.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker_kafka.protocol.codec import decode
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.framing import decode_request_header
 from tests.support.network import frame_of
 
 SPEC = API_TABLE[ApiKey.PRODUCE]

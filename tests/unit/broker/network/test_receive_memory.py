@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from pybroker.broker.config.loading import load_config
-from pybroker.broker.network import memory_shortage, processor, socket_server
-from pybroker.broker.network.connection import Connection
-from pybroker.broker.network.receive_buffer import (
+from pybroker_kafka.broker.config.loading import load_config
+from pybroker_kafka.broker.network import memory_shortage, processor, socket_server
+from pybroker_kafka.broker.network.connection import Connection
+from pybroker_kafka.broker.network.receive_buffer import (
     COMMON_BUFFER_BYTES,
     DEFAULT_MEMORY_BYTES,
     FIRST_BUFFER_BYTES,
@@ -24,9 +24,9 @@ from pybroker.broker.network.receive_buffer import (
     UNLIMITED_BYTES,
     ReceiveMemory,
 )
-from pybroker.broker.network.selector import READ
-from pybroker.broker.network.socket_server import SocketSettings
-from pybroker.broker.settings import socket_settings
+from pybroker_kafka.broker.network.selector import READ
+from pybroker_kafka.broker.network.socket_server import SocketSettings
+from pybroker_kafka.broker.settings import socket_settings
 from tests.support.connections import connection_over
 from tests.support.network import RawClient, RunningNetwork, heartbeat, running_network
 from tests.support.patience import fair

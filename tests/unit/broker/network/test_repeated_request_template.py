@@ -9,34 +9,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.broker.network.repeated_request_template import (
+from pybroker_kafka.broker.network.repeated_request_template import (
     MAX_MISSES,
     MAX_NUMBERS,
     PATIENCE,
     RepeatedRequestTemplate,
     repeated_template_of,
 )
-from pybroker.broker.network.request import Route
-from pybroker.broker.network.turns import Turns
-from pybroker.broker.observability.request_metrics import RequestMetrics
-from pybroker.protocol import codec
-from pybroker.protocol.api import API_TABLE, ApiKey, pages, request_class
-from pybroker.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.broker.network.request import Route
+from pybroker_kafka.broker.network.turns import Turns
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.protocol import codec
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, pages, request_class
+from pybroker_kafka.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.apis.offset_fetch import (
+from pybroker_kafka.protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from pybroker.protocol.codec import decode, decode_from, encode
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.framing import decode_request_header, encode_request
+from pybroker_kafka.protocol.codec import decode, decode_from, encode
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.framing import decode_request_header, encode_request
 from tests.support.frames import joined
 from tests.support.sources import needs_sources
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.network import request_handler_pool
-from pybroker.broker.network.cold_reads import ColdReads
-from pybroker.broker.network.memory_shortage import MemoryShortage
-from pybroker.broker.network.receive_buffer import ReceiveMemory
-from pybroker.broker.network.request_channel import RequestChannel
-from pybroker.broker.network.request_handler_pool import BATCH_SECONDS, RequestHandlerPool
+from pybroker_kafka.broker.network import request_handler_pool
+from pybroker_kafka.broker.network.cold_reads import ColdReads
+from pybroker_kafka.broker.network.memory_shortage import MemoryShortage
+from pybroker_kafka.broker.network.receive_buffer import ReceiveMemory
+from pybroker_kafka.broker.network.request_channel import RequestChannel
+from pybroker_kafka.broker.network.request_handler_pool import BATCH_SECONDS, RequestHandlerPool
 from tests.support.sources import needs_sources
 
 

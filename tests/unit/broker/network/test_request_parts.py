@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.network.request import Request, Route
-from pybroker.broker.network.request_parts import (
+from pybroker_kafka.broker.network.request import Request, Route
+from pybroker_kafka.broker.network.request_parts import (
     MAX_PART_ELEMENTS,
     InParts,
     cut,
@@ -17,25 +17,25 @@ from pybroker.broker.network.request_parts import (
     place_to_cut,
     weight,
 )
-from pybroker.broker.network.turns import Failed, Steps, Turns
-from pybroker.broker.observability.request_metrics import RequestMetrics
-from pybroker.protocol import codec
-from pybroker.protocol.api import API_TABLE, ApiKey, response_class
-from pybroker.protocol.apis.alter_partition_reassignments import (
+from pybroker_kafka.broker.network.turns import Failed, Steps, Turns
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.protocol import codec
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, response_class
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.apis.elect_leaders import (
+from pybroker_kafka.protocol.apis.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,
 )
-from pybroker.protocol.apis.list_partition_reassignments import (
+from pybroker_kafka.protocol.apis.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from pybroker.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker.protocol.apis.offset_fetch import (
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -44,9 +44,9 @@ from pybroker.protocol.apis.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.failures import error_response
-from pybroker.protocol.schema import Message
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.failures import error_response
+from pybroker_kafka.protocol.schema import Message
 from tests.support.handlers import AtOnce, Call, RecordingSink
 from tests.support.network import api_versions, running_network
 

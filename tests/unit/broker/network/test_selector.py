@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from pybroker.broker.network import selector
-from pybroker.broker.network.selector import BROKEN, READ, WRITE, EpollSelector, PollSelector
+from pybroker_kafka.broker.network import selector
+from pybroker_kafka.broker.network.selector import BROKEN, READ, WRITE, EpollSelector, PollSelector
 
 KINDS = (EpollSelector, PollSelector)
 IDS = ("epoll", "poll")

@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.network import send_queue
-from pybroker.broker.network.acceptor import LOCAL_SEND_BUFFER, Acceptor
-from pybroker.broker.network.cold_reads import ColdReads
-from pybroker.broker.network.connection_quotas import ConnectionQuotas
-from pybroker.broker.network.memory_shortage import MemoryShortage
-from pybroker.broker.network.receive_buffer import ReceiveMemory
-from pybroker.broker.network.request_channel import RequestChannel
-from pybroker.broker.network.request_handler_pool import RequestHandlerPool
-from pybroker.broker.network.selector import READ, WRITE
-from pybroker.broker.network.send_queue import MAX_SENT_BYTES_PER_ROUND, SENDFILE_BYTES, SendQueue
-from pybroker.storage.files import Files, FileSlice
+from pybroker_kafka.broker.network import send_queue
+from pybroker_kafka.broker.network.acceptor import LOCAL_SEND_BUFFER, Acceptor
+from pybroker_kafka.broker.network.cold_reads import ColdReads
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas
+from pybroker_kafka.broker.network.memory_shortage import MemoryShortage
+from pybroker_kafka.broker.network.receive_buffer import ReceiveMemory
+from pybroker_kafka.broker.network.request_channel import RequestChannel
+from pybroker_kafka.broker.network.request_handler_pool import RequestHandlerPool
+from pybroker_kafka.broker.network.selector import READ, WRITE
+from pybroker_kafka.broker.network.send_queue import (
+    MAX_SENT_BYTES_PER_ROUND,
+    SENDFILE_BYTES,
+    SendQueue,
+)
+from pybroker_kafka.storage.files import Files, FileSlice
 from tests.support.connections import connection_over
 from tests.support.sources import needs_sources
 

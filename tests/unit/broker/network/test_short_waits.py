@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pybroker.broker.network.short_waits import (
+from pybroker_kafka.broker.network.short_waits import (
     CLOSE_SECONDS,
     ENOUGH,
     LOOK_SECONDS,

@@ -15,23 +15,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.broker.network.bad_input import BadInput
-from pybroker.broker.network.connection_quotas import MemoryPool
-from pybroker.broker.network.memory_shortage import MemoryShortage
-from pybroker.broker.network.receive_buffer import ReceiveMemory
-from pybroker.broker.network.request import ConnectionInfo
-from pybroker.broker.network.selector import READ, WRITE
-from pybroker.broker.network.send_queue import Part
-from pybroker.broker.network.tls_connection import (
+from pybroker_kafka.broker.network.bad_input import BadInput
+from pybroker_kafka.broker.network.connection_quotas import MemoryPool
+from pybroker_kafka.broker.network.memory_shortage import MemoryShortage
+from pybroker_kafka.broker.network.receive_buffer import ReceiveMemory
+from pybroker_kafka.broker.network.request import ConnectionInfo
+from pybroker_kafka.broker.network.selector import READ, WRITE
+from pybroker_kafka.broker.network.send_queue import Part
+from pybroker_kafka.broker.network.tls_connection import (
     HANDSHAKE,
     HANDSHAKE_SECONDS,
     PIECE_BYTES,
     RECORDS_AT_ONCE,
     TlsConnection,
 )
-from pybroker.broker.security.tls.principal_mapping import parse_rules
-from pybroker.broker.security.tls.server_tls import ServerTls
-from pybroker.client.tls.settings import read_settings
+from pybroker_kafka.broker.security.tls.principal_mapping import parse_rules
+from pybroker_kafka.broker.security.tls.server_tls import ServerTls
+from pybroker_kafka.tls.settings import read_settings
 from tests.support.certificates import Authority, pem
 from tests.support.cold_files import drop_from_cache, read_what_is_cold
 from tests.support.connections import MAX_FRAME_BYTES, Nobody

@@ -7,8 +7,8 @@ from collections.abc import Generator
 import pytest
 import trio
 
-from pybroker.broker.network import turns as turns_module
-from pybroker.broker.network.turns import TURN_SECONDS, Pace, Steps, Turns, distinct
+from pybroker_kafka.broker.network import turns as turns_module
+from pybroker_kafka.broker.network.turns import TURN_SECONDS, Pace, Steps, Turns, distinct
 
 MUCH = 50
 

@@ -6,13 +6,13 @@ from typing import cast
 
 import pytest
 
-from pybroker.broker.network import socket_server
-from pybroker.broker.network.connection_quotas import ConnectionQuotas
-from pybroker.broker.network.dispatcher import Dispatcher
-from pybroker.broker.network.selector import SelectorGroup
-from pybroker.broker.network.short_waits import ENOUGH, LOOK_SECONDS, WAIT_SECONDS, ShortWaits
-from pybroker.broker.network.socket_server import SocketServer, SocketSettings
-from pybroker.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.network import socket_server
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.broker.network.selector import SelectorGroup
+from pybroker_kafka.broker.network.short_waits import ENOUGH, LOOK_SECONDS, WAIT_SECONDS, ShortWaits
+from pybroker_kafka.broker.network.socket_server import SocketServer, SocketSettings
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 
 
 class Sockets:

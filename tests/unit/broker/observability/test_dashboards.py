@@ -12,9 +12,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from pybroker.broker.cli.main import main
-from pybroker.broker.observability.alerts import ALERTS, rules_file
-from pybroker.broker.observability.dashboards import dashboards
+from pybroker_kafka.broker.observability.alerts import ALERTS, rules_file
+from pybroker_kafka.broker.observability.dashboards import dashboards
+from pybroker_kafka.cli.main import main
 from tests.support.processes import ROOT
 
 # What Prometheus adds, and prometheus_client exports of each process.

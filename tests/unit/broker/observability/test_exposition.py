@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from pybroker.broker.observability import exposition as module
-from pybroker.broker.observability.catalogue import CATALOGUE
-from pybroker.broker.observability.exposition import exposition
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.replication.types import TopicStats
+from pybroker_kafka.broker.observability import exposition as module
+from pybroker_kafka.broker.observability.catalogue import CATALOGUE
+from pybroker_kafka.broker.observability.exposition import exposition
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.replication.types import TopicStats
 
 SIZE, END = "kafka_log_log_size", "kafka_log_log_logendoffset"
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.console.log_lines import parsed
-from pybroker.broker.observability.log_format import (
+from pybroker_kafka.broker.observability.log_format import (
     KEPT_FILES,
     JsonLines,
     LogFile,
     LogFormat,
     configure_logging,
 )
+from pybroker_kafka.console.log_lines import parsed
 
 
 def test_lines_that_could_not_be_written_are_counted(

@@ -9,8 +9,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.observability.loop_watch import SLOTS, Longest, LoopWatch
-from pybroker.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.observability.loop_watch import SLOTS, Longest, LoopWatch
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 
 
 @given(st.lists(st.tuples(st.floats(0, 40), st.floats(0, 9))), st.floats(0, 90))

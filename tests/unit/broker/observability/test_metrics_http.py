@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker.broker.cli.cluster import start
-from pybroker.broker.cli.server import broker
-from pybroker.broker.local.cluster_spec import ClusterSpec
-from pybroker.broker.observability import metrics_http
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.broker.observability.metrics_http import MAX_CONNECTIONS, serve_metrics
+from pybroker_kafka.broker.observability import metrics_http
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.observability.metrics_http import MAX_CONNECTIONS, serve_metrics
+from pybroker_kafka.cli.cluster import start
+from pybroker_kafka.cli.server import broker
+from pybroker_kafka.local.cluster_spec import ClusterSpec
 from tests.support.patience import fair
 
 PATIENCE_SECONDS = 120

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.protocol.apis.add_partitions_to_txn import (
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTransaction,
 )
-from pybroker.protocol.apis.fetch import FetchRequest, ReplicaState
+from pybroker_kafka.protocol.apis.fetch import FetchRequest, ReplicaState
 
 
 class Answered(NamedTuple):

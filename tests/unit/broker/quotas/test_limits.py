@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.broker.quotas import limits as limits_module
-from pybroker.broker.quotas.client_quotas import ClientQuotas, MutationQuota
-from pybroker.broker.quotas.entities import IpEntity, entity_at, path_of, sanitize
-from pybroker.broker.quotas.limits import FORGET_AFTER_MS, Limits
-from pybroker.broker.quotas.rates import LimitedRate, TokenBucket
-from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.broker.quotas import limits as limits_module
+from pybroker_kafka.broker.quotas.client_quotas import ClientQuotas, MutationQuota
+from pybroker_kafka.broker.quotas.entities import IpEntity, entity_at, path_of, sanitize
+from pybroker_kafka.broker.quotas.limits import FORGET_AFTER_MS, Limits
+from pybroker_kafka.broker.quotas.rates import LimitedRate, TokenBucket
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from pybroker.broker.handlers.fetch import FetchHandler
-from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.broker.replicas.fetcher_runtime import FetcherRuntime
-from pybroker.client.frames import FrameReader
-from pybroker.client.security.connector import Link
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.framing import encode_response
-from pybroker.replication.follower_steps import FetcherConfig
-from pybroker.replication.metadata_cache import Endpoint
+from pybroker_kafka.broker.handlers.fetch import FetchHandler
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.replicas.fetcher_runtime import FetcherRuntime
+from pybroker_kafka.client.frames import FrameReader
+from pybroker_kafka.client.security.connector import Link
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.framing import encode_response
+from pybroker_kafka.replication.follower_steps import FetcherConfig
+from pybroker_kafka.replication.metadata_cache import Endpoint
 from tests.support.followers import Node
 from tests.support.frames import decode_request, joined
 from tests.support.handlers import Call

@@ -6,10 +6,10 @@ from typing import Any
 
 import trio
 
-from pybroker.broker.replicas.log_flusher import LogFlusher
-from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
-from pybroker.replication.types import FlushNeeded, Parked
-from pybroker.storage.files import DataFile, Files
+from pybroker_kafka.broker.replicas.log_flusher import LogFlusher
+from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker_kafka.replication.types import FlushNeeded, Parked
+from pybroker_kafka.storage.files import DataFile, Files
 from tests.support.replication import TOPIC, ReplicaCluster
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
-from pybroker.replication.types import ACKS_ALL, ProduceResult
+from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker_kafka.replication.types import ACKS_ALL, ProduceResult
 from tests.support.processes import ROOT
 from tests.support.replication import KEY, ME, ReplicaCluster, batch
 

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pybroker.broker.resources.clock import LOOK_SECONDS, Clock, wall_clock_ms
-from pybroker.protocol.wall_clock import REST_MS
+from pybroker_kafka.broker.resources.clock import LOOK_SECONDS, Clock, wall_clock_ms
+from pybroker_kafka.protocol.wall_clock import REST_MS
 
 DAY_MS = 86_400_000
 

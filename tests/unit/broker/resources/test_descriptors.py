@@ -7,15 +7,15 @@ import resource
 import pytest
 import trio
 
-from pybroker.broker.network import idle_connections, socket_server
-from pybroker.broker.replicas import log_jobs
-from pybroker.broker.resources import descriptors
-from pybroker.broker.resources.descriptors import (
+from pybroker_kafka.broker.network import idle_connections, socket_server
+from pybroker_kafka.broker.replicas import log_jobs
+from pybroker_kafka.broker.resources import descriptors
+from pybroker_kafka.broker.resources.descriptors import (
     TooFewDescriptors,
     connection_limit,
     raise_descriptor_limit,
 )
-from pybroker.storage.log_jobs import Job
+from pybroker_kafka.storage.log_jobs import Job
 from tests.support.descriptors import no_descriptors
 from tests.support.network import api_versions, heartbeat, running_network
 

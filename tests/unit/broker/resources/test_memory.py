@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from pybroker.broker.resources import machine, memory
-from pybroker.broker.resources.memory import (
+from pybroker_kafka.broker.resources import machine, memory
+from pybroker_kafka.broker.resources.memory import (
     CHECK_SECONDS,
     GROWTH_BYTES,
     configure_allocator,

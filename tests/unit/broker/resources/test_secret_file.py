@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.resources.secret_file import (
+from pybroker_kafka.broker.resources.secret_file import (
     MAX_BYTES,
     UnsafeSecret,
     read_secret,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pybroker.broker.resources.visible_text import visible, visible_json, visible_lines
+from pybroker_kafka.broker.resources.visible_text import visible, visible_json, visible_lines
 
 FORGERIES = [
     ("a\nb", "a\\nb"), ("a\r\nb", "a\\r\\nb"), ("\x1b[2J", "\\x1b[2J"), ("\x9b2J", "\\x9b2J"),

@@ -6,12 +6,12 @@ from time import process_time
 
 import pytest
 
-from pybroker.broker.security import acl_authorizer
-from pybroker.broker.security.acl_authorizer import AclAuthorizer
-from pybroker.broker.security.acls import AccessControlEntry, ResourcePattern
-from pybroker.broker.security.authorizer import Authorizer
-from pybroker.broker.security.principal import KafkaPrincipal, parse_principal
-from pybroker.protocol.acls import (
+from pybroker_kafka.broker.security import acl_authorizer
+from pybroker_kafka.broker.security.acl_authorizer import AclAuthorizer
+from pybroker_kafka.broker.security.acls import AccessControlEntry, ResourcePattern
+from pybroker_kafka.broker.security.authorizer import Authorizer
+from pybroker_kafka.broker.security.principal import KafkaPrincipal, parse_principal
+from pybroker_kafka.protocol.acls import (
     CLUSTER_NAME,
     AclOperation,
     AclPermission,

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pybroker.broker.security.delegation_tokens import (
+from pybroker_kafka.broker.security.delegation_tokens import (
     MAX_TOKENS_OF_ONE,
     DelegationTokens,
     TokenInfo,
 )
-from pybroker.broker.security.principal import KafkaPrincipal
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.broker.security.principal import KafkaPrincipal
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.steps import finished
 
 ALICE, BOB, EVE = (KafkaPrincipal("User", name) for name in ("alice", "bob", "eve"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.broker.security.password_encoder import (
+from pybroker_kafka.broker.security.password_encoder import (
     SALT_BYTES,
     VECTOR_BYTES,
     CannotDecode,

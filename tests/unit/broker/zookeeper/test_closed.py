@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 import trio
 
-from pybroker.broker.cluster.dead_sessions import CannotClose, close_sessions, passwords
-from pybroker.broker.cluster.zookeeper_client import (
+from pybroker_kafka.broker.config import KafkaConfig
+from pybroker_kafka.broker.server import run_broker
+from pybroker_kafka.broker.zk.dead_sessions import CannotClose, close_sessions, passwords
+from pybroker_kafka.broker.zk.zookeeper_client import (
     SessionEvent,
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
-from pybroker.broker.cluster.zookeeper_security import ZooKeeperSecurity
-from pybroker.broker.cluster.zookeeper_watches import WatchKind
-from pybroker.broker.config import KafkaConfig
-from pybroker.broker.server import run_broker
-from pybroker.broker.zookeeper.server import NotLoopback, serve_zookeeper
-from pybroker.broker.zookeeper.storage import SECRET_FILE
-from pybroker.protocol.zookeeper.constants import AUTH_XID, OPEN_ACL, Op
-from pybroker.protocol.zookeeper.jute import AuthPacket, CreateRequest, PathRequest
-from pybroker.protocol.zookeeper.operations import Create, GetData, SetData
+from pybroker_kafka.broker.zk.zookeeper_security import ZooKeeperSecurity
+from pybroker_kafka.broker.zk.zookeeper_watches import WatchKind
+from pybroker_kafka.broker.zookeeper.server import NotLoopback, serve_zookeeper
+from pybroker_kafka.broker.zookeeper.storage import SECRET_FILE
+from pybroker_kafka.protocol.zookeeper.constants import AUTH_XID, OPEN_ACL, Op
+from pybroker_kafka.protocol.zookeeper.jute import AuthPacket, CreateRequest, PathRequest
+from pybroker_kafka.protocol.zookeeper.operations import Create, GetData, SetData
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.processes import free_port
 from tests.support.raw_zookeeper import RawClient
@@ -97,7 +97,7 @@ def test_many_strangers_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_strangers_have_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pybroker.broker.zookeeper.server.SESSIONLESS_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("pybroker_kafka.broker.zookeeper.server.SESSIONLESS_TIMEOUT_S", 0.3)
     with embedded_zookeeper(credentials=CREDENTIALS) as port:
         member, stranger = RawClient(port), RawClient(port)
         assert log_in(member) == 0
@@ -132,7 +132,7 @@ async def test_every_reconnect_logs_in_before_anything_else(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Many operations while connections are cut: none is ever sent by a stranger."""
-    caplog.set_level(logging.WARNING, "pybroker.broker.zookeeper")
+    caplog.set_level(logging.WARNING, "pybroker_kafka.broker.zookeeper")
     with embedded_zookeeper(credentials=CREDENTIALS) as port:
         proxy = TcpProxy(port)
         async with trio.open_nursery() as nursery:

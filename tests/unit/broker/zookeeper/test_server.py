@@ -13,11 +13,11 @@ from struct import pack
 import pytest
 import trio
 
-from pybroker.broker.zookeeper.server import serve_zookeeper
-from pybroker.broker.zookeeper.storage import DataDirectoryError
-from pybroker.protocol.zookeeper import jute
-from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op
-from pybroker.protocol.zookeeper.jute import (
+from pybroker_kafka.broker.zookeeper.server import serve_zookeeper
+from pybroker_kafka.broker.zookeeper.storage import DataDirectoryError
+from pybroker_kafka.protocol.zookeeper import jute
+from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker_kafka.protocol.zookeeper.jute import (
     CreateRequest,
     GetDataResponse,
     PathsResponse,
@@ -26,7 +26,7 @@ from pybroker.protocol.zookeeper.jute import (
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.raw_zookeeper import RawClient
 
-LOGGER = "pybroker.broker.zookeeper.server"
+LOGGER = "pybroker_kafka.broker.zookeeper.server"
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_replies_to_clients_that_have_gone_are_dropped(
 
     with embedded_zookeeper(tmp_path) as port:
         neighbour = RawClient(port)
-        monkeypatch.setattr("pybroker.broker.zookeeper.storage.os.fsync", slow_fsync)
+        monkeypatch.setattr("pybroker_kafka.broker.zookeeper.storage.os.fsync", slow_fsync)
         for number in range(5):
             client = RawClient(port)
             request = CreateRequest(f"/gone{number}", b"", list(OPEN_ACL), 0)
@@ -231,7 +231,7 @@ def test_a_restart_keeps_nodes_sessions_and_passwords(tmp_path: Path) -> None:
 def test_snapshots_are_taken_and_old_files_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pybroker.broker.zookeeper.storage.SNAPSHOT_TRANSACTIONS", 20)
+    monkeypatch.setattr("pybroker_kafka.broker.zookeeper.storage.SNAPSHOT_TRANSACTIONS", 20)
     with embedded_zookeeper(tmp_path) as port:
         client = RawClient(port)
         for number in range(150):
@@ -259,7 +259,7 @@ def test_a_full_disk_stops_the_server_without_a_false_promise(
     def fill_up(port: int) -> None:
         client = RawClient(port)
         create(client, "/kept")
-        monkeypatch.setattr("pybroker.broker.zookeeper.storage.os.write", torn_write)
+        monkeypatch.setattr("pybroker_kafka.broker.zookeeper.storage.os.write", torn_write)
         with pytest.raises(ConnectionError):
             create(client, "/refused")
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.client.admin.config_changes import replaced
-from pybroker.client.admin.config_types import (
+from pybroker_kafka.client.admin.config_changes import replaced
+from pybroker_kafka.client.admin.config_types import (
     Alteration,
     ConfigEntry,
     ConfigOperation,
@@ -15,7 +15,7 @@ from pybroker.client.admin.config_types import (
     ConfigSource,
     ResourceKind,
 )
-from pybroker.client.errors import Unsupported
+from pybroker_kafka.client.errors import Unsupported
 
 TOPIC = ConfigResource(ResourceKind.TOPIC, "t")
 KEYS = ("a", "b", "c")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.client.admin.transactions import (
+from pybroker_kafka.client.admin.transactions import (
     ActiveProducer,
     TransactionDescription,
     hanging,

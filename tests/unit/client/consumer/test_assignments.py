@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.client.consumer.assignments import (
+from pybroker_kafka.client.consumer.assignments import (
     Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from pybroker.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.errors import ProtocolError
 
 SUBSCRIPTION = Subscription(
     topics=("b", "a"),

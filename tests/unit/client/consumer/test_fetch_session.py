@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from pybroker.client.consumer.fetch_session import FetchSession, SessionRequest, Wanted
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.client.consumer.fetch_session import FetchSession, SessionRequest, Wanted
+from pybroker_kafka.protocol.errors import ErrorCode
 
 IDS = {"a": b"a" * 16, "b": b"b" * 16}
 Known = dict[tuple[bytes, int], tuple[int, int]]

@@ -10,41 +10,41 @@ import pytest
 import trio
 import trio.testing
 
-from pybroker.client.connection import REQUEST_TIMEOUT_SECONDS
-from pybroker.client.consumer.background import Background
-from pybroker.client.consumer.fetch_session import LAST_EPOCH
-from pybroker.client.consumer.fetcher import Fetcher
-from pybroker.client.consumer.options import EARLIEST, ConsumerOptions
-from pybroker.client.consumer.positions import MAX_BUFFERED_FETCHES, Position, Positions
-from pybroker.client.consumer.received import ReceivedBatch
-from pybroker.client.consumer.unpacking import unpack_columns
-from pybroker.client.errors import ClientError, ConnectionFailed
-from pybroker.client.refusals import Asked
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.fetch import (
+from pybroker_kafka.client.connection import REQUEST_TIMEOUT_SECONDS
+from pybroker_kafka.client.consumer.background import Background
+from pybroker_kafka.client.consumer.fetch_session import LAST_EPOCH
+from pybroker_kafka.client.consumer.fetcher import Fetcher
+from pybroker_kafka.client.consumer.options import EARLIEST, ConsumerOptions
+from pybroker_kafka.client.consumer.positions import MAX_BUFFERED_FETCHES, Position, Positions
+from pybroker_kafka.client.consumer.received import ReceivedBatch
+from pybroker_kafka.client.consumer.unpacking import unpack_columns
+from pybroker_kafka.client.errors import ClientError, ConnectionFailed
+from pybroker_kafka.client.refusals import Asked
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     FetchResponsePartitionData,
 )
-from pybroker.protocol.apis.list_offsets import (
+from pybroker_kafka.protocol.apis.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from pybroker.protocol.apis.metadata import (
+from pybroker_kafka.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.apis.offset_for_leader_epoch import (
+from pybroker_kafka.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,
     OffsetForLeaderTopicResult,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import read_batch_header
-from pybroker.protocol.records.builder import build_batch, build_empty_batch
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import read_batch_header
+from pybroker_kafka.protocol.records.builder import build_batch, build_empty_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
 
 LEADER, FOLLOWER = 1, 2
 SESSION_ID = 7

@@ -9,10 +9,10 @@ import pytest
 import trio
 import trio.testing
 
-from pybroker.client.consumer.group import Callbacks, Group
-from pybroker.client.consumer.options import ConsumerOptions
-from pybroker.client.consumer.positions import Position, Positions
-from pybroker.protocol.topics import TopicPartition
+from pybroker_kafka.client.consumer.group import Callbacks, Group
+from pybroker_kafka.client.consumer.options import ConsumerOptions
+from pybroker_kafka.client.consumer.positions import Position, Positions
+from pybroker_kafka.protocol.topics import TopicPartition
 
 PLACE = ("t", 0)
 

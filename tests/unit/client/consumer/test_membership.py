@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.client.consumer.membership import Membership, Outcome, State
-from pybroker.protocol.apis.heartbeat import HeartbeatResponse
-from pybroker.protocol.apis.join_group import JoinGroupResponse, JoinGroupResponseMember
-from pybroker.protocol.apis.sync_group import SyncGroupResponse
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.client.consumer.membership import Membership, Outcome, State
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatResponse
+from pybroker_kafka.protocol.apis.join_group import JoinGroupResponse, JoinGroupResponseMember
+from pybroker_kafka.protocol.apis.sync_group import SyncGroupResponse
+from pybroker_kafka.protocol.errors import ErrorCode
 
 SESSION_MS, HEARTBEAT_MS, POLL_MS = 10_000, 3_000, 60_000
 PROTOCOLS = [("range", b"subscription")]

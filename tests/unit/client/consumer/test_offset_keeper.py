@@ -9,12 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pybroker.client.cluster import RETRY_BACKOFF_SECONDS
-from pybroker.client.consumer.group import Group
-from pybroker.client.consumer.offset_keeper import OffsetKeeper
-from pybroker.client.consumer.offset_requests import Committed, Member
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.client.cluster import RETRY_BACKOFF_SECONDS
+from pybroker_kafka.client.consumer.group import Group
+from pybroker_kafka.client.consumer.offset_keeper import OffsetKeeper
+from pybroker_kafka.client.consumer.offset_requests import Committed, Member
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.offset_broker import TOPIC, OffsetBroker
 
 BOTH = [(TOPIC, 0), (TOPIC, 1)]

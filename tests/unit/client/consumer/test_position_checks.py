@@ -7,22 +7,22 @@ from typing import Any
 import trio
 import trio.testing
 
-from pybroker.client.cluster import RETRY_BACKOFF_SECONDS
-from pybroker.client.consumer.options import ConsumerOptions
-from pybroker.client.consumer.position_checks import PositionChecks
-from pybroker.client.consumer.positions import Position, Positions
-from pybroker.client.consumer.topics_view import TopicsView
-from pybroker.protocol.apis.metadata import (
+from pybroker_kafka.client.cluster import RETRY_BACKOFF_SECONDS
+from pybroker_kafka.client.consumer.options import ConsumerOptions
+from pybroker_kafka.client.consumer.position_checks import PositionChecks
+from pybroker_kafka.client.consumer.positions import Position, Positions
+from pybroker_kafka.client.consumer.topics_view import TopicsView
+from pybroker_kafka.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pybroker.protocol.apis.offset_for_leader_epoch import (
+from pybroker_kafka.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,
     OffsetForLeaderTopicResult,
 )
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode
 
 COUNT = 50
 LEADER = 1

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from pybroker.client.consumer.deliveries import Ledger, RetryPolicy
-from pybroker.client.consumer.positions import Position, Positions
-from pybroker.client.consumer.progress import Progress
-from pybroker.client.consumer.received import ReceivedBatch, batches_of
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.columns import decode_columns
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.client.consumer.deliveries import Ledger, RetryPolicy
+from pybroker_kafka.client.consumer.positions import Position, Positions
+from pybroker_kafka.client.consumer.progress import Progress
+from pybroker_kafka.client.consumer.received import ReceivedBatch, batches_of
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.columns import decode_columns
+from pybroker_kafka.protocol.records.record import SimpleRecord
 
 PLACE, OTHER = ("t", 0), ("t", 1)
 

@@ -7,17 +7,17 @@ from array import array
 
 import pytest
 
-from pybroker.client.consumer.received import Received, ReceivedBatch, batches_of
-from pybroker.protocol.apis.fetch import AbortedTransaction
-from pybroker.protocol.records.batch import read_batch_header
-from pybroker.protocol.records.builder import (
+from pybroker_kafka.client.consumer.received import Received, ReceivedBatch, batches_of
+from pybroker_kafka.protocol.apis.fetch import AbortedTransaction
+from pybroker_kafka.protocol.records.batch import read_batch_header
+from pybroker_kafka.protocol.records.builder import (
     build_batch,
     build_empty_batch,
     build_end_txn_marker,
 )
-from pybroker.protocol.records.columns import decode_columns
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.records.columns import decode_columns
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.records.record import SimpleRecord
 
 PLACE = ("t", 3)
 

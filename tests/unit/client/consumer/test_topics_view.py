@@ -3,9 +3,9 @@
 import time
 from itertools import count
 
-from pybroker.client.consumer.positions import BEHIND_MS, PartitionState, Position
-from pybroker.client.consumer.topics_view import Leader, TopicsView
-from pybroker.protocol.apis.metadata import (
+from pybroker_kafka.client.consumer.positions import BEHIND_MS, PartitionState, Position
+from pybroker_kafka.client.consumer.topics_view import Leader, TopicsView
+from pybroker_kafka.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.client.mirror.formats import Checkpoint, Heartbeat, OffsetSync, SourcePosition
-from pybroker.protocol.errors import ProtocolError
+from pybroker_kafka.client.mirror.formats import Checkpoint, Heartbeat, OffsetSync, SourcePosition
+from pybroker_kafka.protocol.errors import ProtocolError
 
 names = st.text(max_size=20).filter(lambda text: text.encode(errors="replace").decode() == text)
 offsets = st.integers(-1, 2**63 - 1)

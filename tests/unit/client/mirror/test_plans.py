@@ -7,14 +7,19 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.client.admin.acls import Acl
-from pybroker.client.admin.configs import Alteration, ConfigEntry, ConfigOperation, ConfigSource
-from pybroker.client.admin.group_offsets import CommittedOffset
-from pybroker.client.mirror.checkpoints import Checkpoints
-from pybroker.client.mirror.formats import Checkpoint, OffsetSync
-from pybroker.client.mirror.settings import NEVER, FlowSettings, read_settings
-from pybroker.client.mirror.sync_store import SyncStore
-from pybroker.client.mirror.topic_plan import (
+from pybroker_kafka.client.admin.acls import Acl
+from pybroker_kafka.client.admin.configs import (
+    Alteration,
+    ConfigEntry,
+    ConfigOperation,
+    ConfigSource,
+)
+from pybroker_kafka.client.admin.group_offsets import CommittedOffset
+from pybroker_kafka.client.mirror.checkpoints import Checkpoints
+from pybroker_kafka.client.mirror.formats import Checkpoint, OffsetSync
+from pybroker_kafka.client.mirror.settings import NEVER, FlowSettings, read_settings
+from pybroker_kafka.client.mirror.sync_store import SyncStore
+from pybroker_kafka.client.mirror.topic_plan import (
     ALL_OPERATIONS,
     ALLOW,
     FIRST_PARTITIONS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.client.mirror.policies import IdentityPolicy, ReplicationPolicy
+from pybroker_kafka.client.mirror.policies import IdentityPolicy, ReplicationPolicy
 
 
 def test_the_default_policy() -> None:

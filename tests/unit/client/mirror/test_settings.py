@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.client.errors import SettingsError
-from pybroker.client.mirror.policies import IdentityPolicy
-from pybroker.client.mirror.settings import NEVER, FlowSettings, read_settings
+from pybroker_kafka.client.errors import SettingsError
+from pybroker_kafka.client.mirror.policies import IdentityPolicy
+from pybroker_kafka.client.mirror.settings import NEVER, FlowSettings, read_settings
 
 BASE = {
     "clusters": "A, B",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from pybroker import Producer
+from pybroker_kafka import Producer
 
 PATIENCE_SECONDS = 120
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pybroker.client.producer.batch import Batch, Outcome
-from pybroker.client.producer.delivery import Delivery, RecordMetadata
-from pybroker.client.producer.interceptors import Interceptors, OutgoingRecord
+from pybroker_kafka.client.producer.batch import Batch, Outcome
+from pybroker_kafka.client.producer.delivery import Delivery, RecordMetadata
+from pybroker_kafka.client.producer.interceptors import Interceptors, OutgoingRecord
 
 
 class Clumsy:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as twin
 
-from pybroker.client.producer.partitioners import (
+from pybroker_kafka.client.producer.partitioners import (
     StickyPartitioner,
     murmur2,
     next_partition,

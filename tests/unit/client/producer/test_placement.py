@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from pybroker import ClientError, Cluster, Producer
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
-from pybroker.protocol.apis.init_producer_id import InitProducerIdResponse
-from pybroker.protocol.apis.metadata import (
+from pybroker_kafka import ClientError, Cluster, Producer
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdResponse
+from pybroker_kafka.protocol.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

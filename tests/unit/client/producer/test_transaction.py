@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.client.errors import ClientError, TransactionAborted
-from pybroker.client.producer.batch import Batch, Identity, Outcome
-from pybroker.client.producer.identities import MAX_EPOCH, Identities
-from pybroker.client.producer.partition_queue import PartitionQueue
-from pybroker.client.producer.transaction import MOVES, State, Transaction
+from pybroker_kafka.client.errors import ClientError, TransactionAborted
+from pybroker_kafka.client.producer.batch import Batch, Identity, Outcome
+from pybroker_kafka.client.producer.identities import MAX_EPOCH, Identities
+from pybroker_kafka.client.producer.partition_queue import PartitionQueue
+from pybroker_kafka.client.producer.transaction import MOVES, State, Transaction
 
 
 def ready() -> Transaction:

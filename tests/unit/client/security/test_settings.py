@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.client.errors import SettingsError
-from pybroker.client.security.connector import OPEN
-from pybroker.client.security.settings import connector_from
-from pybroker.client.security.unsecured_token import unsecured_token
+from pybroker_kafka.client.errors import SettingsError
+from pybroker_kafka.client.security.connector import OPEN
+from pybroker_kafka.client.security.settings import connector_from
+from pybroker_kafka.client.security.unsecured_token import unsecured_token
 from tests.support.certificates import PASSWORD, AuthorityFiles
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

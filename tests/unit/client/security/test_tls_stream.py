@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from pybroker.client.frames import FrameReader, send_frame
-from pybroker.client.security.tls import TlsFailure, start_tls
-from pybroker.client.security.tls_stream import TlsStream
+from pybroker_kafka.client.frames import FrameReader, send_frame
+from pybroker_kafka.client.security.tls import TlsFailure, start_tls
+from pybroker_kafka.client.security.tls_stream import TlsStream
 from tests.support.certificates import AuthorityFiles
 
 Serve = Callable[[trio.SSLStream[trio.SocketStream]], Awaitable[None]]

@@ -6,32 +6,32 @@ partition's log and are acknowledged at once, or held until the test says so.
 
 from typing import Any
 
-from pybroker.coordinator.group.commit_attempt import client_error
-from pybroker.coordinator.group.commit_attempt import partition_errors as answer_of
-from pybroker.coordinator.group.commit_plan import FIRST_VERSION, plan_of
-from pybroker.coordinator.group.commits import RepeatedCommit
-from pybroker.coordinator.group.core import ACKS_NONE, Append, GroupConfig, Reply
-from pybroker.coordinator.group.group import Group
-from pybroker.coordinator.group.group_coordinator import GroupCoordinator
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from pybroker.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
-from pybroker.protocol.apis.offset_commit import (
+from pybroker_kafka.coordinator.group.commit_attempt import client_error
+from pybroker_kafka.coordinator.group.commit_attempt import partition_errors as answer_of
+from pybroker_kafka.coordinator.group.commit_plan import FIRST_VERSION, plan_of
+from pybroker_kafka.coordinator.group.commits import RepeatedCommit
+from pybroker_kafka.coordinator.group.core import ACKS_NONE, Append, GroupConfig, Reply
+from pybroker_kafka.coordinator.group.group import Group
+from pybroker_kafka.coordinator.group.group_coordinator import GroupCoordinator
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker_kafka.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.apis.offset_delete import (
+from pybroker_kafka.protocol.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from pybroker.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from pybroker.protocol.codec import encode, encode_versioned
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from pybroker.protocol.records.batch import assign_offset_and_epoch, read_batch_header
-from pybroker.protocol.wall_clock import WallClock
+from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pybroker_kafka.protocol.codec import encode, encode_versioned
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from pybroker_kafka.protocol.records.batch import assign_offset_and_epoch, read_batch_header
+from pybroker_kafka.protocol.wall_clock import WallClock
 from tests.support import coordinators
 
 GROUP = "group-1"

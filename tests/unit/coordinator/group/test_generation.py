@@ -2,9 +2,13 @@
 
 import pytest
 
-from pybroker.coordinator.group.core import GroupConfig
-from pybroker.coordinator.group.states import LEGAL_PREVIOUS_STATES, GroupState, check_transition
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.coordinator.group.states import (
+    LEGAL_PREVIOUS_STATES,
+    GroupState,
+    check_transition,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.unit.coordinator.group.harness import Harness, encoded_size
 
 DELAY_MS = GroupConfig().initial_rebalance_delay_ms

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pybroker.coordinator.group.core import GroupConfig
-from pybroker.coordinator.group.offsets import CommittedOffset, OffsetAndMetadata, OffsetStore
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.wall_clock import WallClock
+from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.coordinator.group.offsets import CommittedOffset, OffsetAndMetadata, OffsetStore
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.wall_clock import WallClock
 from tests.unit.coordinator.group.harness import GROUP, HOST, Harness, partition_errors
 
 T0, T1 = ("topic-1", 0), ("topic-1", 1)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.coordinator.group.group import Group
-from pybroker.coordinator.group.members import Member, MemberProtocol
-from pybroker.coordinator.group.offsets import OffsetAndMetadata
-from pybroker.coordinator.group.placement import partition_for_key, utf16_length
-from pybroker.coordinator.group.records import (
+from pybroker_kafka.coordinator.group.group import Group
+from pybroker_kafka.coordinator.group.members import Member, MemberProtocol
+from pybroker_kafka.coordinator.group.offsets import OffsetAndMetadata
+from pybroker_kafka.coordinator.group.placement import partition_for_key, utf16_length
+from pybroker_kafka.coordinator.group.records import (
     GROUP_KEY_PREFIX,
     OFFSET_KEY_PREFIXES,
     decode_group_key,
@@ -24,11 +24,11 @@ from pybroker.coordinator.group.records import (
     offset_commit_key,
     offset_commit_value,
 )
-from pybroker.coordinator.group.states import GroupState
-from pybroker.protocol.codec import encode_versioned
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.java_hash import java_string_hash
-from pybroker.protocol.messages.group_data import OffsetCommitKey, OffsetCommitValue
+from pybroker_kafka.coordinator.group.states import GroupState
+from pybroker_kafka.protocol.codec import encode_versioned
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.java_hash import java_string_hash
+from pybroker_kafka.protocol.messages.group_data import OffsetCommitKey, OffsetCommitValue
 
 OFFSET_KEY = bytes.fromhex("0001" "0001" "67" "0002" "7431" "00000003")  # fmt: skip
 OFFSET_VALUE_V3 = bytes.fromhex(

@@ -2,21 +2,21 @@
 
 import pytest
 
-from pybroker.coordinator.group.core import GroupConfig, Reply
-from pybroker.coordinator.group.group_coordinator import GroupCoordinator
-from pybroker.coordinator.group.loader import PartitionLoad
-from pybroker.coordinator.group.offsets import OffsetAndMetadata
-from pybroker.coordinator.group.records import (
+from pybroker_kafka.coordinator.group.core import GroupConfig, Reply
+from pybroker_kafka.coordinator.group.group_coordinator import GroupCoordinator
+from pybroker_kafka.coordinator.group.loader import PartitionLoad
+from pybroker_kafka.coordinator.group.offsets import OffsetAndMetadata
+from pybroker_kafka.coordinator.group.records import (
     group_tombstone,
     offset_commit_records,
     offset_tombstones,
 )
-from pybroker.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.unit.coordinator.group.harness import GROUP, START_MS, Harness, partition_errors
 
 T0, T1 = ("topic-1", 0), ("topic-1", 1)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pybroker.coordinator.group.core import GroupConfig
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.unit.coordinator.group.harness import Call, Harness, subscription
 
 DELAY_MS = GroupConfig().initial_rebalance_delay_ms

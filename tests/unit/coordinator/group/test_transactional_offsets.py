@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from pybroker.coordinator.group.core import GroupConfig
-from pybroker.protocol.apis.txn_offset_commit import (
+from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import read_batch_header
-from pybroker.protocol.records.builder import build_end_txn_marker
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import read_batch_header
+from pybroker_kafka.protocol.records.builder import build_end_txn_marker
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
 from tests.unit.coordinator.group.harness import GROUP, Call, Harness, partition_errors
 
 T0, T1 = ("topic-1", 0), ("topic-1", 1)

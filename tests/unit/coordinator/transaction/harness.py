@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from pybroker.coordinator.transaction.core import (
+from pybroker_kafka.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
     InitAttempt,
@@ -19,13 +19,13 @@ from pybroker.coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from pybroker.coordinator.transaction.metadata import TransactionMetadata
-from pybroker.coordinator.transaction.states import TransactionState
-from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import assign_offset_and_epoch, read_batch_header
-from pybroker.protocol.topics import TopicPartition
-from pybroker.protocol.wall_clock import WallClock
+from pybroker_kafka.coordinator.transaction.metadata import TransactionMetadata
+from pybroker_kafka.coordinator.transaction.states import TransactionState
+from pybroker_kafka.coordinator.transaction.transaction_coordinator import TransactionCoordinator
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import assign_offset_and_epoch, read_batch_header
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.wall_clock import WallClock
 from tests.support import coordinators
 
 START_MS = 1_700_000_000_000

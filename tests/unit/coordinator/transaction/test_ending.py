@@ -2,15 +2,15 @@
 
 import pytest
 
-from pybroker.coordinator.transaction.core import (
+from pybroker_kafka.coordinator.transaction.core import (
     RETRY_DELAY_MS,
     Append,
     SendMarkers,
     TransactionConfig,
 )
-from pybroker.coordinator.transaction.states import TransactionState
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import iter_records
+from pybroker_kafka.coordinator.transaction.states import TransactionState
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import iter_records
 from tests.unit.coordinator.transaction.harness import NAME, A, B, Harness
 
 E, S = ErrorCode, TransactionState

@@ -2,22 +2,22 @@
 
 import pytest
 
-from pybroker.coordinator.transaction.core import Append
-from pybroker.coordinator.transaction.loader import PartitionLoad
-from pybroker.coordinator.transaction.metadata import TransactionMetadata, Transition
-from pybroker.coordinator.transaction.records import (
+from pybroker_kafka.coordinator.transaction.core import Append
+from pybroker_kafka.coordinator.transaction.loader import PartitionLoad
+from pybroker_kafka.coordinator.transaction.metadata import TransactionMetadata, Transition
+from pybroker_kafka.coordinator.transaction.records import (
     decode_key,
     decode_value,
     transaction_key,
     transaction_tombstone,
     transaction_value,
 )
-from pybroker.coordinator.transaction.states import TransactionState
-from pybroker.protocol.codec import encode_versioned
-from pybroker.protocol.errors import ErrorCode, ProtocolError
-from pybroker.protocol.messages.transaction_data import PartitionsSchema, TransactionLogValue
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker_kafka.coordinator.transaction.states import TransactionState
+from pybroker_kafka.protocol.codec import encode_versioned
+from pybroker_kafka.protocol.errors import ErrorCode, ProtocolError
+from pybroker_kafka.protocol.messages.transaction_data import PartitionsSchema, TransactionLogValue
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.unit.coordinator.transaction.harness import NAME, A, B, C, Harness
 
 E, S = ErrorCode, TransactionState

@@ -1,21 +1,21 @@
 """The queues of markers by destination, the request, and how an answer is read."""
 
-from pybroker.coordinator.transaction.core import MarkerJob
-from pybroker.coordinator.transaction.markers import (
+from pybroker_kafka.coordinator.transaction.core import MarkerJob
+from pybroker_kafka.coordinator.transaction.markers import (
     MAX_PARTITIONS_PER_REQUEST,
     NO_BROKER,
     MarkerQueues,
     marker_results,
     markers_request,
 )
-from pybroker.protocol.apis.write_txn_markers import (
+from pybroker_kafka.protocol.apis.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.topics import TopicPartition
 from tests.unit.coordinator.transaction.harness import A, B, C
 
 LEADERS: dict[TopicPartition, int] = {A: 1, B: 2, C: 1, ("leaderless", 0): NO_BROKER}

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pybroker.coordinator.transaction.core import Append, SendMarkers, TransactionConfig
-from pybroker.coordinator.transaction.states import TransactionState
-from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.coordinator.transaction.core import Append, SendMarkers, TransactionConfig
+from pybroker_kafka.coordinator.transaction.states import TransactionState
+from pybroker_kafka.coordinator.transaction.transaction_coordinator import TransactionCoordinator
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.unit.coordinator.transaction.harness import NAME, START_MS, A, B, C, Harness
 
 E = ErrorCode

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pybroker.coordinator.transaction.core import AllocateProducerId, Append, InitResult
-from pybroker.coordinator.transaction.metadata import MAX_PRODUCER_EPOCH
-from pybroker.coordinator.transaction.states import TransactionState
-from pybroker.protocol.errors import ErrorCode
+from pybroker_kafka.coordinator.transaction.core import AllocateProducerId, Append, InitResult
+from pybroker_kafka.coordinator.transaction.metadata import MAX_PRODUCER_EPOCH
+from pybroker_kafka.coordinator.transaction.states import TransactionState
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.unit.coordinator.transaction.harness import FIRST_PRODUCER_ID, NAME, A, Harness
 
 E = ErrorCode

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pybroker.coordinator.transaction.metadata import TransactionMetadata
-from pybroker.coordinator.transaction.states import (
+from pybroker_kafka.coordinator.transaction.metadata import TransactionMetadata
+from pybroker_kafka.coordinator.transaction.states import (
     EXPIRING,
     STATES_BY_LABEL,
     VALID_PREVIOUS,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pybroker.coordinator.transaction.core import Append, SendMarkers, TransactionConfig
-from pybroker.coordinator.transaction.states import TransactionState
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.records.batch import iter_records
-from pybroker.protocol.wall_clock import REST_MS
+from pybroker_kafka.coordinator.transaction.core import Append, SendMarkers, TransactionConfig
+from pybroker_kafka.coordinator.transaction.states import TransactionState
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import iter_records
+from pybroker_kafka.protocol.wall_clock import REST_MS
 from tests.unit.coordinator.transaction.harness import NAME, TIMEOUT_MS, A, B, Harness
 
 E, S = ErrorCode, TransactionState

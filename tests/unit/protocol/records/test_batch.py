@@ -5,9 +5,9 @@ from struct import Struct
 
 import pytest
 
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.records import layout
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.records import layout
+from pybroker_kafka.protocol.records.batch import (
     HEADER,
     ControlRecordType,
     EndTxnMarker,
@@ -27,14 +27,14 @@ from pybroker.protocol.records.batch import (
     set_max_timestamp,
     update_crc,
 )
-from pybroker.protocol.records.builder import (
+from pybroker_kafka.protocol.records.builder import (
     assemble,
     build_batch,
     build_empty_batch,
     build_end_txn_marker,
 )
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.layout import HEADER_SIZE
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.layout import HEADER_SIZE
 from tests.support.conversions import build_message_set, rebuild
 from tests.support.dumb_records import dumb_decode
 

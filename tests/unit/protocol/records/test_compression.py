@@ -12,9 +12,9 @@ import pytest
 import snappy
 import zstandard
 
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.records import compression
-from pybroker.protocol.records.compression import (
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.records import compression
+from pybroker_kafka.protocol.records.compression import (
     Compression,
     compress,
     compression_of,
@@ -239,8 +239,8 @@ def test_zstd_decoders_are_used_again_by_one_at_a_time() -> None:
 
 BOMBS = """
 import json, resource, sys
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.records.compression import Compression, compress, decompress
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.records.compression import Compression, compress, decompress
 
 def peak_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

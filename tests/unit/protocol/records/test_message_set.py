@@ -5,8 +5,8 @@ import zlib
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError, ProtocolError
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from pybroker_kafka.protocol.records.batch import (
     ControlRecordType,
     EndTxnMarker,
     InvalidRecord,
@@ -18,10 +18,10 @@ from pybroker.protocol.records.batch import (
     read_batch_header,
     read_records,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.compression import Compression, compress
-from pybroker.protocol.records.convert import read_produced
-from pybroker.protocol.records.message_set import read_message
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.compression import Compression, compress
+from pybroker_kafka.protocol.records.convert import read_produced
+from pybroker_kafka.protocol.records.message_set import read_message
 from tests.support.conversions import build_message_set, down_convert_all, up_convert
 
 RECORDS = [SimpleRecord(1000 + n, b"key%d" % n, b"value%d" % n) for n in range(3)]

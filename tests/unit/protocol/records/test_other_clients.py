@@ -8,7 +8,7 @@ import aiokafka.record.memory_records as aio_memory
 import kafka.record.memory_records as kp_memory
 import pytest
 
-from pybroker.protocol.records.batch import (
+from pybroker_kafka.protocol.records.batch import (
     ControlRecordType,
     EndTxnMarker,
     SimpleRecord,
@@ -17,8 +17,8 @@ from pybroker.protocol.records.batch import (
     iter_records,
     read_records,
 )
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.compression import Compression
 from tests.support.conversions import build_message_set, up_convert
 from tests.support.dumb_records import dumb_decode
 from tests.support.golden_records import GOLDEN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.protocol.sasl.jaas import (
+from pybroker_kafka.protocol.sasl.jaas import (
     PLAIN_MODULE,
     SCRAM_MODULE,
     JaasError,

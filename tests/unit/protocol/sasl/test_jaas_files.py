@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.protocol.sasl.jaas import (
+from pybroker_kafka.protocol.sasl.jaas import (
     JaasError,
     LoginModule,
     parse_file,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.protocol.sasl.errors import SaslAuthenticationError, SaslError
-from pybroker.protocol.sasl.oauthbearer import (
+from pybroker_kafka.protocol.sasl.errors import SaslAuthenticationError, SaslError
+from pybroker_kafka.protocol.sasl.oauthbearer import (
     MAX_MESSAGE_BYTES,
     OAuthBearerClient,
     OAuthBearerMessage,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.protocol.sasl.errors import SaslAuthenticationError, SaslError
-from pybroker.protocol.sasl.plain import PlainClient, PlainMessage
+from pybroker_kafka.protocol.sasl.errors import SaslAuthenticationError, SaslError
+from pybroker_kafka.protocol.sasl.plain import PlainClient, PlainMessage
 
 
 def test_the_example_of_rfc_4616() -> None:

@@ -6,8 +6,8 @@ from base64 import b64encode
 
 import pytest
 
-from pybroker.protocol.sasl.errors import SaslAuthenticationError, SaslError
-from pybroker.protocol.sasl.scram import (
+from pybroker_kafka.protocol.sasl.errors import SaslAuthenticationError, SaslError
+from pybroker_kafka.protocol.sasl.scram import (
     MAX_MESSAGE_BYTES,
     ClientFinal,
     ClientFirst,
@@ -19,7 +19,7 @@ from pybroker.protocol.sasl.scram import (
     signed_text,
     xor,
 )
-from pybroker.protocol.sasl.scram_exchange import FoundCredential, ScramClient, ScramServer
+from pybroker_kafka.protocol.sasl.scram_exchange import FoundCredential, ScramClient, ScramServer
 
 SALT = b"fourteen bytes"
 CREDENTIAL = credential_from_password(ScramHash.SHA_256, "secret", SALT)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.replication.controller.assignment import (
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.replication.controller.assignment import (
     alternate_racks,
     assign_added_partitions,
     assign_replicas,

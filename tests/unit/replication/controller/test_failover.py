@@ -6,19 +6,19 @@ from unittest.mock import patch
 
 import pytest
 
-from pybroker.protocol.apis.leader_and_isr import (
+from pybroker_kafka.protocol.apis.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
 )
-from pybroker.protocol.apis.update_metadata import UpdateMetadataRequest
-from pybroker.protocol.zookeeper.operations import Create, SetData, ZkOperation
-from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.effects import ControlRequest
-from pybroker.replication.controller.kafka_controller import Controller
-from pybroker.replication.controller.znodes import BrokerRegistration
-from pybroker.replication.metadata_cache import Endpoint
+from pybroker_kafka.protocol.apis.update_metadata import UpdateMetadataRequest
+from pybroker_kafka.protocol.zookeeper.operations import Create, SetData, ZkOperation
+from pybroker_kafka.replication.controller import events, znodes
+from pybroker_kafka.replication.controller.effects import ControlRequest
+from pybroker_kafka.replication.controller.kafka_controller import Controller
+from pybroker_kafka.replication.controller.znodes import BrokerRegistration
+from pybroker_kafka.replication.metadata_cache import Endpoint
 from tests.support.controller_cluster import ControllerCluster, state_seen_by
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pybroker.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.zookeeper.operations import SetData
-from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.zookeeper.operations import SetData
+from pybroker_kafka.replication.controller import events, znodes
+from pybroker_kafka.replication.controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 from tests.support.controller_cluster import ControllerCluster
 
 

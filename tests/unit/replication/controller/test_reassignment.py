@@ -2,23 +2,23 @@
 
 import pytest
 
-from pybroker.protocol.apis.alter_partition import (
+from pybroker_kafka.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
 )
-from pybroker.protocol.apis.alter_partition_reassignments import (
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from pybroker.protocol.apis.list_partition_reassignments import (
+from pybroker_kafka.protocol.apis.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.zookeeper.operations import Create, SetData
-from pybroker.replication.controller import events, znodes
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.zookeeper.operations import Create, SetData
+from pybroker_kafka.replication.controller import events, znodes
 from tests.support.controller_cluster import ControllerCluster, state_seen_by
 
 LEGACY = znodes.REASSIGN_PARTITIONS

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from pybroker.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
-from pybroker.protocol.apis.alter_partition import (
+from pybroker_kafka.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
+from pybroker_kafka.protocol.apis.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from pybroker.protocol.apis.controlled_shutdown import ControlledShutdownRequest
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.topics import TopicPartition
-from pybroker.protocol.zookeeper.operations import Create, SetData, ZkOperation
-from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.requests import ElectionResult
+from pybroker_kafka.protocol.apis.controlled_shutdown import ControlledShutdownRequest
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.zookeeper.operations import Create, SetData, ZkOperation
+from pybroker_kafka.replication.controller import events, znodes
+from pybroker_kafka.replication.controller.requests import ElectionResult
 from tests.support.controller_cluster import ControllerCluster
 
 T0 = ("t", 0)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.protocol.zookeeper.operations import Create, GetChildren, SetData, ZkOperation
-from pybroker.replication.controller import topic_admin, znodes
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.zookeeper.operations import Create, GetChildren, SetData, ZkOperation
+from pybroker_kafka.replication.controller import topic_admin, znodes
 from tests.support.controller_cluster import ControllerCluster
 
 ID = b"\x07" * 16

@@ -1,10 +1,10 @@
 """Topics grow, get ids, and are deleted with all the pauses that deletion knows."""
 
-from pybroker.protocol.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
-from pybroker.protocol.zookeeper.operations import Create, Delete, SetData
-from pybroker.replication.controller import znodes
-from pybroker.replication.controller.context import ReplicaStateName
-from pybroker.replication.controller.effects import ControlRequest
+from pybroker_kafka.protocol.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
+from pybroker_kafka.protocol.zookeeper.operations import Create, Delete, SetData
+from pybroker_kafka.replication.controller import znodes
+from pybroker_kafka.replication.controller.context import ReplicaStateName
+from pybroker_kafka.replication.controller.effects import ControlRequest
 from tests.support.controller_cluster import ControllerCluster, state_seen_by
 
 

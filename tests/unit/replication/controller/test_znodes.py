@@ -2,16 +2,16 @@
 
 import pytest
 
-from pybroker.protocol.uuids import uuid_from_text
-from pybroker.replication.controller import znodes
-from pybroker.replication.controller.znodes import (
+from pybroker_kafka.protocol.uuids import uuid_from_text
+from pybroker_kafka.replication.controller import znodes
+from pybroker_kafka.replication.controller.znodes import (
     BrokerRegistration,
     LeaderAndIsr,
     MalformedZnode,
     ReplicaAssignment,
     TopicAssignment,
 )
-from pybroker.replication.metadata_cache import Endpoint
+from pybroker_kafka.replication.metadata_cache import Endpoint
 
 TOPIC_ID_TEXT = "YIBXpUjFTr-TQX8ZcVvHbA"
 TOPIC_ID = uuid_from_text(TOPIC_ID_TEXT)

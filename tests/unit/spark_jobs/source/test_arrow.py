@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.protocol.records.builder import build_batch
-from pybroker.protocol.records.columns import RecordColumns, decode_columns
-from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.record import SimpleRecord, TimestampType
-from pybroker.spark_jobs.source import arrow
-from pybroker.spark_jobs.source.arrow import ArrowRows
+from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.protocol.records.columns import RecordColumns, decode_columns
+from pybroker_kafka.protocol.records.compression import Compression
+from pybroker_kafka.protocol.records.record import SimpleRecord, TimestampType
+from pybroker_kafka.spark_jobs.source import arrow
+from pybroker_kafka.spark_jobs.source.arrow import ArrowRows
 
 CONTENT = st.none() | st.binary(max_size=9)
 HEADERS = st.lists(st.tuples(st.sampled_from("ab"), CONTENT), max_size=2).map(tuple)
@@ -94,8 +94,8 @@ def test_a_new_process_imports_no_pandas() -> None:
     data = fetch_of([(records, Compression.NONE, TimestampType.CREATE_TIME)])
     script = (
         "import sys\n"
-        "from pybroker.protocol.records.columns import decode_columns\n"
-        "from pybroker.spark_jobs.source.arrow import ArrowRows\n"
+        "from pybroker_kafka.protocol.records.columns import decode_columns\n"
+        "from pybroker_kafka.spark_jobs.source.arrow import ArrowRows\n"
         f"columns = decode_columns({data!r})\n"
         "rows = ArrowRows('t', 0, include_headers=False)\n"
         "assert [batch.num_rows for batch in rows.batches(columns, [(0, 1), (1, 2)])] == [2]\n"

@@ -6,12 +6,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pybroker.client.cluster import RETRY_BACKOFF_SECONDS, Cluster
-from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
-from pybroker.spark_jobs.source.catalogue import Catalogue
-from pybroker.spark_jobs.source.limits import LATEST
-from pybroker.spark_jobs.source.options import SourceOptions
+from pybroker_kafka.client.cluster import RETRY_BACKOFF_SECONDS, Cluster
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.spark_jobs.source.catalogue import Catalogue
+from pybroker_kafka.spark_jobs.source.limits import LATEST
+from pybroker_kafka.spark_jobs.source.options import SourceOptions
 from tests.support.offset_broker import ADDRESS, TOPIC, OffsetBroker
 
 OPTIONS = {"kafka.bootstrap.servers": ADDRESS, "subscribe": TOPIC}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.spark_jobs.source.limits import (
+from pybroker_kafka.spark_jobs.source.limits import (
     EARLIEST,
     LATEST,
     AtOffsets,
@@ -15,7 +15,7 @@ from pybroker.spark_jobs.source.limits import (
     offsets_from_json,
     offsets_to_json,
 )
-from pybroker.spark_jobs.source.options import SinkOptions, SourceOptions
+from pybroker_kafka.spark_jobs.source.options import SinkOptions, SourceOptions
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 TOPIC = SERVERS | {"subscribe": "t"}

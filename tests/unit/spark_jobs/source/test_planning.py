@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.spark_jobs.source.planning import OffsetRange, cut, limited
+from pybroker_kafka.spark_jobs.source.planning import OffsetRange, cut, limited
 
 RANGES = st.lists(
     st.builds(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pybroker.spark_jobs.source.limits import (
+from pybroker_kafka.spark_jobs.source.limits import (
     EARLIEST,
     LATEST,
     AtOffsets,
@@ -15,9 +15,9 @@ from pybroker.spark_jobs.source.limits import (
     NoMatch,
     OptionError,
 )
-from pybroker.spark_jobs.source.planning import OffsetRange
-from pybroker.spark_jobs.source.range_reader import DataLossError
-from pybroker.spark_jobs.source.ranges import Ranges
+from pybroker_kafka.spark_jobs.source.planning import OffsetRange
+from pybroker_kafka.spark_jobs.source.range_reader import DataLossError
+from pybroker_kafka.spark_jobs.source.ranges import Ranges
 
 Key = tuple[str, int]
 ZERO, ONE = ("t", 0), ("t", 1)

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("pyspark")  # it is not in the environments of `make pythons`
 
-from pybroker.spark_jobs.source import catalogue, data_source
-from pybroker.spark_jobs.source.data_source import StreamReader
-from pybroker.spark_jobs.source.limits import OptionError
-from pybroker.spark_jobs.source.options import SourceOptions
-from pybroker.spark_jobs.source.planning import OffsetRange
+from pybroker_kafka.spark_jobs.source import catalogue, data_source
+from pybroker_kafka.spark_jobs.source.data_source import StreamReader
+from pybroker_kafka.spark_jobs.source.limits import OptionError
+from pybroker_kafka.spark_jobs.source.options import SourceOptions
+from pybroker_kafka.spark_jobs.source.planning import OffsetRange
 from tests.unit.spark_jobs.source.test_ranges import Table
 
 OPTIONS = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "startingOffsets": "earliest"}

@@ -7,12 +7,12 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.protocol.apis.fetch import AbortedTransaction
-from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.protocol.records.columns import decode_columns
-from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker.protocol.records.record import SimpleRecord
-from pybroker.spark_jobs.source.visible import visible_rows
+from pybroker_kafka.protocol.apis.fetch import AbortedTransaction
+from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.columns import decode_columns
+from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.spark_jobs.source.visible import visible_rows
 
 # Who writes (0: outside of a transaction), how many records or which marker, and the gap before it
 # that compaction left.

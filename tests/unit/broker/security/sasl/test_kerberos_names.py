@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker.broker.security.sasl.kerberos_names import NameRules
+from pybroker_kafka.broker.security.sasl.kerberos_names import NameRules
 
 RULES = (
     "RULE:[1:$1](App\\..*)s/App\\.(.*)/$1/g",

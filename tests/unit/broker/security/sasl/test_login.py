@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from pybroker.broker.security.principal import KafkaPrincipal
-from pybroker.broker.security.sasl.login import Login, LoginRules, Outcome, Turn
-from pybroker.broker.security.sasl.rules import MechanismConfig, login_rules
-from pybroker.broker.security.sasl.scram import ScramCredentials
-from pybroker.broker.security.sasl.unsecured_tokens import UnsecuredTokens
-from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.sasl import (
+from pybroker_kafka.broker.security.principal import KafkaPrincipal
+from pybroker_kafka.broker.security.sasl.login import Login, LoginRules, Outcome, Turn
+from pybroker_kafka.broker.security.sasl.rules import MechanismConfig, login_rules
+from pybroker_kafka.broker.security.sasl.scram import ScramCredentials
+from pybroker_kafka.broker.security.sasl.unsecured_tokens import UnsecuredTokens
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.sasl import (
     MECHANISMS,
     PlainClient,
     SaslClient,

@@ -10,15 +10,15 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from pybroker.broker.security.principal import KafkaPrincipal
-from pybroker.broker.security.sasl.oauthbearer import (
+from pybroker_kafka.broker.security.principal import KafkaPrincipal
+from pybroker_kafka.broker.security.sasl.oauthbearer import (
     OAuthBearerServer,
     TokenRefused,
     ValidToken,
 )
-from pybroker.broker.security.sasl.signed_tokens import KeySet, SignedTokens, TokenRules
-from pybroker.broker.security.sasl.unsecured_tokens import UnsecuredTokens
-from pybroker.protocol.sasl import OAuthBearerClient, SaslAuthenticationError, SaslError
+from pybroker_kafka.broker.security.sasl.signed_tokens import KeySet, SignedTokens, TokenRules
+from pybroker_kafka.broker.security.sasl.unsecured_tokens import UnsecuredTokens
+from pybroker_kafka.protocol.sasl import OAuthBearerClient, SaslAuthenticationError, SaslError
 
 NOW = 1_700_000_000
 CLAIMS = {"sub": "alice", "iat": NOW - 10, "exp": NOW + 60}

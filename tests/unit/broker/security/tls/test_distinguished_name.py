@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.security.tls.distinguished_name import MalformedName, rfc2253
+from pybroker_kafka.broker.security.tls.distinguished_name import MalformedName, rfc2253
 
 GOLDEN = Path(__file__).parents[4] / "golden" / "names_in_certificates.json"
 KEYWORDS = {

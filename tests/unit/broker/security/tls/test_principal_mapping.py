@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker.broker.security.tls.principal_mapping import (
+from pybroker_kafka.broker.security.tls.principal_mapping import (
     MAX_NAME_CHARACTERS,
     BadRule,
     NoRuleApplies,

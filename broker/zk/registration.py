@@ -1,0 +1,264 @@
+"""How a broker joins the cluster: top-level znodes, cluster id, broker id, registration.
+
+Job: the ZooKeeper part of the start-up sequence, as flows that `ZooKeeperClient.run` drives, and
+the hand-over from a session that a killed predecessor left behind.
+
+The broker epoch is the czxid of /brokers/ids/<id>. Apache Kafka fails with NodeExists when a
+broker is started again before the session of its killed predecessor has expired. We keep the
+session's id and password (mode 0600) in the log directory; `release_previous_session` re-attaches
+to that session and closes it, so that its registration vanishes at once. It must be called only
+while the log directory's lock is held: the lock proves that the predecessor is dead. The file
+names its ensemble by the cluster id: that stays when the ensemble moves to other addresses.
+
+Mirrors KafkaServer.startup, KafkaZkClient.registerBroker and getOrCreateClusterId.
+"""
+
+import base64
+import binascii
+import json
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
+    Create,
+    Delete,
+    Flow,
+    GetChildren,
+    GetData,
+    Multi,
+    SetData,
+    ZkResult,
+    expect,
+    run_one,
+)
+from ...replication.controller import znodes
+from ...replication.controller.znodes import BrokerRegistration
+from ...replication.inter_broker import NEWEST
+from .zookeeper_client import ZooKeeperUnavailable, open_zookeeper
+from .zookeeper_security import NO_SECURITY, ZooKeeperSecurity
+
+logger = logging.getLogger("pybroker.broker.cluster.registration")
+
+SESSION_FILE = ".zookeeper-session"
+REATTACH_TIMEOUT_MS = 5_000
+CLUSTER_ID_BYTES = 16
+
+
+class RegistrationError(Exception):
+    """The broker cannot join: says what is in the way and what to do."""
+
+
+def ensure_top_level_paths() -> Flow[None]:
+    """Create the persistent nodes that Kafka expects, parents first, in one round trip."""
+    prefixes = {
+        "/".join(parts[:depth])
+        for parts in (path.split("/") for path in znodes.PERSISTENT_PATHS)
+        for depth in range(2, len(parts) + 1)
+    }
+    paths = sorted(prefixes, key=lambda path: (path.count("/"), path))
+    results = yield [Create(path) for path in paths]
+    for path, result in zip(paths, results, strict=True):
+        expect(result, path, ZkCode.NODE_EXISTS)
+
+
+def get_or_create_cluster_id(random_bytes: bytes) -> Flow[str]:
+    """The id that the first broker has written; `random_bytes` make one if we are the first."""
+    assert len(random_bytes) == CLUSTER_ID_BYTES
+    while True:
+        found = yield from run_one(GetData(znodes.CLUSTER_ID))
+        if expect(found, znodes.CLUSTER_ID, ZkCode.NO_NODE).ok:
+            return znodes.decode_cluster_id(found.data)
+        cluster_id = base64.urlsafe_b64encode(random_bytes).decode().rstrip("=")
+        parent = znodes.CLUSTER_ID.rpartition("/")[0]
+        _, created = yield [
+            Create(parent),
+            Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id)),
+        ]
+        if expect(created, znodes.CLUSTER_ID, ZkCode.NODE_EXISTS).ok:
+            return cluster_id
+
+
+def generate_broker_id(reserved_max_id: int) -> Flow[int]:
+    """An id above reserved.broker.max.id: each write to the sequence node gives the next one."""
+    while True:
+        result = yield from run_one(SetData(znodes.BROKER_SEQUENCE, b""))
+        if expect(result, znodes.BROKER_SEQUENCE, ZkCode.NO_NODE).ok:
+            return reserved_max_id + result.version
+        yield [Create("/brokers"), Create(znodes.BROKER_SEQUENCE)]
+
+
+def read_brokers() -> Flow[list[BrokerRegistration]]:
+    """All registered brokers with their epochs, by id."""
+    children = yield from run_one(GetChildren(znodes.BROKER_IDS))
+    expect(children, znodes.BROKER_IDS)
+    ids = sorted(int(name) for name in children.children if name.isdecimal())
+    results = yield [GetData(znodes.broker_path(broker_id)) for broker_id in ids]
+    return [
+        znodes.decode_broker(broker_id, result.data, result.stat.czxid)
+        for broker_id, result in zip(ids, results, strict=True)
+        if result.ok and result.stat is not None
+    ]
+
+
+def register_broker(
+    registration: BrokerRegistration,
+    wall_ms: int,
+    session_id: int,
+    previous_session_ids: Sequence[int] = (),
+    node_version: int = NEWEST.broker_node,
+) -> Flow[int]:
+    """Register and return the broker epoch. `previous_session_ids` were this process's own."""
+    path = znodes.broker_path(registration.broker_id)
+    others = yield from read_brokers()
+    _check_endpoints(registration, others)
+    data = znodes.encode_broker(registration, wall_ms, version=node_version)
+    while True:
+        create = Multi((Create(path, ephemeral=True), SetData(path, data, 0)))
+        created = yield from run_one(create)
+        if created.ok:
+            return _czxid(created.results[1])
+        expect(created, path, ZkCode.NODE_EXISTS)
+        existing = yield from run_one(GetData(path))
+        if not expect(existing, path, ZkCode.NO_NODE).ok or existing.stat is None:
+            continue
+        owner = existing.stat.ephemeral_owner
+        if owner == session_id:
+            # Our own first attempt, whose answer was lost with a connection.
+            expect((yield from run_one(SetData(path, data))), path)
+            return existing.stat.czxid
+        if owner not in previous_session_ids:
+            raise RegistrationError(
+                f"broker id {registration.broker_id} is already registered in ZooKeeper. Either "
+                "another broker with this id is running, or its session has not expired yet: "
+                "use another broker.id, or wait for zookeeper.session.timeout.ms and start again"
+            )
+        expect((yield from run_one(Delete(path))), path, ZkCode.NO_NODE)
+
+
+def _check_endpoints(
+    registration: BrokerRegistration, others: Sequence[BrokerRegistration]
+) -> None:
+    wanted = {(endpoint.host, endpoint.port) for endpoint in registration.endpoints}
+    for other in others:
+        if other.broker_id == registration.broker_id:
+            continue
+        for endpoint in other.endpoints:
+            if (endpoint.host, endpoint.port) in wanted:
+                raise RegistrationError(
+                    f"{endpoint.host}:{endpoint.port} is already advertised by broker "
+                    f"{other.broker_id}: change advertised.listeners of one of the two"
+                )
+
+
+def _czxid(result: ZkResult) -> int:
+    assert result.stat is not None, "setData answers with a stat"
+    return result.stat.czxid
+
+
+# The session file
+
+
+def save_session(log_dir: Path, cluster_id: str, session: tuple[int, bytes]) -> None:
+    """Remember the session for a successor; readable by the owner only."""
+    path = log_dir / SESSION_FILE
+    temporary = path.with_name(SESSION_FILE + ".tmp")
+    session_id, password = session
+    text = json.dumps({"cluster_id": cluster_id, "id": session_id, "password": password.hex()})
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def save_sessions(log_dirs: Iterable[Path], cluster_id: str, session: tuple[int, bytes]) -> None:
+    """In each log directory: any of them may be the one that is left when we start again."""
+    for log_dir in log_dirs:
+        try:
+            save_session(log_dir, cluster_id, session)
+        except OSError as error:
+            logger.warning("the ZooKeeper session is not remembered in %s: %s", log_dir, error)
+
+
+def load_session(log_dir: Path, cluster_id: str | None = None) -> tuple[int, bytes] | None:
+    """The session that a predecessor left in this cluster (None: in whichever), if it did."""
+    try:
+        saved = json.loads((log_dir / SESSION_FILE).read_text())
+        if cluster_id is not None and saved["cluster_id"] != cluster_id:
+            return None
+        return int(saved["id"]), binascii.unhexlify(saved["password"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("ignoring %s in %s: %r", SESSION_FILE, log_dir, error)
+        return None
+
+
+def forget_session(log_dir: Path) -> None:
+    """After a clean stop there is nothing to re-attach to."""
+    (log_dir / SESSION_FILE).unlink(missing_ok=True)
+
+
+async def release_previous_sessions(
+    log_dirs: Iterable[Path],
+    connect: str,
+    cluster_id: str,
+    *,
+    session_timeout_ms: int = 18_000,
+    security: ZooKeeperSecurity = NO_SECURITY,
+) -> bool:
+    """As `release_previous_session`, for whatever session is remembered in any of these."""
+    tried = set()
+    alive = False
+    for log_dir in log_dirs:
+        session = load_session(log_dir, cluster_id)
+        if session is None:
+            continue
+        if session in tried:
+            forget_session(log_dir)
+            continue
+        tried.add(session)
+        alive |= await release_previous_session(
+            log_dir,
+            connect,
+            cluster_id,
+            session_timeout_ms=session_timeout_ms,
+            security=security,
+        )
+    return alive
+
+
+async def release_previous_session(
+    log_dir: Path,
+    connect: str,
+    cluster_id: str,
+    *,
+    session_timeout_ms: int = 18_000,
+    security: ZooKeeperSecurity = NO_SECURITY,
+) -> bool:
+    """Close what a killed predecessor left open; True if its session was still alive.
+
+    Call it only while holding the lock of `log_dir`.
+    """
+    session = load_session(log_dir, cluster_id)
+    if session is None:
+        return False
+    try:
+        async with open_zookeeper(
+            connect,
+            session_timeout_ms=session_timeout_ms,
+            connection_timeout_ms=REATTACH_TIMEOUT_MS,
+            session=session,
+            security=security,
+        ) as client:
+            alive = client.session[0] == session[0]
+    except ZooKeeperUnavailable as error:
+        logger.warning("could not re-attach to the ZooKeeper session of the last run: %s", error)
+        return False
+    forget_session(log_dir)
+    if alive:
+        logger.info("closed the ZooKeeper session 0x%x that the last run left open", session[0])
+    return alive

@@ -1,0 +1,390 @@
+"""`pybroker start`: a local cluster for a laptop or a CI job."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..local import cluster_state
+from ..local.cluster_spec import DEFAULT_BROKERS
+from ..local.cluster_state import MAX_BROKERS, ClusterError, ClusterState
+from .console_process import DEFAULT_PORT, ConsoleProcess
+from .options import (
+    data_dir_option,
+    echo,
+    log_format_option,
+    metrics_host_option,
+    parse_overrides,
+    user_errors,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..local.cluster_spec import ClusterSpec
+    from ..local.secured import SecurityFiles
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker start
+  pybroker start --ephemeral --port 0 --zookeeper-port 0
+  pybroker start --config num.partitions=4 --config flush.messages=1
+  pybroker start --secure
+  pybroker start --console --console-write
+  pybroker start --zookeeper zk1:2181,zk2:2181/kafka --detach
+"""
+)
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, MAX_BROKERS),
+    metavar="N",
+    help="How many brokers, with the ids 1 to N.  [default: as many as the data is of, or "
+    f"{DEFAULT_BROKERS}]",
+)
+@click.option(
+    "--port",
+    default=9092,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of broker 1; the others follow. 0: any free port.",
+)
+@click.option(
+    "--zookeeper-port",
+    default=2181,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the embedded ZooKeeper. 0: any free port.",
+)
+@click.option(
+    "--zookeeper",
+    "zookeeper_connect",
+    metavar="HOST:PORT",
+    help="Use this ensemble instead of the embedded ZooKeeper.",
+)
+@click.option(
+    "--zookeeper-credentials",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file of mode 0600 with one line user:password: the brokers show them to ZooKeeper, and "
+    "the embedded one lets in nobody else.",
+)
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Clients log in with passwords over TLS and do what ACLs allow. What was started so once "
+    "does not start without.",
+)
+@data_dir_option
+@click.option(
+    "--ephemeral", is_flag=True, help="Keep nothing: a temporary directory, removed at the end."
+)
+@click.option(
+    "--config",
+    "overrides",
+    multiple=True,
+    callback=parse_overrides,
+    metavar="KEY=VALUE",
+    help="Any key of server.properties; may be repeated.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Serve Prometheus metrics of broker 1 here; the others follow.",
+)
+@metrics_host_option
+@click.option(
+    "--console/--no-console",
+    "has_console",
+    help="Show the cluster in the browser, at the address that is printed.",
+)
+@click.option(
+    "--console-port",
+    default=DEFAULT_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the console on 127.0.0.1. 0: any free port.",
+)
+@click.option(
+    "--console-write",
+    is_flag=True,
+    help="With --console: let it change things, too.",
+)
+@click.option(
+    "--registry-url",
+    metavar="URL",
+    help="With --console: show Avro, Protobuf and JSON Schema as JSON; an extra.",
+)
+@click.option(
+    "--detach", is_flag=True, help="Return once the cluster is ready; end it with pybroker stop."
+)
+@click.option(
+    "--until-eof",
+    is_flag=True,
+    help="Stop when the standard input ends, or says anything: a program that holds the other end "
+    "of a pipe takes the cluster with it, however it ends.",
+)
+@click.option("--verbose", is_flag=True, help="Log at DEBUG.")
+@log_format_option
+@user_errors
+def start(
+    brokers: int | None,
+    port: int,
+    zookeeper_port: int,
+    zookeeper_connect: str | None,
+    zookeeper_credentials: Path | None,
+    secure: bool,
+    data_dir: Path,
+    ephemeral: bool,
+    overrides: dict[str, str],
+    metrics_port: int | None,
+    metrics_host: str,
+    has_console: bool,
+    console_port: int,
+    console_write: bool,
+    registry_url: str | None,
+    detach: bool,
+    until_eof: bool,
+    verbose: bool,
+    log_format: str,
+) -> None:
+    """Start a local cluster, with its own ZooKeeper, and wait until it is ready.
+
+    In the value of --config, {id} is the broker's id: --config broker.rack=rack-{id}.
+
+    Ctrl-C stops it. The data stays in --data-dir for the next start.
+    """
+    from ..broker.resources import descriptors
+    from ..local import cluster_spec, secured
+    from ..local.ephemeral import EphemeralDirectory
+
+    descriptors.raise_descriptor_limit()
+    if registry_url:
+        from .registry import registry_at
+
+        registry_at(registry_url)  # what is wrong with it is said before anything starts
+    if ephemeral:
+        if data_dir != cluster_state.default_data_dir():
+            raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
+        data_dir = EphemeralDirectory().path
+    remembered = cluster_spec.remembered_brokers(data_dir)
+    security = secured.SecurityFiles(data_dir.absolute()) if secure else None
+    if security is not None and zookeeper_connect is None and zookeeper_credentials is None:
+        zookeeper_credentials = security.zookeeper
+    if security is not None and remembered and not security.exists:
+        _warn_of_closing()
+    spec = cluster_spec.ClusterSpec(
+        data_dir=data_dir.absolute(),
+        broker_count=brokers or remembered or DEFAULT_BROKERS,
+        first_port=port,
+        zookeeper_port=zookeeper_port,
+        zookeeper_connect=zookeeper_connect,
+        zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
+        security=security,
+        ephemeral=ephemeral,
+        overrides=overrides,
+        metrics_host=metrics_host,
+        # The console shows what brokers measure.
+        first_metrics_port=0 if has_console and metrics_port is None else metrics_port,
+        verbose=verbose,
+        log_format=log_format,
+    )
+    if spec.broker_count < remembered:
+        _warn_of_fewer(spec.broker_count, remembered)
+    started = time.monotonic()
+    owner = _owner() if until_eof else None
+    console = None
+    if has_console:
+        console = ConsoleProcess(
+            spec.data_dir, console_port, may_write=console_write, registry_url=registry_url
+        )
+    sys.exit((_start_detached if detach else _start_here)(spec, started, console, owner))
+
+
+def _start_here(
+    spec: ClusterSpec, started: float, console: ConsoleProcess | None, owner: int | None
+) -> int:
+    """This process is the supervisor, until the end."""
+
+    def on_ready(state: ClusterState, seconds: float, console_line: str) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it, but the cluster runs
+            _announce(spec, state, seconds, console_line)
+
+    return _supervise(spec, started, on_ready, console, owner)
+
+
+def _owner() -> int:
+    """Of what ends this cluster by its own end. Raises ClusterError."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:  # it is closed
+        mode = 0
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0)):
+        raise ClusterError("--until-eof waits for the end of a pipe or a terminal; give it one")
+    return os.dup(0)
+
+
+def _warn_of_fewer(wanted: int, remembered: int) -> None:
+    left_out = ", ".join(str(broker_id) for broker_id in range(wanted + 1, remembered + 1))
+    click.secho(
+        f"warning: there is data of {remembered} brokers, and only {wanted} will run: partitions "
+        f"that are in sync only on broker {left_out} have no leader until they run, too; start all "
+        f"with --brokers {remembered}, or without --brokers",
+        err=True,
+        fg="yellow",
+    )
+
+
+def _warn_of_closing() -> None:
+    click.secho(
+        "this cluster was open until now: from this start on clients must log in, and who has been "
+        "in its ZooKeeper before may have left something there",
+        err=True,
+        fg="yellow",
+    )
+
+
+def _supervise(
+    spec: ClusterSpec,
+    started: float,
+    on_ready: Callable[[ClusterState, float, str], None],
+    console: ConsoleProcess | None,
+    owner: int | None,
+) -> int:
+    """`on_ready` is also given the seconds that it took, and a line about the console, or ""."""
+    from ..local.supervisor import Supervisor
+
+    record = cluster_state.SupervisorLog(spec.data_dir)
+
+    def report(line: str) -> None:
+        record.add(line)
+        echo(line, err=True)
+
+    def ready(state: ClusterState) -> None:
+        took = time.monotonic() - started
+        on_ready(state, took, "" if console is None else console.start())
+
+    try:
+        status = Supervisor(spec, report, owner).run(ready)
+    finally:
+        if console is not None:
+            console.stop()
+    if not spec.ephemeral:
+        with contextlib.suppress(OSError):
+            click.echo(f"stopped; the data is in {spec.data_dir}", err=True)
+    return status
+
+
+def _start_detached(
+    spec: ClusterSpec, started: float, console: ConsoleProcess | None, owner: int | None
+) -> int:
+    """Fork the supervisor into a session of its own; wait for its word; print the table."""
+    record = cluster_state.SupervisorLog(spec.data_dir)
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read_end)
+        os.setsid()
+        code = 1
+        try:
+            with open(os.devnull, "r+b") as null:
+                for stream in (0, 1, 2):
+                    os.dup2(null.fileno(), stream)
+
+            def on_ready(_state: ClusterState, seconds: float, line: str) -> None:
+                _tell(write_end, {"ready": True, "seconds": seconds, "console": line})
+
+            code = _supervise(spec, started, on_ready, console, owner)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                _tell(write_end, {"error": str(error)})
+        finally:
+            os._exit(code)
+    os.close(write_end)
+    try:
+        with os.fdopen(read_end, "rb") as pipe:
+            line = pipe.readline()
+    except KeyboardInterrupt:
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+        raise
+    for reported in record.news():
+        echo(reported, err=True)
+    message: dict[str, Any] = (
+        json.loads(line) if line else {"error": "the supervisor died while starting"}
+    )
+    if "error" in message:
+        raise ClusterError(message["error"])
+    state = cluster_state.load(spec.data_dir)
+    _announce(spec, state, message["seconds"], message["console"])
+    click.echo(f"Stop it with: pybroker stop --data-dir {spec.data_dir}")
+    return 0
+
+
+def _tell(descriptor: int, message: dict[str, object]) -> None:
+    os.write(descriptor, json.dumps(message).encode() + b"\n")
+    os.close(descriptor)
+
+
+def _announce(spec: ClusterSpec, state: ClusterState, seconds: float, console_line: str) -> None:
+    """The table of nodes, the bootstrap string, the console, and three lines to paste."""
+    import trio
+    from rich.console import Console
+
+    from ..local.cluster_spec import remembered_brokers
+    from .cluster_table import look_at, node_table, partition_line
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(node_table(state, None))
+    defaults = spec.local_defaults().items()
+    changed = ", ".join(f"{key}={text}" for key, text in defaults if key not in spec.overrides)
+    console.print(f"[dim]set for a local cluster: {changed}[/]")
+    color = "green"
+    if spec.broker_count < remembered_brokers(spec.data_dir):
+        color = "yellow"
+        console.print(partition_line(trio.run(look_at, state)))
+    console.print(
+        f"[bold {color}]ready[/] after {seconds:.2f} s    "
+        f"bootstrap servers: [bold]{state.bootstrap}[/]    data and logs: {state.data_dir}"
+    )
+    if console_line:
+        console.print(console_line, markup=False)
+    if spec.security is None:
+        console.print(
+            "\n  from kafka import KafkaProducer\n"
+            f'  producer = KafkaProducer(bootstrap_servers="{state.bootstrap}")\n'
+            '  producer.send("greetings", b"hello").get(timeout=10)\n',
+            style="cyan",
+        )
+    else:
+        _announce_security(console, spec.security)
+
+
+def _announce_security(console: Console, security: SecurityFiles) -> None:
+    """Where the settings are; they hold passwords, so they are not shown themselves."""
+    from ..local.client_files import FILES
+    from ..local.secured import ADMIN, CLIENT_PROPERTIES, USER
+
+    console.print(
+        f"[bold green]secured[/]: TLS, logins with passwords (SCRAM) and ACLs; "
+        f"{ADMIN} may do everything, {USER} may create, write and read topics\n"
+        "settings ready to paste or to run, readable by you alone:\n"
+    )
+    for name, what in FILES.items():
+        console.print(f"  [cyan]{security.directory / USER / name}[/]    {what}")
+    properties = security.directory / ADMIN / CLIENT_PROPERTIES
+    is_found = security.directory.parent == cluster_state.default_data_dir().absolute()
+    ours = "find them by themselves" if is_found else f"take --command-config {properties}"
+    console.print(f"\nthe same for {ADMIN} in {properties.parent}; our own commands {ours}\n")

@@ -1,0 +1,156 @@
+"""Shell completion: `pybroker completion bash|zsh|fish`, and names out of the cluster.
+
+Invariant: a completion prints nothing and raises nothing: without an answer in
+PATIENCE_SECONDS there are no names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import UserError, default_bootstrap
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from ..client.cluster import Cluster
+
+PATIENCE_SECONDS = 1.5
+HINTS = {
+    "bash": 'eval "$(pybroker completion bash)"        in ~/.bashrc',
+    "zsh": 'eval "$(pybroker completion zsh)"         in ~/.zshrc',
+    "fish": "pybroker completion fish | source        in ~/.config/fish/config.fish",
+}
+
+
+@click.command(
+    epilog="\b\nPut this where the shell starts:\n" + "\n".join(f"  {h}" for h in HINTS.values())
+)
+@click.argument("shell", type=click.Choice(list(HINTS)))
+def completion(shell: str) -> None:
+    """Print what makes SHELL complete commands, options, topics, groups and nodes."""
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    if made is None:
+        raise UserError(f"there is no completion for {shell}")
+    program = click.get_current_context().find_root().command
+    source = made(program, {}, "pybroker", "_PYBROKER_COMPLETE")
+    try:
+        click.echo(source.source())
+    except RuntimeError as error:  # bash is too old
+        raise UserError(str(error)) from None
+
+
+def _names(
+    context: click.Context, begin: str, ask: Callable[[Cluster], Awaitable[list[str]]]
+) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    found: list[str] = []
+    with contextlib.suppress(Exception):
+        found = _asked(context, ask)
+    return [CompletionItem(name) for name in found if name.startswith(begin)]
+
+
+def _asked(context: click.Context, ask: Callable[[Cluster], Awaitable[list[str]]]) -> list[str]:
+    """Raises whatever stands in the way."""
+    import trio
+
+    from ..client.cluster import Cluster
+
+    bootstrap = context.params.get("bootstrap") or default_bootstrap()
+    security = context.params.get("security") or {}
+
+    async def run() -> list[str]:
+        with trio.move_on_after(PATIENCE_SECONDS):
+            async with Cluster(bootstrap, security=security) as cluster:
+                return await ask(cluster)
+        return []
+
+    return trio.run(run)
+
+
+def complete_topics(
+    context: click.Context, _parameter: click.Parameter, begin: str
+) -> list[CompletionItem]:
+    """Names of topics."""
+
+    async def ask(cluster: Cluster) -> list[str]:
+        from ..client.admin.topics import list_topics
+
+        return [topic.name or "" for topic in await list_topics(cluster)]
+
+    return _names(context, begin, ask)
+
+
+def complete_groups(
+    context: click.Context, _parameter: click.Parameter, begin: str
+) -> list[CompletionItem]:
+    """Names of groups."""
+
+    async def ask(cluster: Cluster) -> list[str]:
+        from ..client.admin.groups import Groups
+
+        found = await Groups(cluster).list()
+        return sorted(group.group_id for some in found.values.values() for group in some)
+
+    return _names(context, begin, ask)
+
+
+def complete_transactional_ids(
+    context: click.Context, _parameter: click.Parameter, begin: str
+) -> list[CompletionItem]:
+    """Ids of transactions that their coordinators know."""
+
+    async def ask(cluster: Cluster) -> list[str]:
+        from ..client.admin.transactions import Transactions
+
+        found = await Transactions(cluster).list()
+        return sorted(one.transactional_id for some in found.values.values() for one in some)
+
+    return _names(context, begin, ask)
+
+
+def complete_nodes(
+    context: click.Context, _parameter: click.Parameter, begin: str
+) -> list[CompletionItem]:
+    """Brokers' ids and `zookeeper`, of the cluster that runs on --data-dir."""
+    from click.shell_completion import CompletionItem
+
+    from ..local import cluster_state
+
+    names: list[str] = []
+    with contextlib.suppress(Exception):
+        data_dir = context.params.get("data_dir") or cluster_state.default_data_dir()
+        nodes = cluster_state.load(data_dir.absolute()).nodes
+        names = [node.name.removeprefix("broker ") for node in nodes]
+    return [CompletionItem(name) for name in names if name.startswith(begin)]
+
+
+def complete_brokers(
+    context: click.Context, _parameter: click.Parameter, begin: str
+) -> list[CompletionItem]:
+    """Ids of brokers."""
+
+    async def ask(cluster: Cluster) -> list[str]:
+        return sorted(str(broker.node_id) for broker in (await cluster.metadata([])).brokers)
+
+    return _names(context, begin, ask)
+
+
+def brokers_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`brokers`: the ids of those that are asked, () for all."""
+    return click.option(
+        "--broker",
+        "brokers",
+        multiple=True,
+        type=int,
+        metavar="ID",
+        help="Default: all.",
+        shell_complete=complete_brokers,
+    )(command)

@@ -1,0 +1,201 @@
+"""`pybroker console`: a cluster to look at, in a browser on this machine.
+
+With --until-stdin-ends it belongs to `pybroker start --console`: its first line is for that
+command, and it ends when whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..local import cluster_state
+from ..local.cluster_state import ClusterError
+from .console_process import DEFAULT_PORT
+from .options import UserError, command_config_option, default_bootstrap, user_errors
+from .registry import registry_at
+
+if TYPE_CHECKING:
+    from ..console.server import ConsoleOptions
+
+
+def _default_bootstrap() -> str:
+    """Raises UserError."""
+    directory = click.get_current_context().params.get("data_dir")
+    if not isinstance(directory, Path):  # while options are read, click has a sentinel for None
+        return default_bootstrap()
+    try:
+        return cluster_state.load(directory.absolute()).bootstrap
+    except ClusterError as error:
+        raise UserError(str(error)) from None
+
+
+def _metrics_addresses(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[int, tuple[str, int]]:
+    found = {}
+    for one in given:
+        broker, _, address = one.partition("=")
+        host, _, port = address.rpartition(":")
+        if not (broker.isdecimal() and host and port.isdecimal()):
+            raise click.BadParameter(f"{one!r} is not BROKER=HOST:PORT, as 1=kafka-1:9404")
+        found[int(broker)] = (host.strip("[]"), int(port))
+    return found
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker console
+  pybroker console --bootstrap-server kafka:9092 --command-config tls.conf
+  pybroker console --port 0 --console-write
+"""
+)
+@click.option(
+    "--port",
+    default=DEFAULT_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port on 127.0.0.1. 0: any free port.",
+)
+@click.option(
+    "--console-write",
+    "may_write",
+    is_flag=True,
+    help="Let the console change things: produce, create, delete, reset offsets, stop nodes.",
+)
+@click.option(
+    "--data-dir",
+    is_eager=True,  # it decides what --bootstrap-server is by default
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Of a local cluster, whose nodes are shown too.  [default: that of the cluster, if it is "
+    "the one in $PYBROKER_DATA_DIR or ~/.pybroker]",
+)
+@click.option(
+    "--registry-url",
+    "--registry",
+    metavar="URL",
+    help="Show Avro, Protobuf and JSON Schema as JSON; an extra.",
+)
+@click.option(
+    "--metrics",
+    multiple=True,
+    metavar="BROKER=HOST:PORT",
+    callback=_metrics_addresses,
+    help="Where a broker that is not of a local cluster serves its metrics; may be repeated.",
+)
+@click.option("--until-stdin-ends", "attached", is_flag=True, hidden=True)
+@click.option(
+    "--bootstrap-server",
+    "bootstrap",
+    default=_default_bootstrap,
+    show_default="of --data-dir, else as for other commands",
+    is_eager=True,
+    help="HOST:PORT of any broker, several separated by commas.",
+)
+@command_config_option
+@user_errors
+def console(
+    port: int,
+    may_write: bool,
+    data_dir: Path | None,
+    registry_url: str | None,
+    metrics: dict[int, tuple[str, int]],
+    attached: bool,
+    bootstrap: str,
+    security: dict[str, str],
+) -> None:
+    """Show a cluster in the browser: what its brokers, topics and groups do at this moment.
+
+    The address that is printed has a token: it is for you alone.
+    """
+    from ..console.server import ConsoleOptions
+
+    options = ConsoleOptions(
+        bootstrap=bootstrap,
+        security=security,
+        port=port,
+        data_dir=data_dir,
+        may_write=may_write,
+        registry=registry_at(registry_url) if registry_url else None,
+        metrics=metrics,
+    )
+    _run(_of_local_cluster(options), attached)
+
+
+def _of_local_cluster(options: ConsoleOptions) -> ConsoleOptions:
+    """With the nodes of the cluster that runs in the data directory, if it is that one."""
+    from .cluster_table import security_of
+
+    directory = (options.data_dir or cluster_state.default_data_dir()).absolute()
+    try:
+        state = cluster_state.load(directory)
+    except ClusterError:
+        if options.data_dir is not None:
+            raise
+        return options
+    if options.data_dir is not None:
+        security = options.security or security_of(state)
+        return options._replace(bootstrap=state.bootstrap, security=security, data_dir=directory)
+    is_it = options.bootstrap in (state.bootstrap, *state.bootstrap.split(","))
+    return options._replace(data_dir=directory) if is_it else options
+
+
+def _run(options: ConsoleOptions, attached: bool) -> None:
+    import trio
+
+    from ..broker.observability.log_format import show_warnings_only
+    from ..client.errors import ClientError
+    from ..console.server import CannotServe, serve_console
+
+    show_warnings_only()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_end_with_signal, nursery.cancel_scope.cancel)
+            if attached:
+                nursery.start_soon(_end_with_stdin, nursery.cancel_scope.cancel)
+            await serve_console(options, lambda address: _announce(address, options, attached))
+
+    problem = ""
+    try:
+        trio.run(main)
+    except* (CannotServe, ClientError) as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        problem = str(error)
+    if problem and attached:
+        click.echo(json.dumps({"error": problem}))
+    if problem:
+        raise UserError(problem)
+
+
+async def _end_with_stdin(end: Callable[[], None]) -> None:
+    """Nothing is ever written to it."""
+    import trio
+
+    await trio.lowlevel.wait_readable(sys.stdin.fileno())
+    end()
+
+
+async def _end_with_signal(end: Callable[[], None]) -> None:
+    import trio
+
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            end()
+
+
+def _announce(address: str, options: ConsoleOptions, attached: bool) -> None:
+    if attached:
+        click.echo(json.dumps({"address": address}))
+        return
+    what = "may be changed here" if options.may_write else "is shown, not changed"
+    click.echo(f"console: {address}\n{options.bootstrap} {what}; Ctrl-C ends it")

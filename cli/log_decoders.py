@@ -1,0 +1,156 @@
+"""Keys and values of records as text: as they are, or of Kafka's two internal topics.
+
+Mirrors: DumpLogSegments' message parsers, the generated JsonConverter classes,
+TransactionLog.formatRecordKeyAndValue. Leaves out KIP-848 groups and KRaft, which ZooKeeper mode
+does not have.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from ..coordinator.transaction.states import TransactionState
+from ..protocol.codec import decode_versioned
+from ..protocol.errors import ProtocolError
+from ..protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from ..protocol.messages.group_data import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from ..protocol.messages.transaction_data import TransactionLogKey, TransactionLogValue
+from ..protocol.records.batch import Record
+from ..protocol.schema import Message, Struct, version_range
+
+Text = tuple[str | None, str | None]
+CONSUMER_PROTOCOL = "consumer"
+_LAST_OFFSET_KEY_VERSION = 1
+_GROUP_KEY_VERSION = 2
+
+
+class PlainRecords:
+    """Keys and values as UTF-8."""
+
+    def text_of(self, record: Record) -> Text:
+        key, value = record.key, record.value
+        return (
+            None if key is None else bytes(key).decode(errors="replace"),
+            None if value is None else bytes(value).decode(errors="replace"),
+        )
+
+
+class GroupRecords:
+    """`__consumer_offsets`: group metadata and committed offsets as JSON."""
+
+    def text_of(self, record: Record) -> Text:
+        if record.key is None:
+            raise ProtocolError(
+                f"Failed to decode message at offset {record.offset} using offset topic decoder "
+                "(message had a missing key)"
+            )
+        version = _version(record.key)
+        if version > _GROUP_KEY_VERSION or version < 0:
+            return f"Unknown record type {version} at offset {record.offset}, skipping.", None
+        key_class: type[Message] = OffsetCommitKey
+        value_class: type[Message] = OffsetCommitValue
+        if version > _LAST_OFFSET_KEY_VERSION:
+            key_class, value_class = GroupMetadataKey, GroupMetadataValue
+        try:
+            data = _json_of(decode_versioned(key_class, record.key), version)
+            key = _compact({"type": str(version), "data": data})
+            if record.value is None:
+                return key, "<DELETE>"
+            return key, self._value(value_class, record.value)
+        except ProtocolError as error:
+            return f"Error at offset {record.offset}, skipping. {error}", None
+
+    def _value(self, cls: type[Message], value: bytes) -> str:
+        version = _version(value)
+        data = _json_of(decode_versioned(cls, value), version)
+        if data.get("protocolType") == CONSUMER_PROTOCOL:
+            for member in data["members"]:
+                _decode_in_place(member, "subscription", ConsumerProtocolSubscription)
+                _decode_in_place(member, "assignment", ConsumerProtocolAssignment)
+        return _compact({"version": str(version), "data": data})
+
+
+class TransactionRecords:
+    """`__transaction_state`: the state of transactional ids."""
+
+    def text_of(self, record: Record) -> Text:
+        if record.key is None:
+            raise ProtocolError(f"the message at offset {record.offset} has no key")
+        version = _version(record.key)
+        if version != 0:
+            return f"unknown::version={version}", None
+        key = decode_versioned(TransactionLogKey, record.key)
+        named = f"transaction_metadata::transactionalId={key.transactional_id}"
+        if record.value is None:
+            return named, "<DELETE>"
+        value = decode_versioned(TransactionLogValue, record.value)
+        try:
+            state = TransactionState(value.transaction_status)
+        except ValueError:
+            raise ProtocolError(f"unknown transaction state {value.transaction_status}") from None
+        partitions = [
+            f"{topic.topic}-{partition}"
+            for topic in value.transaction_partitions or ()
+            for partition in topic.partition_ids
+            if state is not TransactionState.EMPTY
+        ]
+        return named, (
+            f"producerId:{value.producer_id},producerEpoch:{value.producer_epoch},"
+            f"state={state.label},partitions=[{','.join(partitions)}],"
+            f"txnLastUpdateTimestamp={value.transaction_last_update_timestamp_ms},"
+            f"txnTimeoutMs={value.transaction_timeout_ms}"
+        )
+
+
+def _version(data: bytes) -> int:
+    if len(data) < 2:
+        raise ProtocolError("too short for a version")
+    return int.from_bytes(data[:2], "big", signed=True)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _decode_in_place(member: dict[str, Any], name: str, cls: type[Message]) -> None:
+    """Bytes that are no message of the consumer protocol stay bytes."""
+    data = base64.b64decode(member[name])
+    try:
+        member[name] = _json_of(decode_versioned(cls, data), _version(data))
+    except ProtocolError:
+        return
+
+
+def _json_of(struct: Struct, version: int) -> dict[str, Any]:
+    """A struct by the names of Kafka's schemas, with the fields that the version has."""
+    found = {}
+    for field in struct._fields:
+        low, high = version_range(field.versions)
+        if low <= version <= high:
+            found[_camel_case(field.name)] = _value_of(getattr(struct, field.name), version)
+    return found
+
+
+def _value_of(value: Any, version: int) -> Any:
+    if isinstance(value, Struct):
+        return _json_of(value, version)
+    if isinstance(value, list):
+        return [_value_of(item, version) for item in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode()
+    return value
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

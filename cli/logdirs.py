@@ -1,0 +1,78 @@
+"""`pybroker logdirs`: the log directories of brokers, and what is in them.
+
+Mirrors: kafka-log-dirs. Moving a replica is `pybroker partitions move-log-dir`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .completion import brokers_option, complete_topics
+from .places import find_places, place_text
+from .target import Row, Target, cluster_options
+
+if TYPE_CHECKING:
+    from ..client.admin.log_dirs import LogDir
+    from ..client.admin.results import Results
+    from ..client.cluster import Cluster
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker logdirs
+  pybroker logdirs flights --broker 1 --replicas
+"""
+)
+@click.argument(
+    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
+)
+@brokers_option
+@click.option("--replicas", is_flag=True, help="Each replica, not only the directories.")
+@cluster_options
+def logdirs(
+    target: Target, places: tuple[str, ...], brokers: tuple[int, ...], replicas: bool
+) -> None:
+    """Show the log directories of brokers: replicas, bytes, and room on the volume."""
+    from ..client.admin.log_dirs import LogDirs
+
+    async def work(cluster: Cluster) -> Results[int, tuple[LogDir, ...]]:
+        wanted = await find_places(cluster, places) if places else None
+        return await LogDirs(cluster).describe(brokers or None, wanted)
+
+    found = target.ask(work)
+    rows = [
+        row
+        for broker_id, dirs in found.values.items()
+        for one in dirs
+        for row in (_replica_rows(broker_id, one) if replicas else [_row(broker_id, one)])
+    ]
+    target.show_found(rows, found.errors, "there are no replicas")
+
+
+def _row(broker_id: int, one: LogDir) -> Row:
+    return {
+        "broker": broker_id,
+        "directory": one.path,
+        "replicas": len(one.replicas),
+        "bytes": sum(replica.size_bytes for replica in one.replicas.values()),
+        "usable_bytes": one.usable_bytes if one.usable_bytes >= 0 else None,
+        "total_bytes": one.total_bytes if one.total_bytes >= 0 else None,
+        "error": str(one.error) if one.error else None,
+    }
+
+
+def _replica_rows(broker_id: int, one: LogDir) -> list[Row]:
+    return [
+        {
+            "broker": broker_id,
+            "directory": one.path,
+            "partition": place_text(place),
+            "bytes": replica.size_bytes,
+            "lag": replica.lag,
+            "arriving": is_future,
+        }
+        for (place, is_future), replica in sorted(one.replicas.items())
+    ]

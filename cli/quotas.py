@@ -1,0 +1,155 @@
+"""`pybroker quotas describe|set|remove`: how much users, clients and addresses are given.
+
+Mirrors: kafka-configs for users, clients and ips, of which it takes the quotas alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from ..client.admin.quotas import EntityQuotas, Quotas
+from .options import UserError, echo, escape, show, show_json, table
+from .target import Target, cluster_options
+
+UNITS: Final = {
+    "producer_byte_rate": "bytes/s",
+    "consumer_byte_rate": "bytes/s",
+    "request_percentage": "% of a thread",
+    "controller_mutation_rate": "partitions/s",
+    "connection_creation_rate": "connections/s",
+}
+DEFAULT: Final = "(default)"
+
+
+def entity_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Whom it is about, as `entity`: types with names, None for the default of a type."""
+
+    @functools.wraps(command)
+    def wrapped(**options: Any) -> object:
+        entity: dict[str, str | None] = {}
+        for kind in ("user", "client_id", "ip"):
+            name, of_default = options.pop(kind), options.pop(f"{kind}_default")
+            option = f"--{kind.replace('_', '-')}"
+            if name is not None and of_default:
+                raise UserError(f"{option} or {option}-default, not both")
+            if name is not None or of_default:
+                entity[kind.replace("_", "-")] = name
+        if "ip" in entity and len(entity) > 1:
+            raise UserError("an address has quotas of its own; leave out --user and --client-id")
+        return command(entity=entity, **options)
+
+    options = (
+        click.option("--user", metavar="NAME"),
+        click.option("--user-default", is_flag=True, help="Every user without one of its own."),
+        click.option("--client-id", metavar="ID", help="With --user: of this user's clients."),
+        click.option("--client-id-default", is_flag=True, help="Every other client id."),
+        click.option("--ip", metavar="ADDRESS"),
+        click.option("--ip-default", is_flag=True, help="Every other address."),
+    )
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def quotas() -> None:
+    """How much users, clients and addresses are given: describe, set and remove quotas.
+
+    \b
+    pybroker quotas set producer_byte_rate=1000000 --user alice
+    pybroker quotas set request_percentage=50 --user-default
+    pybroker quotas set consumer_byte_rate=500000 --user alice --client-id page
+    pybroker quotas set connection_creation_rate=10 --ip 192.0.2.7
+    pybroker quotas describe
+    pybroker quotas remove producer_byte_rate --user alice
+
+    \b
+    producer_byte_rate, consumer_byte_rate   bytes a second, each broker
+    request_percentage                       of one thread's time, each broker
+    controller_mutation_rate                 partitions made or deleted a second
+    connection_creation_rate                 connections a second, with --ip
+    """
+
+
+@quotas.command()
+@entity_options
+@cluster_options
+def describe(target: Target, entity: dict[str, str | None]) -> None:
+    """Show all quotas, or those of exactly the given user, client id or address."""
+
+    found: list[EntityQuotas] = target.ask(lambda cluster: Quotas(cluster).describe(entity))
+    if target.as_json:
+        show_json([{"entity": dict(one.entity), "quotas": dict(one.quotas)} for one in found])
+        return
+    made = table("user", "client id", "address", "quota", "value", "")
+    for entry in found:
+        names = {kind: name or DEFAULT for kind, name in entry.entity.items()}
+        who = [escape(names.get(kind, "")) for kind in ("user", "client-id", "ip")]
+        for key, value in entry.quotas.items():
+            made.add_row(*who, key, f"{value:,.12g}", UNITS.get(key, ""))
+    show(made)
+
+
+@quotas.command("set")
+@click.argument("values", nargs=-1, required=True, metavar="QUOTA=NUMBER...")
+@entity_options
+@cluster_options
+def set_command(target: Target, values: tuple[str, ...], entity: dict[str, str | None]) -> None:
+    """Give a user, a client id, both together, or an address these quotas."""
+    wanted = dict(_parse(text) for text in values)
+    _alter(target, entity, wanted, ())
+    if target.as_json:
+        show_json({"entity": entity, "quotas": wanted})
+        return
+    for key, number in wanted.items():
+        echo(f"{_words(entity)}: {key} is {number:,.12g} {UNITS[key]}")
+
+
+@quotas.command()
+@click.argument("keys", nargs=-1, required=True, metavar="QUOTA...")
+@entity_options
+@cluster_options
+def remove(target: Target, keys: tuple[str, ...], entity: dict[str, str | None]) -> None:
+    """Take these quotas of a user, a client id, both together, or an address away."""
+    for key in keys:
+        _check_key(key)
+    _alter(target, entity, {}, keys)
+    if target.as_json:
+        show_json({"entity": entity, "removed": list(keys)})
+    else:
+        echo(f"{_words(entity)}: removed {', '.join(keys)}")
+
+
+def _alter(
+    target: Target,
+    entity: dict[str, str | None],
+    values: dict[str, float],
+    removed: tuple[str, ...],
+) -> None:
+    if not entity:
+        raise UserError("name whose: --user, --client-id or --ip, or the default of one")
+    target.ask(lambda cluster: Quotas(cluster).alter(entity, values, removed))
+
+
+def _check_key(key: str) -> None:
+    if key not in UNITS:
+        raise UserError(f"there is no quota {key!r}; there are: {', '.join(UNITS)}")
+
+
+def _parse(text: str) -> tuple[str, float]:
+    key, found, number = text.partition("=")
+    _check_key(key)
+    try:
+        if found:
+            return key, float(number.replace("_", ""))
+    except ValueError:
+        pass
+    raise UserError(f"{text!r} is not {key}=NUMBER")
+
+
+def _words(entity: dict[str, str | None]) -> str:
+    return ", ".join(f"{kind} {name or DEFAULT}" for kind, name in entity.items())

@@ -1,0 +1,133 @@
+"""`pybroker records delete`: the oldest records of partitions.
+
+Mirrors: kafka-delete-records and kafka-get-offsets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .completion import complete_topics
+from .group_resets import parse_time
+from .options import UserError
+from .places import find_places, place_text
+from .target import Row, Target, cluster_options, end_with_errors
+
+if TYPE_CHECKING:
+    from ..client.admin.records import OffsetFound
+    from ..client.admin.results import Results
+    from ..client.cluster import Cluster
+    from ..protocol.topics import TopicPartition
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def records() -> None:
+    """Records in their partitions: where they are, and deleting the oldest.
+
+    \b
+    pybroker records offsets flights
+    pybroker records offsets flights --at @2026-11-23T04:00
+    pybroker records delete flights:0 --before 100
+    pybroker records delete flights --all
+    """
+
+
+@records.command()
+@click.argument(
+    "places",
+    nargs=-1,
+    required=True,
+    metavar="TOPIC[:PARTITIONS]...",
+    shell_complete=complete_topics,
+)
+@click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="The first one to stay.")
+@click.option("--before-time", metavar="@TIME", help="What is older than this.")
+@click.option("--all", "everything", is_flag=True, help="All that there is now.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be the first offset left.")
+@cluster_options
+def delete(
+    target: Target,
+    places: tuple[str, ...],
+    before: int | None,
+    before_time: str | None,
+    everything: bool,
+    dry_run: bool,
+) -> None:
+    """Delete the oldest records of partitions, for everybody and for good."""
+    from ..client.admin.records import HIGH_WATERMARK, LATEST, Records, all_at
+    from ..client.admin.results import Results
+
+    if (before is not None) + (before_time is not None) + everything != 1:
+        raise UserError("say up to where: --before OFFSET, --before-time @TIME, or --all")
+
+    async def work(cluster: Cluster) -> Results[TopicPartition, int]:
+        wanted = await find_places(cluster, places)
+        api = Records(cluster)
+        offsets = dict.fromkeys(wanted, HIGH_WATERMARK if before is None else before)
+        if before_time is not None:
+            time_ms = parse_time(before_time.removeprefix("@"))
+            found = (await api.offsets(all_at(wanted, time_ms))).all()
+            offsets = {place: one.offset for place, one in found.items()}
+        if dry_run:
+            ends = (await api.offsets(all_at(wanted, LATEST))).all()
+            return Results(
+                {p: ends[p].offset if o == HIGH_WATERMARK else o for p, o in offsets.items()}
+            )
+        return await api.delete_before(offsets)
+
+    found = target.ask(work)
+    rows: list[Row] = [
+        {"partition": place_text(place), "first_left": offset, "done": not dry_run}
+        for place, offset in sorted(found.values.items())
+    ]
+    target.show(rows)
+    end_with_errors(found.errors)
+
+
+@records.command()
+@click.argument(
+    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
+)
+@click.option("--at", "time", metavar="@TIME", help="The first record at or after this time, too.")
+@click.option("--read-committed", is_flag=True, help="The end: before open transactions.")
+@cluster_options
+def offsets(
+    target: Target, places: tuple[str, ...], time: str | None, read_committed: bool
+) -> None:
+    """Show the first offset and the end of partitions, and of the newest record its time."""
+    from ..client.admin.records import EARLIEST, LATEST, NEWEST, Records, all_at
+
+    async def work(cluster: Cluster) -> dict[str, Results[TopicPartition, OffsetFound]]:
+        wanted = await find_places(cluster, places)
+        api = Records(cluster)
+        found = {
+            "first": await api.offsets(all_at(wanted, EARLIEST), wait=False),
+            "end": await api.offsets(
+                all_at(wanted, LATEST), read_committed=read_committed, wait=False
+            ),
+            "newest": await api.offsets(all_at(wanted, NEWEST), wait=False),
+        }
+        if time is not None:
+            at_ms = parse_time(time.removeprefix("@"))
+            found["at"] = await api.offsets(all_at(wanted, at_ms), wait=False)
+        return found
+
+    found = target.ask(work)
+    rows: list[Row] = []
+    for place in sorted(found["first"].values.keys() & found["end"].values.keys()):
+        first, end = found["first"].values[place].offset, found["end"].values[place].offset
+        newest = found["newest"].values.get(place)
+        row: dict[str, object] = {
+            "partition": place_text(place),
+            "first": first,
+            "end": end,
+            "records": end - first,
+            "newest_ms": newest.timestamp_ms if newest and newest.timestamp_ms >= 0 else None,
+        }
+        if "at" in found:
+            at = found["at"].values.get(place)
+            row["at"] = at.offset if at and at.offset >= 0 else None
+        rows.append(row)
+    target.show_found(rows, found["end"].errors, "there are no partitions")

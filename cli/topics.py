@@ -1,0 +1,356 @@
+"""`pybroker topics create|list|describe|alter|add-partitions|delete`, over `client/`.
+
+Mirrors: kafka-topics.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+import trio
+
+from .completion import complete_topics
+from .options import UserError, echo, parse_overrides
+from .places import find_topics, partitions_of, place_text
+from .target import Row, Target, cluster_options, end_with_errors
+from .topic_table import Problem, TopicView, is_problem, show_topic, topic_json
+
+if TYPE_CHECKING:
+    from ..client.admin.config_types import ConfigEntry
+    from ..client.admin.records import OffsetFound
+    from ..client.cluster import Cluster
+    from ..protocol.apis.metadata import MetadataResponseTopic
+    from ..protocol.topics import TopicPartition
+
+RATE_SECONDS = 2.0  # between two looks at the ends
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def topics() -> None:
+    """Create, list, describe, alter and delete topics.
+
+    \b
+    pybroker topics create flights --partitions 4 --config retention.ms=86400000
+    pybroker topics list
+    pybroker topics describe flights
+    pybroker topics describe --under-replicated
+    pybroker topics alter flights --set retention.ms=3600000
+    pybroker topics add-partitions flights --total 8
+    pybroker topics delete flights
+    """
+
+
+@topics.command()
+@click.argument("name")
+@click.option("-p", "--partitions", default=-1, type=int, help="Default: num.partitions.")
+@click.option(
+    "-r",
+    "--replication-factor",
+    default=-1,
+    type=int,
+    help="Default: default.replication.factor.",
+)
+@click.option(
+    "--replicas",
+    "assigned",
+    metavar="IDS[/IDS]...",
+    help="The brokers of each partition, the leader first: 1,2/2,3 are two partitions.",
+)
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    callback=parse_overrides,
+    metavar="KEY=VALUE",
+    help="A topic config; may be repeated.",
+)
+@click.option("--if-not-exists", is_flag=True, help="It is no error if there is one.")
+@click.option("--dry-run", is_flag=True, help="Only say whether it could be created.")
+@cluster_options
+def create(
+    target: Target,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    assigned: str | None,
+    configs: dict[str, str],
+    if_not_exists: bool,
+    dry_run: bool,
+) -> None:
+    """Create topic NAME and wait until it can be written."""
+    from ..client.admin.topics import NewTopic, Topics
+    from ..client.errors import Refused
+    from ..protocol.errors import ErrorCode
+
+    if assigned is not None and (partitions, replication_factor) != (-1, -1):
+        raise UserError("--replicas says how many partitions and replicas; leave out the numbers")
+    topic = NewTopic(name, partitions, replication_factor, _assignments(assigned), configs)
+
+    async def work(cluster: Cluster) -> int | None:
+        try:
+            (await Topics(cluster).create([topic], validate_only=dry_run)).all()
+        except Refused as error:
+            if if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                return None
+            raise
+        if dry_run:
+            return 0
+        return len((await cluster.led_topic(name, wait_for_missing=True)).partitions)
+
+    count = target.ask(work)
+    made = {"topic": name, "created": bool(count), "partitions": count or None}
+    if count is None:
+        target.tell(f"there is a topic {name} already", made)
+    elif dry_run:
+        target.tell(f"topic {name} could be created", made)
+    else:
+        plural = "s" if count != 1 else ""
+        target.tell(f"created topic {name} with {count} partition{plural}", made)
+
+
+def _assignments(text: str | None) -> dict[int, list[int]]:
+    """Raises UserError."""
+    if text is None:
+        return {}
+    try:
+        return {
+            index: [int(one) for one in ids.split(",")] for index, ids in enumerate(text.split("/"))
+        }
+    except ValueError:
+        raise UserError(
+            f"--replicas {text!r} is not a list of broker ids a partition, as 1,2/2,3"
+        ) from None
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="Also the broker's own topics.")
+@cluster_options
+def list_command(target: Target, internal: bool) -> None:
+    """Print the names of all topics, one a line."""
+    from ..client.admin.topics import list_topics
+
+    found = [topic for topic in target.ask(list_topics) if internal or not topic.is_internal]
+    if target.as_json:
+        target.show(
+            [
+                {
+                    "topic": topic.name,
+                    "partitions": len(topic.partitions),
+                    "replicas": max((len(p.replica_nodes) for p in topic.partitions), default=0),
+                    "internal": topic.is_internal,
+                }
+                for topic in found
+            ]
+        )
+        return
+    for topic in found:
+        echo(topic.name or "")
+
+
+@topics.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_topics)
+@click.option("--under-replicated", is_flag=True, help="Partitions that miss a replica in sync.")
+@click.option("--leaderless", is_flag=True, help="Partitions without a leader.")
+@click.option("--below-min-isr", is_flag=True, help="Partitions that take no acks=all.")
+@click.option(
+    "--rates",
+    is_flag=True,
+    help=f"Records and bytes a second, over {RATE_SECONDS:.0f} s.",
+)
+@click.option("--configs", "with_configs", is_flag=True, help="All configs, and where from.")
+@cluster_options
+def describe(
+    target: Target,
+    names: tuple[str, ...],
+    under_replicated: bool,
+    leaderless: bool,
+    below_min_isr: bool,
+    rates: bool,
+    with_configs: bool,
+) -> None:
+    """Show the partitions of topics: leader, replicas, ISR, first and next offset, bytes.
+
+    A topic is marked if its newest records are older than its retention.ms allows. The filters
+    show the partitions of all topics to which one of them applies.
+    """
+    problems = {
+        Problem.UNDER_REPLICATED: under_replicated,
+        Problem.LEADERLESS: leaderless,
+        Problem.BELOW_MIN_ISR: below_min_isr,
+    }
+    wanted = [problem for problem, is_asked in problems.items() if is_asked]
+    if wanted:
+        _describe_problems(target, names, wanted)
+        return
+    if not names:
+        raise UserError("name the topics; see: pybroker topics list")
+
+    async def work(cluster: Cluster) -> list[TopicView]:
+        return [await look_at(cluster, one, rates) for one in await find_topics(cluster, names)]
+
+    views = target.ask(work)
+    if target.as_json:
+        target.show([topic_json(view) for view in views])
+        return
+    for view in views:
+        show_topic(view, int(time.time() * 1000))
+        if with_configs:
+            target.show([_config_row(entry) for entry in view.configs])
+
+
+def _config_row(entry: ConfigEntry) -> Row:
+    return {"key": entry.name, "value": entry.value, "source": entry.source.name.lower()}
+
+
+async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -> TopicView:
+    """All there is to say of a topic; what its partitions' leaders do not tell is left out."""
+    from ..client.admin.config_types import ConfigResource, ResourceKind
+    from ..client.admin.configs import Configs
+    from ..client.admin.records import EARLIEST, LATEST, NEWEST, Records, all_at
+    from ..client.errors import Unsupported
+
+    name = topic.name or ""
+    places = partitions_of([topic])
+    resource = ConfigResource(ResourceKind.TOPIC, name)
+    records = Records(cluster)
+    ends = (await records.offsets(all_at(places, LATEST), wait=False)).values
+    sizes = await _sizes(cluster, places)
+    speeds: dict[int, float] = {}
+    byte_speeds: dict[int, float] = {}
+    if rates:
+        before, sizes_before, began = ends, sizes, trio.current_time()
+        await trio.sleep(RATE_SECONDS)
+        ends = (await records.offsets(all_at(places, LATEST), wait=False)).values
+        sizes = await _sizes(cluster, places)
+        elapsed = trio.current_time() - began
+        both = ends.keys() & before.keys()
+        speeds = {p[1]: (ends[p].offset - before[p].offset) / elapsed for p in both}
+        # What retention deletes meanwhile is no writing.
+        byte_speeds = {
+            n: max(sizes[n] - sizes_before[n], 0) / elapsed for n in sizes.keys() & sizes_before
+        }
+    newest = (await records.offsets(all_at(places, NEWEST), wait=False)).values
+    try:
+        configs = (await Configs(cluster).describe([resource]))[resource]
+    except Unsupported:
+        configs = ()
+    return TopicView(
+        topic,
+        configs,
+        first=_numbers((await records.offsets(all_at(places, EARLIEST), wait=False)).values),
+        following=_numbers(ends),
+        newest_ms={place[1]: found.timestamp_ms for place, found in newest.items()},
+        sizes=sizes,
+        rates=speeds,
+        byte_rates=byte_speeds,
+    )
+
+
+async def _sizes(cluster: Cluster, places: list[TopicPartition]) -> dict[int, int]:
+    """Bytes of the largest replica of each partition of a topic."""
+    from ..client.admin.log_dirs import LogDirs
+
+    dirs = (await LogDirs(cluster).describe(partitions=places)).values
+    sizes: dict[int, int] = {}
+    for found in (one for some in dirs.values() for one in some):
+        for (place, is_future), replica in found.replicas.items():
+            if not is_future:
+                sizes[place[1]] = max(sizes.get(place[1], 0), replica.size_bytes)
+    return sizes
+
+
+def _numbers(found: dict[TopicPartition, OffsetFound]) -> dict[int, int]:
+    return {place[1]: one.offset for place, one in found.items()}
+
+
+def _describe_problems(target: Target, names: Sequence[str], wanted: list[Problem]) -> None:
+    from ..client.admin.config_types import ConfigResource, ResourceKind
+    from ..client.admin.configs import Configs
+
+    async def work(cluster: Cluster) -> list[Row]:
+        found = await find_topics(cluster, names or None)
+        least: dict[str, int] = {}
+        if Problem.BELOW_MIN_ISR in wanted and found:
+            resources = [ConfigResource(ResourceKind.TOPIC, topic.name or "") for topic in found]
+            described = await Configs(cluster).describe(resources, names=["min.insync.replicas"])
+            least = {one.name: int(some[0].value or 1) for one, some in described.values.items()}
+        return [
+            {
+                "partition": place_text((topic.name or "", part.partition_index)),
+                "leader": part.leader_id if part.leader_id >= 0 else None,
+                "replicas": list(part.replica_nodes),
+                "isr": list(part.isr_nodes),
+                "offline": list(part.offline_replicas),
+            }
+            for topic in found
+            for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+            if any(is_problem(one, part, least.get(topic.name or "", 1)) for one in wanted)
+        ]
+
+    target.show(target.ask(work), "no partition is so")
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topics)
+@click.option("--set", "set_", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
+@click.option("--delete", "deleted", multiple=True, metavar="KEY", help="Back to its default.")
+@click.option("--dry-run", is_flag=True, help="Only say whether the brokers would take it.")
+@cluster_options
+def alter(
+    target: Target,
+    names: tuple[str, ...],
+    set_: tuple[str, ...],
+    deleted: tuple[str, ...],
+    dry_run: bool,
+) -> None:
+    """Set or delete configs of topics, and leave the others as they are."""
+    from ..client.admin.config_types import ConfigResource, ResourceKind
+    from .configs import alter_resources, alterations_of
+
+    resources = [ConfigResource(ResourceKind.TOPIC, name) for name in names]
+    alter_resources(target, resources, alterations_of(set_, deleted), dry_run=dry_run)
+
+
+@topics.command("add-partitions")
+@click.argument("name", shell_complete=complete_topics)
+@click.option("--total", type=click.IntRange(1), required=True, help="How many then, in all.")
+@click.option("--dry-run", is_flag=True, help="Only say whether the cluster would do it.")
+@cluster_options
+def add_partitions(target: Target, name: str, total: int, dry_run: bool) -> None:
+    """Give topic NAME more partitions; keys go to other partitions from then on."""
+    from ..client.admin.topics import Topics
+
+    found = target.ask(
+        lambda cluster: Topics(cluster).add_partitions({name: total}, validate_only=dry_run)
+    )
+    target.show([{"topic": one, "partitions": total, "done": not dry_run} for one in found.values])
+    end_with_errors(found.errors)
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topics)
+@click.option("--force", is_flag=True, help="Also one of the broker's own topics.")
+@cluster_options
+def delete(target: Target, names: tuple[str, ...], force: bool) -> None:
+    """Delete topics and their data, and wait until they are gone."""
+    from ..client.admin.topics import delete_topic
+
+    async def work(cluster: Cluster) -> None:
+        for found in (await cluster.metadata(names)).topics:
+            if found.is_internal and not force:
+                raise UserError(
+                    f"{found.name} is one of the broker's own: what it keeps for all groups or "
+                    "transactions would be lost; delete it all the same with --force"
+                )
+        for name in names:
+            await delete_topic(cluster, name)
+
+    target.ask(work)
+    if target.as_json:
+        target.show([{"topic": name, "deleted": True} for name in names])
+        return
+    for name in names:
+        echo(f"deleted topic {name}")

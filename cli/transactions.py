@@ -1,0 +1,233 @@
+"""`pybroker transactions list|describe|find-hanging|abort|fence`, and `pybroker producers`.
+
+Mirrors: kafka-transactions.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from ..storage.retention import age_text
+from .completion import complete_topics, complete_transactional_ids
+from .options import UserError
+from .places import find_places, parse_place, place_text
+from .target import Row, Target, cluster_options, end_with_errors
+
+if TYPE_CHECKING:
+    from ..client.admin.results import Results
+    from ..client.admin.transactions import ActiveProducer
+    from ..client.cluster import Cluster
+    from ..protocol.topics import TopicPartition
+
+MAX_TIMEOUT_MINUTES = 15  # transaction.max.timeout.ms, unless the brokers have another
+MINUTE_MS = 60_000
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def transactions() -> None:
+    """Transactions: list and describe them, find hanging ones and abort them.
+
+    \b
+    pybroker transactions list --state Ongoing
+    pybroker transactions describe payments-1
+    pybroker transactions find-hanging flights
+    pybroker transactions abort flights:0 --first-offset 42
+    """
+
+
+@transactions.command("list")
+@click.option("--state", "states", multiple=True, help="As Ongoing, Empty, CompleteCommit.")
+@click.option("--producer-id", "ids", multiple=True, type=int, metavar="ID")
+@click.option("--longer-than", type=click.IntRange(0), metavar="MS", help="Open for so long.")
+@cluster_options
+def list_command(
+    target: Target, states: tuple[str, ...], ids: tuple[int, ...], longer_than: int | None
+) -> None:
+    """Show the transactional ids, and what each is doing."""
+    from ..client.admin.transactions import Transactions
+
+    found = target.ask(
+        lambda cluster: Transactions(cluster).list(
+            states=states,
+            producer_ids=ids,
+            longer_than_ms=-1 if longer_than is None else longer_than,
+        )
+    )
+    rows: list[Row] = [
+        {
+            "transactional_id": one.transactional_id,
+            "state": one.state,
+            "producer_id": one.producer_id,
+            "coordinator": one.coordinator,
+        }
+        for some in found.values.values()
+        for one in some
+    ]
+    rows.sort(key=lambda row: str(row["transactional_id"]))
+    target.show_found(rows, found.errors, "there are no transactions")
+
+
+@transactions.command()
+@click.argument(
+    "ids",
+    nargs=-1,
+    required=True,
+    metavar="TRANSACTIONAL_ID...",
+    shell_complete=complete_transactional_ids,
+)
+@cluster_options
+def describe(target: Target, ids: tuple[str, ...]) -> None:
+    """Show what transactional ids have open: since when, and in which partitions."""
+    from ..client.admin.transactions import Transactions
+
+    found = target.ask(lambda cluster: Transactions(cluster).describe(ids))
+    rows: list[Row] = [
+        {
+            "transactional_id": one.transactional_id,
+            "state": one.state,
+            "producer_id": one.producer_id,
+            "epoch": one.producer_epoch,
+            "timeout_ms": one.timeout_ms,
+            "began_ms": one.began_ms if one.began_ms >= 0 else None,
+            "partitions": [place_text(place) for place in sorted(one.partitions)],
+        }
+        for one in found.values.values()
+    ]
+    target.show(rows)
+    end_with_errors(found.errors)
+
+
+@transactions.command("find-hanging")
+@click.argument(
+    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0),
+    default=MAX_TIMEOUT_MINUTES,
+    show_default=True,
+    help="Nobody has written for so long; transaction.max.timeout.ms of the brokers.",
+)
+@cluster_options
+def find_hanging(target: Target, places: tuple[str, ...], minutes: float) -> None:
+    """Show transactions that are open in a partition, while no coordinator knows of them.
+
+    Readers of committed records wait for these for ever; see pybroker transactions abort.
+    """
+    from ..client.admin.transactions import Transactions
+
+    now_ms = int(time.time() * 1000)
+
+    async def work(cluster: Cluster) -> list[tuple[TopicPartition, ActiveProducer]]:
+        wanted = await find_places(cluster, places)
+        before_ms = now_ms - int(minutes * MINUTE_MS)
+        return await Transactions(cluster).find_hanging(wanted, before_ms=before_ms)
+
+    rows: list[Row] = [
+        {
+            "partition": place_text(place),
+            "first_offset": one.first_offset,
+            "producer_id": one.producer_id,
+            "epoch": one.producer_epoch,
+            "silent_for": age_text(now_ms - one.last_timestamp_ms),
+        }
+        for place, one in target.ask(work)
+    ]
+    target.show(rows, "no transaction is hanging")
+
+
+@transactions.command()
+@click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_topics)
+@click.option("--first-offset", type=click.IntRange(0), required=True, metavar="OFFSET")
+@cluster_options
+def abort(target: Target, place: str, first_offset: int) -> None:
+    """Abort the hanging transaction that begins at an offset of a partition.
+
+    Only for one that find-hanging has shown: of others the coordinator would not know.
+    """
+    from ..client.admin.transactions import Transactions
+
+    _, numbers = parse_place(place)
+    if numbers is None or len(numbers) != 1:
+        raise UserError(f"{place!r} is not TOPIC:PARTITION")
+
+    async def work(cluster: Cluster) -> tuple[TopicPartition, ActiveProducer]:
+        api = Transactions(cluster)
+        (wanted,) = await find_places(cluster, [place])
+        for one in (await api.producers([wanted]))[wanted]:
+            if one.first_offset == first_offset:
+                await api.abort(wanted, one)
+                return wanted, one
+        raise UserError(
+            f"no transaction that is open in {place_text(wanted)} begins at offset {first_offset}; "
+            f"see: pybroker producers {place}"
+        )
+
+    aborted, producer = target.ask(work)
+    target.tell(
+        f"aborted the transaction of producer {producer.producer_id} in {place_text(aborted)}",
+        {"partition": place_text(aborted), "producer_id": producer.producer_id, "aborted": True},
+    )
+
+
+@transactions.command()
+@click.argument(
+    "ids",
+    nargs=-1,
+    required=True,
+    metavar="TRANSACTIONAL_ID...",
+    shell_complete=complete_transactional_ids,
+)
+@cluster_options
+def fence(target: Target, ids: tuple[str, ...]) -> None:
+    """Shut out whoever writes with these ids now, and abort what is open."""
+    from ..client.admin.transactions import Transactions
+
+    async def work(cluster: Cluster) -> Results[str, tuple[int, int]]:
+        return await Transactions(cluster).fence(ids)
+
+    found = target.ask(work)
+    target.show(
+        [
+            {"transactional_id": name, "producer_id": made[0], "epoch": made[1], "fenced": True}
+            for name, made in found.values.items()
+        ]
+    )
+    end_with_errors(found.errors)
+
+
+@click.command(epilog="Example:  pybroker producers flights:0")
+@click.argument(
+    "places",
+    nargs=-1,
+    required=True,
+    metavar="TOPIC[:PARTITIONS]...",
+    shell_complete=complete_topics,
+)
+@cluster_options
+def producers(target: Target, places: tuple[str, ...]) -> None:
+    """Show who has written to partitions with a producer id, and what is open there."""
+    from ..client.admin.transactions import Transactions
+
+    async def work(
+        cluster: Cluster,
+    ) -> Results[TopicPartition, tuple[ActiveProducer, ...]]:
+        return await Transactions(cluster).producers(await find_places(cluster, places))
+
+    found = target.ask(work)
+    rows: list[Row] = [
+        {
+            "partition": place_text(place),
+            "producer_id": one.producer_id,
+            "epoch": one.producer_epoch,
+            "last_sequence": one.last_sequence,
+            "last_ms": one.last_timestamp_ms,
+            "open_since_offset": one.first_offset if one.first_offset >= 0 else None,
+        }
+        for place, some in sorted(found.values.items())
+        for one in some
+    ]
+    target.show_found(rows, found.errors, "nobody has written there with a producer id")

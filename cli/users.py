@@ -1,0 +1,214 @@
+"""`pybroker users list|add|alter|remove`: users who log in with SCRAM.
+
+Invariants: no password is taken from the command line; one that is made here is shown once.
+
+Mirrors: kafka-configs --entity-type users, of which it takes the passwords alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..client.admin.users import Users
+from ..client.cluster import Cluster
+from ..protocol.sasl import MECHANISMS, ScramHash
+from ..protocol.sasl.scram import MIN_ITERATIONS
+from .options import UserError, echo, escape, keep_local_password, show, show_json, table
+from .target import Target, cluster_options
+
+MADE_PASSWORD_BYTES = 18
+MAX_PASSWORD_BYTES = 1024
+MAX_ITERATIONS = 16384  # Kafka's own limit
+
+
+def mechanism_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--mechanism",
+        "mechanisms",
+        multiple=True,
+        type=click.Choice(sorted(MECHANISMS), case_sensitive=False),
+        callback=lambda _context, _parameter, names: (
+            [MECHANISMS[name] for name in names] or list(ScramHash)
+        ),
+        help="May be repeated.  [default: both]",
+    )(command)
+
+
+def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """All that `add` and `alter` take."""
+    options = (
+        click.argument("name"),
+        click.option(
+            "--password-file",
+            metavar="FILE",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
+            help="Its first line is the password; - is standard input.",
+        ),
+        click.option("--generate", is_flag=True, help="Make a password, and show it once."),
+        mechanism_option,
+        click.option(
+            "--iterations",
+            default=MIN_ITERATIONS,
+            show_default=True,
+            type=click.IntRange(MIN_ITERATIONS, MAX_ITERATIONS),
+            help="More of them slow down who guesses, and every login; who tries to log in sees "
+            "by them that there is such a user.",
+        ),
+        cluster_options,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def users() -> None:
+    """Users who log in with a password (SCRAM): list, add, alter and remove them.
+
+    \b
+    pybroker users add alice                      asks for the password
+    pybroker users add bob --generate             makes one, and shows it
+    pybroker users add carol --password-file -  < password.txt
+    pybroker users alter alice
+    pybroker users list
+    pybroker users remove bob
+
+    What a user may do is said with: pybroker acls
+    """
+
+
+@users.command("list")
+@cluster_options
+def list_command(target: Target) -> None:
+    """Show who has a password, and for which mechanisms. Nobody can read the passwords."""
+
+    found = sorted(target.ask(lambda cluster: Users(cluster).list()).items())
+    if target.as_json:
+        show_json(
+            [
+                {"user": user, "mechanisms": {kind.mechanism: n for kind, n in kinds.items()}}
+                for user, kinds in found
+            ]
+        )
+        return
+    if not found:
+        echo("nobody logs in with a password; see: pybroker users add --help")
+        return
+    made = table("user", "mechanism", "iterations")
+    for user, kinds in found:
+        for kind, iterations in sorted(kinds.items(), key=lambda item: item[0].mechanism):
+            made.add_row(escape(user), kind.mechanism, str(iterations))
+    show(made)
+
+
+@users.command()
+@password_options
+def add(name: str, **options: Any) -> None:
+    """Let user NAME log in, with a password that is asked for.
+
+    It may do nothing yet, unless an ACL is for everyone: see pybroker acls.
+    """
+    _set(name, is_new=True, **options)
+
+
+@users.command()
+@password_options
+def alter(name: str, **options: Any) -> None:
+    """Give user NAME another password. Who is logged in stays so."""
+    _set(name, is_new=False, **options)
+
+
+def _set(
+    name: str,
+    *,
+    is_new: bool,
+    password_file: Path | None,
+    generate: bool,
+    mechanisms: list[ScramHash],
+    iterations: int,
+    target: Target,
+) -> None:
+    password = _password(name, password_file, generate=generate)
+
+    async def work(cluster: Cluster) -> None:
+        exists = name in await Users(cluster).list([name])
+        if exists and is_new:
+            raise UserError(f"there is a user {name!r}; see: pybroker users alter {name}")
+        if not exists and not is_new:
+            raise UserError(f"there is no user {name!r}; see: pybroker users add {name}")
+        await Users(cluster).set_password(name, password, mechanisms, iterations)
+
+    target.ask(work)
+    if ScramHash.SHA_512 in mechanisms:
+        keep_local_password(target.bootstrap, name, password)
+    if target.as_json:
+        made = {"password": password} if generate else {}
+        kinds = [kind.mechanism for kind in mechanisms]
+        show_json({"user": name, "mechanisms": kinds, **made})
+        return
+    names = " and ".join(kind.mechanism for kind in mechanisms)
+    verb = "added user" if is_new else "set the password of"
+    echo(f"{verb} {name}, for {names}")
+    if generate:
+        echo(f"password: {password}")
+
+
+def _password(name: str, file: Path | None, *, generate: bool) -> str:
+    """Raises UserError."""
+    if generate:
+        if file is not None:
+            raise UserError("a password is made, or read from a file; not both")
+        return secrets.token_urlsafe(MADE_PASSWORD_BYTES)
+    if file is None:
+        if not sys.stdin.isatty():
+            raise UserError(
+                "there is no terminal to ask at; give the password with --password-file FILE, or "
+                "- for standard input, or have one made with --generate"
+            )
+        asked: str = click.prompt(
+            f"password of {name}", hide_input=True, confirmation_prompt="once more"
+        )
+        return asked
+    try:
+        if str(file) == "-":
+            line = sys.stdin.buffer.readline(MAX_PASSWORD_BYTES)
+        else:
+            with file.open("rb") as opened:
+                line = opened.readline(MAX_PASSWORD_BYTES)
+        password = line.decode().rstrip("\r\n")
+    except (OSError, ValueError):
+        raise UserError(f"{file} cannot be read as text") from None
+    if not password:
+        raise UserError("an empty password is none")
+    return password
+
+
+@users.command()
+@click.argument("name")
+@mechanism_option
+@cluster_options
+def remove(target: Target, name: str, mechanisms: list[ScramHash]) -> None:
+    """Take user NAME's password away: NAME logs in no more.
+
+    Who is logged in stays so until that connection ends; the ACLs stay.
+    """
+
+    async def work(cluster: Cluster) -> list[ScramHash]:
+        has = (await Users(cluster).list([name])).get(name, {})
+        kinds = [kind for kind in mechanisms if kind in has]
+        if not kinds:
+            raise UserError(f"there is no user {name!r} with such a password")
+        await Users(cluster).remove_password(name, kinds)
+        return kinds
+
+    removed = [kind.mechanism for kind in target.ask(work)]
+    if target.as_json:
+        show_json({"user": name, "removed": removed})
+    else:
+        echo(f"removed {name}'s password for {' and '.join(removed)}")

@@ -1,0 +1,109 @@
+"""The console's web server: Hypercorn's trio worker with the application of `app`.
+
+It listens on 127.0.0.1 alone. See docs/decisions/console.md for why these, and what they cost.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+import trio
+
+from ..client.cluster import Cluster
+from ..client.schemas import Registry
+from .access import Access
+from .app import application
+from .collector import Collector
+from .http_1 import speak_http_1_only
+from .schemas import Schemas
+
+HOST: Final = "127.0.0.1"
+SECRET_BYTES: Final = 24
+LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost")
+
+
+class ConsoleOptions(NamedTuple):
+    """What a console shows, and where. Port 0: any free one; `data_dir`: of a local cluster."""
+
+    bootstrap: str
+    security: dict[str, str]
+    port: int
+    data_dir: Path | None = None
+    may_write: bool = False
+    registry: Registry | None = None
+    metrics: Mapping[int, tuple[str, int]] = {}  # by broker, where its metrics are
+
+
+class CannotServe(Exception):
+    """Its text says why."""
+
+
+async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]) -> None:
+    """Until cancelled; `announce` is given the address with its token. Raises CannotServe."""
+    from hypercorn.config import Config
+    from hypercorn.trio import serve
+
+    try:
+        (listener,) = await trio.open_tcp_listeners(options.port, host=HOST)
+    except OSError as error:
+        raise CannotServe(
+            f"the console cannot be served on {HOST}:{options.port}: {error.strerror}; "
+            "name another port"
+        ) from error
+    port = listener.socket.getsockname()[1]
+    access = Access(
+        hosts=tuple(f"{name}:{port}" for name in LOOPBACK_NAMES),
+        cookie_name=f"pybroker-console-{port}",
+        may_write=options.may_write,
+        token=secrets.token_urlsafe(SECRET_BYTES),
+        session=secrets.token_urlsafe(SECRET_BYTES),
+    )
+    config = Config()
+    config.bind = [f"fd://{listener.socket.detach()}"]  # Hypercorn closes it
+    config.graceful_timeout = 0.2
+    config.include_server_header = False
+    config.accesslog = None
+    config.loglevel = "WARNING"
+    config.errorlog = logging.getLogger("pybroker.console.http")
+    config.h11_max_incomplete_size = 64 * 1024
+    facts = {
+        "bootstrap": options.bootstrap,
+        "may_write": options.may_write,
+        "is_local": options.data_dir is not None,
+        "has_registry": options.registry is not None,
+    }
+    speak_http_1_only()
+    async with Cluster(options.bootstrap, security=options.security) as cluster:
+        collector = Collector(
+            cluster,
+            options.security,
+            options.data_dir,
+            facts,
+            Schemas(options.registry),
+            options.metrics,
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(collector.run)
+            app = application(access, collector)
+            await nursery.start(_serve, serve, app, config)
+            announce(f"http://{HOST}:{port}/?token={access.token}")
+
+
+async def _serve(
+    serve: Any,
+    app: Any,
+    config: Any,
+    *,
+    task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await serve(
+        cast(Any, app),
+        config,
+        shutdown_trigger=trio.sleep_forever,
+        task_status=task_status,
+        mode="asgi",
+    )

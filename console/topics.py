@@ -1,0 +1,181 @@
+"""What the pages about topics ask for, and what they order."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..client.admin.config_types import (
+    Alteration,
+    ConfigOperation,
+    ConfigResource,
+    ResourceKind,
+)
+from ..client.admin.records import EARLIEST, LATEST
+from ..client.admin.topics import NewTopic
+from ..protocol.topics import TopicPartition
+from .asked import Wrong, number, text
+from .collector import Collector
+from .measured import LOG_END, log_ends
+from .metrics_ports import read_all
+
+OFFSETS_SECONDS: Final = 1.0
+SIZES_SECONDS: Final = 5.0
+CONFIGS_SECONDS: Final = 2.0
+
+
+async def topic_list(collector: Collector) -> list[dict[str, Any]]:
+    """A row a topic: partitions, replicas, records and bytes. Raises ClientError."""
+    view = collector.view
+    places = [(name, index) for name, parts in view.topics.items() for index in range(len(parts))]
+    ends = await _offsets(collector, "all", places, LATEST)
+    starts = await _offsets(collector, "all", places, EARLIEST)
+    sizes = await collector.shared.get("sizes", SIZES_SECONDS, lambda: _sizes(collector))
+    rows = []
+    for name, parts in sorted(view.topics.items()):
+        mine = [(name, index) for index in range(len(parts))]
+        rows.append(
+            {
+                "name": name,
+                "partitions": len(parts),
+                "replicas": max((len(one.replicas) for one in parts if one), default=0),
+                "behind": sum(len(one.isr) < len(one.replicas) for one in parts if one),
+                "records": sum(max(ends.get(p, 0) - starts.get(p, 0), 0) for p in mine),
+                "end": sum(max(ends.get(p, 0), 0) for p in mine),
+                "bytes": sum(sum(sizes.get(p, {}).values()) for p in mine),
+            }
+        )
+    return rows
+
+
+async def topic_details(collector: Collector, name: str) -> dict[str, Any]:
+    """Each partition with its offsets, those of its replicas, and sizes. Raises ClientError."""
+    parts = await collector.partitions(name)
+    places = [(name, index) for index in range(len(parts))]
+    ends = await _offsets(collector, name, places, LATEST)
+    starts = await _offsets(collector, name, places, EARLIEST)
+    stable = await _offsets(collector, name, places, LATEST, committed=True)
+    sizes = await collector.shared.get("sizes", SIZES_SECONDS, lambda: _sizes(collector))
+    texts = await collector.shared.get(
+        "log ends", SIZES_SECONDS, lambda: read_all(collector.metrics_ports(), (LOG_END,))
+    )
+    logs = {broker_id: log_ends(written, name) for broker_id, written in texts.items()}
+    return {
+        "name": name,
+        "partitions": [
+            {
+                "ends": {broker: of[index] for broker, of in logs.items() if index in of},
+                "partition": index,
+                "leader": -1 if one is None else one.leader,
+                "epoch": -1 if one is None else one.epoch,
+                "replicas": [] if one is None else one.replicas,
+                "isr": [] if one is None else one.isr,
+                "start": starts.get((name, index)),
+                "high_watermark": ends.get((name, index)),
+                "last_stable": stable.get((name, index)),
+                "bytes": sizes.get((name, index), {}),
+            }
+            for index, one in enumerate(parts)
+        ],
+    }
+
+
+async def topic_configs(collector: Collector, name: str) -> list[dict[str, Any]]:
+    """What is set, and where that comes from. Raises ClientError."""
+    resource = ConfigResource(ResourceKind.TOPIC, name)
+
+    async def ask() -> list[dict[str, Any]]:
+        found = await collector.admin.configs.describe([resource], documentation=True)
+        return [
+            {
+                "name": one.name,
+                "value": one.value,
+                "source": one.source.name.lower().replace("_", " "),
+                "secret": one.is_sensitive,
+                "fixed": one.is_read_only,
+                "about": one.documentation,
+            }
+            for one in found[resource]
+        ]
+
+    found: list[dict[str, Any]] = await collector.shared.get(
+        f"configs {name}", CONFIGS_SECONDS, ask
+    )
+    return found
+
+
+async def _offsets(
+    collector: Collector,
+    what: str,
+    places: list[TopicPartition],
+    at: int,
+    *,
+    committed: bool = False,
+) -> dict[TopicPartition, int]:
+    """Of the partitions that have a leader."""
+
+    async def ask() -> dict[TopicPartition, int]:
+        led = [p for p in places if (one := collector.view.topics[p[0]][p[1]]) and one.leader >= 0]
+        wanted = dict.fromkeys(led, at)
+        found = await collector.admin.records.offsets(wanted, read_committed=committed, wait=False)
+        return {place: one.offset for place, one in found.values.items()}
+
+    kept: dict[TopicPartition, int] = await collector.shared.get(
+        f"offsets {what} {at} {committed}", OFFSETS_SECONDS, ask
+    )
+    return kept
+
+
+async def _sizes(collector: Collector) -> dict[TopicPartition, dict[int, int]]:
+    """Bytes of each replica, by partition and broker."""
+    found = await collector.admin.log_dirs.describe(list(collector.view.brokers))
+    sizes: dict[TopicPartition, dict[int, int]] = {}
+    for broker_id, directories in found.values.items():
+        for directory in directories:
+            for (place, _), replica in directory.replicas.items():
+                of_place = sizes.setdefault(place, {})
+                of_place[broker_id] = of_place.get(broker_id, 0) + replica.size_bytes
+    return sizes
+
+
+async def order_topic(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
+    """`{"do": create | delete | partitions | delete-records | config, ...}`.
+
+    Raises Wrong, ClientError.
+    """
+    name, what = text(asked, "name"), text(asked, "do")
+    topics = collector.admin.topics
+    if what == "create":
+        configs = asked.get("configs") or {}
+        if not isinstance(configs, dict):
+            raise Wrong("configs is an object")
+        new = NewTopic(
+            name,
+            number(asked, "partitions", -1, bits=31),
+            number(asked, "replication_factor", -1, bits=15),
+            configs={str(key): str(value) for key, value in configs.items()},
+        )
+        made = (await topics.create([new])).all()[name]
+        return {"done": f"created {name} with {made.partitions} partitions"}
+    if what == "delete":
+        (await topics.delete([name])).all()
+        return {"done": f"deleted {name}"}
+    if what == "partitions":
+        total = number(asked, "total", bits=31)
+        (await topics.add_partitions({name: total})).all()
+        return {"done": f"{name} has {total} partitions"}
+    if what == "delete-records":
+        place = (name, number(asked, "partition", bits=31))
+        found = await collector.admin.records.delete_before({place: number(asked, "before")})
+        return {"done": f"the first record of {name}-{place[1]} is {found[place]}"}
+    if what == "config":
+        return await _set_config(collector, name, asked)
+    raise Wrong(f"a topic cannot be told to {what!r}")
+
+
+async def _set_config(collector: Collector, name: str, asked: dict[str, Any]) -> dict[str, str]:
+    key, value = text(asked, "key"), asked.get("value")
+    operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
+    change = Alteration(key, operation, None if value is None else str(value))
+    resource = ConfigResource(ResourceKind.TOPIC, name)
+    (await collector.admin.configs.alter({resource: [change]})).all()
+    return {"done": f"{key} of {name} is " + ("as by default" if value is None else str(value))}

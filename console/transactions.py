@@ -1,0 +1,138 @@
+"""What the page about transactions asks for: ids, what each has open, who writes, what hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..client.admin.transactions import OPEN_STATES, ActiveProducer
+from ..protocol.topics import TopicPartition
+from .asked import Wrong, number, text, whole
+from .collector import Collector, now_ms
+
+LIST_SECONDS: Final = 2.0
+DETAILS_SECONDS: Final = 1.0
+ROWS_MAX: Final = 1000
+MINUTE_MS: Final = 60_000
+DEFAULT_MINUTES: Final = "15"  # transaction.max.timeout.ms of brokers that have no other
+
+
+async def transaction_list(collector: Collector) -> dict[str, Any]:
+    """A row a transactional id, and brokers that did not answer. Raises ClientError."""
+
+    async def ask() -> dict[str, Any]:
+        found = await collector.admin.transactions.list()
+        rows = [
+            {
+                "id": one.transactional_id,
+                "state": one.state,
+                "producer": one.producer_id,
+                "coordinator": one.coordinator,
+            }
+            for some in found.values.values()
+            for one in some
+        ]
+        rows.sort(key=lambda row: str(row["id"]))
+        return {
+            "rows": rows[:ROWS_MAX],
+            "count": len(rows),
+            "errors": [str(error) for error in found.errors.values()],
+        }
+
+    kept: dict[str, Any] = await collector.shared.get("transactions", LIST_SECONDS, ask)
+    return kept
+
+
+async def transaction_details(collector: Collector, name: str) -> dict[str, Any]:
+    """What a transactional id has open, and since when. Raises ClientError."""
+
+    async def ask() -> dict[str, Any]:
+        one = (await collector.admin.transactions.describe([name]))[name]
+        return {
+            "id": name,
+            "state": one.state,
+            "producer": one.producer_id,
+            "epoch": one.producer_epoch,
+            "timeout_ms": one.timeout_ms,
+            "open_ms": max(now_ms() - one.began_ms, 0) if one.state in OPEN_STATES else None,
+            "partitions": sorted(one.partitions),
+        }
+
+    kept: dict[str, Any] = await collector.shared.get(f"transaction {name}", DETAILS_SECONDS, ask)
+    return kept
+
+
+async def producers_of(collector: Collector, asked: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Who has written to `topic` and `partition`, newest first. Raises Wrong, ClientError."""
+    place = await _place(collector, asked.get("topic", ""), whole(asked.get("partition", "")))
+
+    async def ask() -> list[dict[str, Any]]:
+        found = (await collector.admin.transactions.producers([place]))[place]
+        newest = sorted(found, key=lambda one: -one.last_timestamp_ms)
+        return [_producer_row(place, one) for one in newest[:ROWS_MAX]]
+
+    kept: list[dict[str, Any]] = await collector.shared.get(
+        f"producers {place}", DETAILS_SECONDS, ask
+    )
+    return kept
+
+
+async def hanging_transactions(
+    collector: Collector, asked: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Open in partitions of `topic` (none: of all), while no coordinator knows of them; nobody has
+    written there for `minutes`. Raises Wrong, ClientError.
+    """
+    topic, minutes = asked.get("topic", ""), asked.get("minutes", DEFAULT_MINUTES)
+    if topic:
+        await collector.partitions(topic)
+    places = [
+        (name, index)
+        for name, parts in collector.view.topics.items()
+        if name == topic or not topic
+        for index, one in enumerate(parts)
+        if one is not None and one.leader >= 0
+    ]
+    before_ms = now_ms() - number({"minutes": whole(minutes)}, "minutes", bits=31) * MINUTE_MS
+    found = await collector.admin.transactions.find_hanging(places, before_ms=before_ms)
+    return [_producer_row(place, one) for place, one in found[:ROWS_MAX]]
+
+
+async def _place(collector: Collector, topic: str, partition: int) -> TopicPartition:
+    if not 0 <= partition < len(await collector.partitions(topic)):
+        raise Wrong(f"{topic!r} has no partition {partition}")
+    return topic, partition
+
+
+def _producer_row(place: TopicPartition, one: ActiveProducer) -> dict[str, Any]:
+    return {
+        "topic": place[0],
+        "partition": place[1],
+        "producer": one.producer_id,
+        "epoch": one.producer_epoch,
+        "coordinator_epoch": one.coordinator_epoch,
+        "sequence": one.last_sequence,
+        "last_ms": one.last_timestamp_ms,
+        "open_from": one.first_offset if one.first_offset >= 0 else None,
+    }
+
+
+async def order_transaction(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
+    """`{"do": "abort", "topic", "partition", "first_offset"}`: one that hangs; or
+    `{"do": "fence", "id"}`: shut out who writes with an id. Raises Wrong, ClientError.
+    """
+    what, api = text(asked, "do"), collector.admin.transactions
+    if what == "fence":
+        name = text(asked, "id")
+        producer, epoch = (await api.fence([name]))[name]
+        return {"done": f"{name} is producer {producer} from epoch {epoch} on; others are shut out"}
+    if what != "abort":
+        raise Wrong(f"a transaction cannot be told to {what!r}")
+    place = await _place(collector, text(asked, "topic"), number(asked, "partition"))
+    offset = number(asked, "first_offset")
+    for one in (await api.producers([place]))[place]:
+        if one.first_offset == offset >= 0:
+            await api.abort(place, one)
+            where = f"{place[0]}-{place[1]}"
+            return {"done": f"aborted the transaction of producer {one.producer_id} in {where}"}
+    raise Wrong(f"no transaction that is open in {place[0]}-{place[1]} begins at offset {offset}")

@@ -1,0 +1,323 @@
+"""One server process: set up its log, run its trio loop, say when it is ready, stop cleanly.
+
+A node of a local cluster is forked by the supervisor, logs to a file, reports on a pipe, and stops
+on its signal or at the end of its lifeline (`node_signals`). `pybroker broker` and `pybroker
+zookeeper` run the same servers in the foreground, log to the terminal, and stop on SIGTERM, Ctrl-C
+or, unless started with nohup, a closed terminal.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from ..broker.observability.log_format import configure_logging
+from ..broker.resources.descriptors import TooFewDescriptors, raise_descriptor_limit
+from ..broker.resources.memory import configure_allocator, give_back_memory
+from ..compiled import described
+from ..storage.files import is_out_of_descriptors
+from .cluster_state import ClusterError, NodeState
+from .node_signals import STOP_SIGNALS, end_of_lifeline
+from .zookeeper_credentials import zookeeper_credentials
+
+if TYPE_CHECKING:
+    from ..broker.config import KafkaConfig
+    from ..broker.server import Companion
+    from .cluster_spec import ClusterSpec
+
+logger = logging.getLogger("pybroker.broker.local.node_process")
+
+ADVICE = {
+    errno.EADDRINUSE: "stop what uses it or choose another port",
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room in this user's quota",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+    errno.EROFS: "choose a directory that this user can write in",
+    errno.EACCES: "choose a directory that this user can write in",
+}
+
+Ready = Callable[[str, int, int, int], None]  # its name, its port, that for its like, metrics
+
+
+class StopOrders(NamedTuple):
+    """What this process stops on."""
+
+    signals: tuple[signal.Signals, ...]
+    lifeline_fd: int | None = None
+
+
+def run_node(
+    state: NodeState,
+    spec: ClusterSpec,
+    zookeeper_connect: str,
+    status_fd: int,
+    lifeline_fd: int,
+) -> int:
+    """Run a forked node until it is told to stop; returns its exit status."""
+    configure_logging(Path(state.log_file), verbose=spec.verbose, log_format=spec.log_format)
+    orders = StopOrders((STOP_SIGNALS[state.kind],), lifeline_fd)
+
+    def ready(_name: str, port: int, internal_port: int, metrics_port: int = 0) -> None:
+        message = {"ready": port, "internal": internal_port, "metrics": metrics_port}
+        os.write(status_fd, json.dumps(message).encode() + b"\n")
+
+    try:
+        raise_descriptor_limit()
+        configure_allocator()
+        if state.kind == "zookeeper":
+            data_dir = None if spec.ephemeral else Path(state.directory)
+            credentials = zookeeper_credentials(spec.zookeeper_credentials)
+            trio.run(_zookeeper, data_dir, state.host, state.port, credentials, ready, orders)
+        else:
+            config = spec.broker_config(state, zookeeper_connect)
+            metrics = spec.metrics_address(state.node_id)
+            companion = None if spec.companion is None else spec.companion(state)
+            trio.run(_broker, config, metrics, ready, orders, companion)
+    except BaseException as error:
+        logger.error("%s stops on an error", state.name, exc_info=True)
+        report_error(status_fd, error)
+        return 1
+    return 0
+
+
+def report_error(status_fd: int, error: BaseException) -> None:
+    """Tell the supervisor why this node cannot start: one line, no traceback."""
+    os.write(status_fd, json.dumps({"error": describe(error)}).encode() + b"\n")
+
+
+def run_foreground_broker(
+    properties: Path | None,
+    overrides: Mapping[str, str],
+    metrics: tuple[str, int] | None,
+    *,
+    verbose: bool,
+    log_format: str,
+) -> None:
+    """`pybroker broker`. Raises ClusterError for what the user can mend."""
+    from ..broker.config import ConfigError
+    from ..broker.config.loading import load_config
+
+    configure_logging(None, verbose=verbose, log_format=log_format)
+    try:
+        config = load_config(properties, environment=os.environ, overrides=overrides)
+    except ConfigError as error:
+        raise ClusterError(str(error)) from None
+    _run_in_foreground(_broker, config, metrics, _announce)
+
+
+def run_foreground_zookeeper(
+    data_dir: Path | None,
+    host: str,
+    port: int,
+    credentials_file: Path | None,
+    *,
+    verbose: bool,
+    log_format: str,
+) -> None:
+    """`pybroker zookeeper`. Raises ClusterError for what the user can mend."""
+    configure_logging(None, verbose=verbose, log_format=log_format)
+    credentials = zookeeper_credentials(credentials_file)
+    _run_in_foreground(_zookeeper, data_dir, host, port, credentials, _announce)
+
+
+def cut_zookeeper_log(data_dir: Path) -> list[str]:
+    """`pybroker zookeeper --cut-damaged-log`: what was done, line by line."""
+    from ..broker.zookeeper.storage import DataDirectoryError, cut_damaged_log
+
+    try:
+        recovered = cut_damaged_log(data_dir)
+    except (DataDirectoryError, OSError) as error:
+        raise ClusterError(describe(error)) from None
+    tree = recovered.tree
+    end = f"the state ends at transaction {tree.last_zxid:#x}, with {tree.node_count} nodes"
+    return [*(recovered.notes or ["nothing is damaged"]), end]
+
+
+def _announce(name: str, port: int, _internal_port: int, _metrics_port: int = 0) -> None:
+    logger.info("%s is ready on port %d", name, port)
+
+
+def _run_in_foreground(function: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
+    try:
+        raise_descriptor_limit()
+        configure_allocator()
+        trio.run(functools.partial(function, *arguments, StopOrders(tuple(signals))))
+    except BaseException as error:
+        if is_expected(error):
+            raise ClusterError(describe(error)) from None
+        raise
+
+
+def root_of(error: BaseException) -> BaseException:
+    """The one error inside nested groups of one."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def describe(error: BaseException) -> str:
+    error = root_of(error)
+    if is_out_of_descriptors(error):
+        return f"{error}: allow this process to open more files (ulimit -n)"
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f": {error.filename}"
+        advice = ADVICE.get(error.errno or 0)
+        return f"{error.strerror}{where}; {advice}" if advice else error.strerror + where
+    return str(error) or type(error).__name__
+
+
+def is_expected(error: BaseException) -> bool:
+    """Whether this error is the user's to mend, and its text says how."""
+    from ..broker.config import ConfigError
+    from ..broker.zk.registration import RegistrationError
+    from ..broker.zk.zookeeper_client import ZooKeeperUnavailable
+    from ..broker.zookeeper.server import NotLoopback
+    from ..broker.zookeeper.storage import DataDirectoryError
+    from ..storage.log_directory import StartupError
+
+    root = root_of(error)
+    return isinstance(
+        root,
+        (
+            ConfigError,
+            DataDirectoryError,
+            NotLoopback,
+            OSError,
+            RegistrationError,
+            StartupError,
+            TooFewDescriptors,
+            ZooKeeperUnavailable,
+        ),
+    )
+
+
+async def _broker(
+    config: KafkaConfig,
+    metrics: tuple[str, int] | None,
+    ready: Ready,
+    orders: StopOrders,
+    companion: Companion | None = None,
+) -> None:
+    from ..broker.server import BoundAddresses, run_broker
+
+    stop, began = trio.Event(), trio.current_time()
+    _tell_start(config)
+
+    async def serve(*, task_status: trio.TaskStatus[BoundAddresses]) -> None:
+        await run_broker(
+            config,
+            stop=stop,
+            metrics_address=metrics,
+            companion=companion,
+            task_status=task_status,
+        )
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(give_back_memory)
+        await nursery.start(_stop_on_signal, stop, orders.signals)
+        async with trio.open_nursery() as servers:
+            if orders.lifeline_fd is not None:
+                # Everybody stops at once then: there is nobody to hand leaderships over to.
+                end = servers.cancel_scope.cancel
+                nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, end)
+            with trio.CancelScope() as start:
+                nursery.start_soon(_cancel_after, stop, start)
+                bound = await servers.start(serve)
+                ports = [port for _, port in bound.listeners.values()]
+                metrics_port = bound.metrics_port or 0
+                ready(f"broker {bound.broker_id}", ports[0], ports[-1], metrics_port)
+        nursery.cancel_scope.cancel()
+    logger.info("stopped after %d s", trio.current_time() - began)
+
+
+def _tell_start(config: KafkaConfig) -> None:
+    """The first line of a broker's log: what runs, what of it is compiled, and what is not as by
+    default."""
+    from ..broker.config import passwords
+
+    changed = [
+        f"{name}={'[hidden]' if passwords.is_secret(name) else value}"
+        for name, value in sorted(config.static.items())
+    ]
+    logger.info(
+        "pybroker %s (%s) starts broker %s in process %d with %s",
+        version("pybroker-kafka"),
+        described(),
+        config.broker_id if config.broker_id >= 0 else "of a new id",
+        os.getpid(),
+        ", ".join(changed) or "the defaults alone",
+    )
+
+
+async def _zookeeper(
+    data_dir: Path | None,
+    host: str,
+    port: int,
+    credentials: bytes | None,
+    ready: Ready,
+    orders: StopOrders,
+) -> None:
+    from ..broker.zookeeper.server import serve_zookeeper
+
+    stop = trio.Event()
+
+    async def serve(*, task_status: trio.TaskStatus[int]) -> None:
+        await serve_zookeeper(
+            data_dir, host=host, port=port, credentials=credentials, task_status=task_status
+        )
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_stop_on_signal, stop, orders.signals)
+        if orders.lifeline_fd is not None:
+            nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, stop.set)
+        port = await nursery.start(serve)
+        ready("ZooKeeper", port, port, 0)
+        await stop.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def _stop_on_signal(
+    stop: trio.Event,
+    stop_signals: tuple[signal.Signals, ...],
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """The first signal stops cleanly; while that runs, further ones change nothing.
+
+    It is started before anything else: a signal that nobody receives yet ends what it meets.
+    """
+    with trio.open_signal_receiver(*stop_signals) as signals:
+        task_status.started()
+        async for number in signals:
+            logger.info("told to stop by %s", signal.Signals(number).name)
+            stop.set()
+
+
+async def _cancel_after(stop: trio.Event, start: trio.CancelScope) -> None:
+    """Told to stop while it starts, a broker has nothing to hand over, and waits for nobody.
+
+    Once it is ready it is in its own nursery's scope, out of the reach of `start`.
+    """
+    await stop.wait()
+    start.cancel()
+
+
+async def _stop_with_lifeline(lifeline_fd: int, stop: Callable[[], None]) -> None:
+    """The pipe never carries data: it becomes readable when nobody holds its other end."""
+    await trio.lowlevel.wait_readable(lifeline_fd)
+    logger.info("the cluster stops, or its supervisor is gone")
+    end_of_lifeline()
+    stop()

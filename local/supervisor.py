@@ -1,0 +1,555 @@
+"""A local cluster on one machine: the embedded ZooKeeper and N brokers, each its own process.
+
+The supervisor imports the broker once and forks the nodes, before any thread or event loop is
+started; it stays a plain `select` loop, so that it may fork again. It restarts nothing silently:
+a node that dies is reported and stays dead. Signals, and how nodes learn of the supervisor's own
+end, are in `node_signals`. The nodes share the directory's second lock with it: whoever gets that
+knows that none of them is alive.
+
+It is certain of a death that others can only suspect, so it closes the ZooKeeper session of a dead
+broker at once: the controller hears of it then, and not when the session has expired. The command
+kill-as-lost leaves the session, as a machine that vanishes would.
+
+From its first moment it takes commands from `cluster_control`'s socket: shutdown, and for single
+nodes stop, kill, kill-as-lost, pause, resume, restart, expire-session.
+
+Limits, each longer than what it waits for: a broker hands over for 20 s at most
+(`controlled_shutdown`), is killed 30 s after it was told to stop, as is ZooKeeper, and `pybroker
+stop` waits for both. systemd kills after 90 s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import selectors
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+from . import cluster_state
+from .cluster_control import ControlSocket
+from .cluster_spec import HOST, ClusterSpec, check_ports
+from .cluster_state import ClusterError, ClusterState, NodeState, NodeStatus
+from .node_child import STATUS_LINE_MAX_BYTES, Lifeline, NodeChild
+from .node_signals import STOP_SIGNALS, behave_as_node, prepare_for_forks
+from .secured import SecurityFiles
+from .zookeeper_credentials import zookeeper_credentials
+
+START_TIMEOUT_SECONDS = 60.0
+STOP_TIMEOUT_SECONDS = 30.0
+SESSION_RETRY_SECONDS = 0.5  # while ZooKeeper does not answer
+
+
+class Supervisor:
+    """Starts the nodes of a `ClusterSpec`, waits, and stops them in order."""
+
+    def __init__(
+        self, spec: ClusterSpec, report: Callable[[str], None], owner: int | None = None
+    ) -> None:
+        """Something to read on the descriptor `owner`, or its end, is an order to stop."""
+        self.spec = spec
+        self._owner = owner
+        self.state = ClusterState(
+            os.getpid(), str(spec.data_dir), spec.ephemeral, "", secured=spec.security is not None
+        )
+        self._reporter = report
+        self._children: list[NodeChild] = []
+        self._stopping = False
+        self._next_close = 0.0  # when sessions may be closed again, after a failure
+        self._lifelines = {kind: Lifeline(*os.pipe()) for kind in ("broker", "zookeeper")}
+        self._mine: list[int] = []  # of `_own_descriptors`, those that stay the same
+        self._control: ControlSocket | None = None
+        self._wake_read, self._wake_write = os.pipe()
+        for descriptor in (self._wake_read, self._wake_write):
+            os.set_blocking(descriptor, False)
+
+    def run(self, on_ready: Callable[[ClusterState], None]) -> int:
+        """Start, call `on_ready` once a produce would succeed, wait for a signal, stop.
+
+        Returns the exit status. Raises ClusterError if the cluster cannot start; nothing is left
+        running then.
+        """
+        try:
+            self.spec.check()
+            return self._run(on_ready)
+        except OSError as error:
+            from .node_process import describe
+
+            raise ClusterError(
+                f"no cluster can run on {self.spec.data_dir}: {describe(error)}"
+            ) from error
+        finally:
+            if self.spec.ephemeral:
+                shutil.rmtree(self.spec.data_dir, ignore_errors=True)
+
+    def _run(self, on_ready: Callable[[ClusterState], None]) -> int:
+        data_dir = self.spec.data_dir
+        self._install_signals()
+        lock = cluster_state.claim(data_dir)
+        try:
+            with ControlSocket(data_dir) as self._control:
+                self._mine = [lock, self._wake_read, self._wake_write]
+                self._mine += [] if self._owner is None else [self._owner]
+                nodes_lock = cluster_state.claim_nodes(data_dir, self._report)
+                try:
+                    check_ports(self.spec)
+                    self._start_all()
+                    if not self._stopping:
+                        self.state.save()
+                        on_ready(self.state)
+                    return self._wait(self._control)
+                finally:
+                    self._stop_all()
+                    os.close(nodes_lock)
+        finally:
+            cluster_state.forget(data_dir)
+            os.close(lock)
+
+    def _install_signals(self) -> None:
+        def note(_signal: int, _frame: object) -> None:
+            self._stopping = True
+
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, note)
+        signal.signal(signal.SIGINT, note)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, note)
+        signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
+
+    def _report(self, line: str) -> None:
+        """To a terminal that may be gone, on a disk that may be full."""
+        with contextlib.suppress(OSError):
+            self._reporter(line)
+
+    def _save_state(self) -> None:
+        """What runs goes on, though the file cannot say so."""
+        try:
+            self.state.save()
+        except OSError as error:
+            self._report(f"what pybroker status shows is out of date: {error}")
+
+    def _start_all(self) -> None:
+        import_broker_code()
+        prepare_for_forks()
+        spec = self.spec
+        if spec.security is not None:
+            spec.security.prepare_secrets()
+        if spec.zookeeper_connect is None:
+            zookeeper = self._fork("zookeeper", 0, spec.zookeeper_port, spec.zookeeper_directory)
+            self._prepare_certificates()  # while it starts
+            self._await_ready([zookeeper])
+            self.state.zookeeper_connect = f"{HOST}:{zookeeper.state.port}"
+        else:
+            self._prepare_certificates()
+            self.state.zookeeper_connect = spec.zookeeper_connect
+        if self._stopping:
+            return
+        # Before any broker is forked all of them are dead.
+        problem = self._close_sessions_of(spec.known_broker_ids())
+        if problem:
+            self._tend(self._children)
+            self._need_zookeeper()
+            self._report(f"{problem}; the sessions of dead brokers are left to expire")
+        brokers = [
+            self._fork(
+                "broker",
+                node_id,
+                spec.first_port + node_id - 1 if spec.first_port else 0,
+                spec.broker_directory(node_id),
+            )
+            for node_id in range(1, spec.broker_count + 1)
+        ]
+        if spec.security is not None:
+            from . import set_up  # noqa: F401, while they start
+        self._await_ready(brokers)
+        if spec.security is not None and not self._stopping:
+            self._make_first_users(spec.security, brokers)
+
+    def _prepare_certificates(self) -> None:
+        if self.spec.security is not None:
+            self.spec.security.prepare_certificates(self.spec.known_broker_ids())
+
+    def _make_first_users(self, security: SecurityFiles, brokers: list[NodeChild]) -> None:
+        """What clients need before they can log in; the first start alone makes users."""
+        from .client_files import write_client_files
+        from .set_up import set_up_process
+
+        write_client_files(security, self.state.bootstrap)
+        not_ours = [*self._own_descriptors(), *(line.write for line in self._lifelines.values())]
+        with set_up_process(security, brokers, self.state.supervisor_pid, not_ours) as process:
+            self._await_ready([process])
+
+    def _close_sessions_of(self, dead_broker_ids: Collection[int]) -> str:
+        """What our dead brokers have left in ZooKeeper goes. Returns what prevents it, or ""."""
+        from ..broker.zk.dead_sessions import (
+            CannotClose,
+            close_sessions,
+            passwords,
+            remembered_sessions,
+        )
+        from ..broker.zookeeper.storage import SECRET_FILE
+
+        spec = self.spec
+        connect = self.state.zookeeper_connect
+        secret = None
+        if spec.zookeeper_connect is None and not spec.ephemeral:
+            secret = spec.zookeeper_directory / SECRET_FILE
+        log_dirs = [
+            log_dir for broker_id in dead_broker_ids for log_dir in spec.log_dirs_of(broker_id)
+        ]
+        try:
+            password_of = passwords(log_dirs, secret)
+            close_sessions(
+                connect,
+                dead_broker_ids,
+                password_of,
+                remembered_sessions(log_dirs),
+                credentials=zookeeper_credentials(spec.zookeeper_credentials),
+            )
+        except (CannotClose, ClusterError) as error:
+            return str(error)
+        return ""
+
+    def _close_open_sessions(self) -> None:
+        """Those of brokers that have died, tried again for as long as ZooKeeper does not answer."""
+        dead = [child for child in self._children if child.has_open_session]
+        if not dead or time.monotonic() < self._next_close or not self._zookeeper_may_answer():
+            return
+        problem = self._close_sessions_of([child.state.node_id for child in dead])
+        if problem:
+            if not self._next_close:
+                self._report(f"{problem}; the sessions of dead brokers stay open meanwhile")
+            self._next_close = time.monotonic() + SESSION_RETRY_SECONDS
+            return
+        self._next_close = 0.0
+        for child in dead:
+            child.has_open_session = False
+
+    def _zookeeper_may_answer(self) -> bool:
+        """An ensemble of others may at any time; our own only while it runs."""
+        own = [child for child in self._children if child.state.kind == "zookeeper"]
+        return all(child.state.status is NodeStatus.RUNNING for child in own)
+
+    def _fork(self, kind: str, node_id: int, port: int, directory: Path) -> NodeChild:
+        logs = self.spec.data_dir / "logs"
+        logs.mkdir(exist_ok=True)
+        directory.mkdir(exist_ok=True)
+        name = f"broker-{node_id}" if kind == "broker" else kind
+        state = NodeState(kind, node_id, 0, HOST, port, str(directory), str(logs / f"{name}.log"))
+        child = NodeChild(state)
+        self._children.append(child)
+        self.state.nodes.append(state)
+        self._fork_child(child)
+        return child
+
+    def _fork_child(self, child: NodeChild) -> None:
+        state = child.state
+        status_read, status_write = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            self._run_child(state, status_write, [status_read, *self._own_descriptors()])
+        os.close(status_write)
+        if child.status_fd >= 0:
+            os.close(child.status_fd)
+        child.status_fd = status_read
+        child.received.clear()
+        child.last_words = ""
+        child.exit_status = None
+        child.has_open_session = False  # what is left, it closes itself before it registers
+        state.pid = pid
+        state.status = NodeStatus.RUNNING
+
+    def _own_descriptors(self) -> list[int]:
+        """Those that no node keeps."""
+        return [*self._mine, *(self._control.descriptors() if self._control else ())]
+
+    def _run_child(self, state: NodeState, status_fd: int, not_ours: Iterable[int]) -> None:
+        """In the forked process; never returns."""
+        from . import node_process
+
+        code = 1
+        try:
+            behave_as_node(state.kind, self.state.supervisor_pid)
+            for descriptor in not_ours:
+                os.close(descriptor)
+            os.close(self._lifelines["broker"].write)
+            if state.kind == "zookeeper":
+                os.close(self._lifelines["zookeeper"].write)
+            code = node_process.run_node(
+                state,
+                self.spec,
+                self.state.zookeeper_connect,
+                status_fd,
+                self._lifelines[state.kind].read,
+            )
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                node_process.report_error(status_fd, error)
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def _await_ready(self, waiting: list[NodeChild]) -> None:
+        """Wait for the ready line of each child. Raises ClusterError with what a node said."""
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        pending = list(waiting)
+        control = self._control
+        assert control is not None
+        with selectors.DefaultSelector() as selector, control.watched_by(selector):
+            selector.register(self._wake_read, selectors.EVENT_READ, None)
+            self._watch_owner(selector)
+            for child in pending:
+                selector.register(child.status_fd, selectors.EVENT_READ, child)
+            while pending and not self._stopping:
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
+                    late = ", ".join(child.state.name for child in pending)
+                    raise ClusterError(
+                        f"{late} not ready after {START_TIMEOUT_SECONDS:.0f} s; "
+                        f"its log is {pending[0].state.log_file}"
+                    )
+                for key, _ in selector.select(_sooner(remaining, control.patience())):
+                    if key.fd == self._owner:
+                        self._stopping = True
+                    elif key.data is None:
+                        self._drain_wakeups()
+                        self._tend(waiting)
+                        self._need_zookeeper()
+                    elif key.data is control:
+                        control.serve(key.fileobj, self._obey_while_starting)
+                    elif not self._stopping and self._read_status(key.data):
+                        selector.unregister(key.data.status_fd)
+                        pending.remove(key.data)
+
+    def _watch_owner(self, selector: selectors.BaseSelector) -> None:
+        if self._owner is not None:
+            selector.register(self._owner, selectors.EVENT_READ, None)
+
+    def _need_zookeeper(self, advice: str = "") -> None:
+        """Raises ClusterError if it is gone: brokers that start would wait for it in vain."""
+        for child in self._children:
+            if child.state.kind == "zookeeper" and child.exit_status is not None:
+                raise ClusterError(f"zookeeper {child.fate}{advice}")
+
+    def _read_status(self, child: NodeChild) -> bool:
+        """Take in what the child said. True once it is ready; raises ClusterError if it failed."""
+        chunk = os.read(child.status_fd, 4096)
+        child.received += chunk
+        line, newline, _ = child.received.partition(b"\n")
+        if newline:
+            message = json.loads(line)
+            if "error" in message:
+                raise ClusterError(message["error"])
+            child.state.port, child.internal_port = message["ready"], message["internal"]
+            child.state.metrics_port = message["metrics"]
+            return True
+        if not chunk or len(child.received) > STATUS_LINE_MAX_BYTES:
+            raise ClusterError(
+                f"{child.state.name} died while starting; its log is {child.state.log_file}"
+            )
+        return False
+
+    def _drain_wakeups(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._wake_read, 512):
+                pass
+
+    def _tend(self, awaited: Collection[NodeChild] = ()) -> bool:
+        """Notice who has died, and let the cluster know at once. True if anybody has.
+
+        Nothing is reported of the `awaited`: somebody waits for them, and will tell.
+        """
+        died = self._reap()
+        for child in died:
+            if child not in awaited:
+                self._report(f"{child.state.name} {child.fate}")
+        self._close_open_sessions()
+        return bool(died)
+
+    def _reap(self) -> list[NodeChild]:
+        died = []
+        for child in self._children:
+            if child.exit_status is not None:
+                continue
+            pid, status = os.waitpid(child.state.pid, os.WNOHANG)
+            if pid:
+                child.end(status)
+                died.append(child)
+        return died
+
+    def _kill(self, child: NodeChild) -> None:
+        os.kill(child.state.pid, signal.SIGKILL)
+        _, status = os.waitpid(child.state.pid, 0)
+        child.end(status)
+
+    def _wait(self, control: ControlSocket) -> int:
+        """Until a signal says stop, or every broker is gone for good."""
+        with selectors.DefaultSelector() as selector, control.watched_by(selector):
+            selector.register(self._wake_read, selectors.EVENT_READ)
+            self._watch_owner(selector)
+            while not self._stopping:
+                if self._tend():
+                    self._save_state()
+                unclosed = any(child.has_open_session for child in self._children)
+                patience = control.patience()
+                if unclosed:
+                    patience = _sooner(SESSION_RETRY_SECONDS, patience)
+                for key, _ in selector.select(patience):
+                    if key.data is control:
+                        control.serve(key.fileobj, self._obey)
+                    elif key.fd == self._owner:
+                        self._stopping = True
+                self._drain_wakeups()
+        return 0
+
+    def _obey_while_starting(self, command: str, _node: str) -> str:
+        if command != "shutdown":
+            raise ClusterError("the cluster is still starting; try again")
+        self._stopping = True
+        return "stopping"
+
+    def _obey(self, command: str, node: str) -> str:
+        """Carry out a command; returns what to tell the user. Raises ClusterError."""
+        if command == "shutdown":
+            return self._obey_while_starting(command, node)
+        child = self._find(node)
+        state = child.state
+        if command == "restart":
+            return self._restart(child)
+        if child.exit_status is not None:
+            raise ClusterError(
+                f"{state.name} is not running; start it with: pybroker restart {node}"
+            )
+        if command == "stop":
+            self._stop_group([child])
+            state.status = NodeStatus.STOPPED
+        elif command in ("kill", "kill-as-lost"):
+            self._kill(child)
+            child.has_open_session &= command == "kill"
+            self._close_open_sessions()
+        elif command == "pause":
+            child.pause()
+            state.status = NodeStatus.PAUSED
+        elif command == "expire-session":
+            problem = self._close_sessions_of([state.node_id])
+            if problem:
+                raise ClusterError(problem)
+            return f"the ZooKeeper session of {state.name} has ended"
+        elif command == "resume":
+            os.kill(state.pid, signal.SIGCONT)
+            state.status = NodeStatus.RUNNING
+        else:
+            raise ClusterError(f"there is no command {command!r}")
+        self._save_state()
+        return f"{state.name} is {state.status}"
+
+    def _find(self, node: str) -> NodeChild:
+        for child in self._children:
+            if node in (child.state.kind, str(child.state.node_id)) and (
+                child.state.kind == "zookeeper" or node != "broker"
+            ):
+                return child
+        known = ", ".join(
+            str(child.state.node_id) if child.state.kind == "broker" else child.state.kind
+            for child in self._children
+        )
+        raise ClusterError(f"there is no node {node!r}; the nodes are: {known}")
+
+    def _restart(self, child: NodeChild) -> str:
+        """Stop the node if it runs, and fork it again on its own port and directory."""
+        started = time.monotonic()
+        if child.exit_status is None:
+            self._stop_group([child])
+        if child.state.kind == "broker":
+            self._need_zookeeper("; start it first, with: pybroker restart zookeeper")
+        if child.state.kind == "broker" and child.exit_status:
+            # What it left open it can close only with its session file: not so on a full disk.
+            self._close_sessions_of([child.state.node_id])
+        self._prepare_certificates()
+        self._fork_child(child)
+        try:
+            self._await_ready([child])
+        finally:
+            self._save_state()
+        if self._stopping:
+            raise ClusterError("the cluster is being stopped")
+        return f"{child.state.name} is ready after {time.monotonic() - started:.2f} s"
+
+    def _stop_all(self) -> None:
+        """Brokers first, together; ZooKeeper after them, since they say goodbye to it.
+
+        Nobody hands leaderships over: there would be nobody to take them. What keeps nothing, and
+        has said nothing to anybody's ZooKeeper, is killed.
+        """
+        self._reap()
+        if self.spec.ephemeral and self.spec.zookeeper_connect is None:
+            for child in self._children:
+                if child.exit_status is None:
+                    os.kill(child.state.pid, signal.SIGKILL)
+            self._await_end(list(self._children))
+        for child in self._children:
+            if child.exit_status is None:
+                os.kill(child.state.pid, signal.SIGCONT)
+        for kind in ("broker", "zookeeper"):
+            os.close(self._lifelines[kind].write)
+            self._await_end([child for child in self._children if child.state.kind == kind])
+        for child in self._children:
+            if child.status_fd >= 0:
+                os.close(child.status_fd)
+        self._children.clear()
+
+    def _stop_group(self, group: list[NodeChild]) -> None:
+        self._tend(group)
+        for child in group:
+            if child.exit_status is None:
+                os.kill(child.state.pid, STOP_SIGNALS[child.state.kind])
+                os.kill(child.state.pid, signal.SIGCONT)
+        self._await_end(group)
+
+    def _await_end(self, group: list[NodeChild]) -> None:
+        """Whoever does not end in time is killed."""
+        self._reap()
+        deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._wake_read, selectors.EVENT_READ)
+            while any(child.exit_status is None for child in group):
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
+                    break
+                selector.select(min(remaining, 0.2))
+                self._drain_wakeups()
+                self._tend(group)
+        for child in group:
+            if child.exit_status is None:
+                self._report(f"{child.state.name} did not stop; killing it")
+                self._kill(child)
+        self._close_open_sessions()
+
+
+def _sooner(seconds: float, other: float | None) -> float:
+    return seconds if other is None else min(seconds, other)
+
+
+def import_broker_code() -> None:
+    """Pay for the imports once, before forking.
+
+    What they make lives for ever. The collector is kept from it: it would look at all of it again
+    and again meanwhile, and later its notes would keep pages from being shared.
+    """
+    gc.disable()
+    from ..broker import server  # noqa: F401
+    from ..broker.zookeeper import server as zookeeper_server  # noqa: F401
+    from . import node_process  # noqa: F401
+
+    gc.freeze()
+    gc.enable()

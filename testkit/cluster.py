@@ -1,0 +1,532 @@
+"""A Kafka cluster for a test: started in a moment, harmed on purpose, gone afterwards.
+
+The nodes are those of `pybroker start`, under a supervisor that the fork server makes: there is one
+way to start them. This class is the test's side, synchronous throughout.
+
+Invariants: after `stop`, and after the test process has ended in any way, no process of it runs and
+its own temporary directory is gone; what is asked of a cluster that does not run is a ClusterError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..local import cluster_state
+from ..local.cluster_state import MAX_BROKERS, ClusterError
+from ..local.ephemeral import EphemeralDirectory
+from .asynchronous import in_thread
+from .faults import Fault
+from .launching import Channel, shared_launcher
+from .members import Members
+from .network import NetworkFaults
+from .options import ClusterOptions, config_texts
+from .request_faults import RequestFaults
+from .story import Story, chapter, failures, log_tails
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from ..client.cluster import Cluster
+    from ..local.secured import SecurityFiles
+    from .inspection import Address
+    from .records import KafkaRecord
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+PICTURE_SECONDS = 5.0
+POLL_SECONDS = 0.02
+_MS = 1000
+
+T = TypeVar("T")
+
+
+class KafkaCluster:
+    """`with KafkaCluster(brokers=3) as kafka: ...`, or `async with`, or `start` and `stop`.
+
+    brokers: how many, with the ids 1 to N. config: any keys of server.properties, and {id} in a
+    value is the broker's id. secure: clients log in over TLS (`client_settings`). data_dir: keep
+    the data there; without it all is in a temporary directory that goes with the cluster. Ports
+    are free ones unless given. zookeeper: an ensemble to use instead of the embedded one. network:
+    with a proxy between all nodes and clients, for the faults in `network`.
+
+    Methods may be called from any thread, and from asyncio and trio too; they block their caller
+    until done. Raises ClusterError, whose text says what to do.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        config: Mapping[str, object] | None = None,
+        secure: bool = False,
+        data_dir: str | Path | None = None,
+        port: int = 0,
+        zookeeper_port: int = 0,
+        zookeeper: str | None = None,
+        zookeeper_credentials: str | Path | None = None,
+        metrics_port: int | None = None,
+        network: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        if not 1 <= brokers <= MAX_BROKERS:
+            raise ClusterError(f"a cluster has 1 to {MAX_BROKERS} brokers, not {brokers}")
+        self._kept_directory = None if data_dir is None else Path(data_dir).absolute()
+        self._options = ClusterOptions(
+            data_dir="",
+            ephemeral=data_dir is None,
+            brokers=brokers,
+            config=config_texts(config or {}),
+            secure=secure,
+            port=port,
+            zookeeper_port=zookeeper_port,
+            zookeeper=zookeeper,
+            zookeeper_credentials=str(zookeeper_credentials) if zookeeper_credentials else None,
+            metrics_port=metrics_port,
+            network=network,
+            verbose=verbose,
+        )
+        self._lock = threading.RLock()
+        self._channel: Channel | None = None
+        self._directory: Path | None = None
+        self._own_directory: EphemeralDirectory | None = None
+        self._bootstrap = ""
+        self._faults: list[Fault] = []
+        self._numbers = itertools.count(2)
+        self.topics: list[str] = []  # those that `topic` has made
+        self._used: set[str] = set()  # the names that it has tried
+        self.story = Story()
+        self._members = Members(lambda: self.data_dir, self.story)
+        self._network = NetworkFaults(self._members.ask_network, brokers, self._faults)
+        self._has_own_time = False  # its clocks have been set on for good
+        self.requests = RequestFaults(self._members.tell, self._faults)
+
+    # Life
+
+    def start(self) -> KafkaCluster:
+        """Returns itself once a produce would succeed."""
+        with self._lock:
+            if self._channel is not None:
+                raise ClusterError("this cluster runs already")
+            began = time.monotonic()
+            if self._kept_directory is None:
+                self._own_directory = EphemeralDirectory()
+                self._directory = self._own_directory.path
+            else:
+                self._directory = self._kept_directory
+            self._options.data_dir = str(self._directory)
+            try:
+                channel = shared_launcher().launch(self._options)
+                try:
+                    channel.wait_until_ready()
+                    self._channel = channel
+                    self._bootstrap = self._members.state().bootstrap
+                    if self._options.network:
+                        self._bootstrap = self._members.ask_network(do="bootstrap")
+                except BaseException:
+                    self._channel = None
+                    channel.close()
+                    raise
+            except BaseException:
+                self._remove_directory()
+                raise
+            self.story.tell(f"started after {time.monotonic() - began:.2f} s at {self._bootstrap}")
+        return self
+
+    def stop(self) -> None:
+        """End all processes; the temporary directory goes. Without effect if it does not run."""
+        with self._lock:
+            channel, self._channel = self._channel, None
+            self._faults.clear()
+            if channel is not None:
+                channel.close()
+                self.story.tell("stopped")
+            self._remove_directory()
+
+    def _remove_directory(self) -> None:
+        """The supervisor does it, if it lives."""
+        if self._own_directory is not None:
+            shutil.rmtree(self._own_directory.path, ignore_errors=True)
+            self._own_directory.release()
+
+    @property
+    def is_running(self) -> bool:
+        return self._channel is not None
+
+    def __enter__(self) -> KafkaCluster:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end(error)
+
+    async def __aenter__(self) -> KafkaCluster:
+        return await in_thread(self.start)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await in_thread(lambda: self._end(error))
+
+    def _end(self, error: BaseException | None) -> None:
+        """Of a block: what has failed in it may have to do with the cluster."""
+        if isinstance(error, Exception):
+            failures.append(self.tell_story())
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<KafkaCluster {self._bootstrap if self.is_running else 'that does not run'}>"
+
+    # Where it is
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port,host:port`, for `bootstrap_servers` and its like."""
+        self._check_running()
+        return self._bootstrap
+
+    def get_bootstrap_server(self) -> str:
+        """`bootstrap`, under the name that testcontainers gives it."""
+        return self.bootstrap
+
+    @property
+    def zookeeper(self) -> str:
+        """ZooKeeper's `host:port`."""
+        return self._members.state().zookeeper_connect
+
+    @property
+    def data_dir(self) -> Path:
+        """`broker-1`, `broker-2`, ... with the brokers' files, and `logs` with their log files."""
+        self._check_running()
+        assert self._directory is not None
+        return self._directory
+
+    @property
+    def brokers(self) -> list[int]:
+        """The ids of all brokers, those that do not run as well."""
+        return list(range(1, self._options.brokers + 1))
+
+    def client_settings(self, library: str = "kafka-python", user: str = "admin") -> dict[str, Any]:
+        """`KafkaProducer(**kafka.client_settings())`: where the cluster is, and of a secured one
+        the login of `admin`, who may do everything, or `user`, who may create, write and read.
+
+        library: kafka-python, aiokafka, confluent-kafka, or java for a properties file.
+        """
+        from .client_settings import client_settings
+
+        return client_settings(library, self.bootstrap, self._security, user)
+
+    @property
+    def _security(self) -> SecurityFiles | None:
+        if not self._options.secure:
+            return None
+        from ..local.secured import SecurityFiles
+
+        return SecurityFiles(self.data_dir)
+
+    # Topics and records
+
+    def topic(
+        self,
+        name: str = "topic",
+        partitions: int = 1,
+        *,
+        replication_factor: int = -1,
+        config: Mapping[str, object] | None = None,
+    ) -> str:
+        """Create a topic; returns its name: the given one, or if that is taken, a fresh one that
+        begins with it; no name comes twice. -1 replicas: as many as brokers, 3 at most."""
+        from .inspection import make_topic
+
+        configs = config_texts(config or {})
+        while True:
+            fresh = name if name not in self._used else f"{name}-{next(self._numbers)}"
+            self._used.add(fresh)
+            question = partial(
+                make_topic,
+                name=fresh,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                configs=configs,
+            )
+            if self._ask(question):
+                break
+        self.topics.append(fresh)
+        self.story.tell(f"created topic {fresh}")
+        return fresh
+
+    def delete_topics(self, *names: str) -> None:
+        """Have topics deleted, without waiting until their files are gone."""
+        from .inspection import delete_topics
+
+        if names:
+            self._ask(lambda cluster: delete_topics(cluster, list(names)))
+
+    def records(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        at_least: int = 0,
+        committed: bool = False,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> list[KafkaRecord]:
+        """All records in a topic, by partition and offset.
+
+        Waits until there are `at_least` so many, for `timeout` seconds at most. `committed`:
+        without those of transactions that are open or aborted, as `read_committed` has it.
+        """
+        from .inspection import read_topic
+
+        return self._ask(
+            lambda cluster: read_topic(cluster, topic, partition, at_least, committed), timeout
+        )
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The id of the broker that leads a partition; waits until there is one."""
+        from .inspection import wait_until
+
+        found = self._ask(
+            lambda cluster: wait_until(
+                cluster, topic, lambda one: one.partitions[partition].leader_id > 0
+            )
+        )
+        leaders = {part.partition_index: part.leader_id for part in found.partitions}
+        return leaders[partition]
+
+    def wait_for_brokers(self, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> None:
+        """Until each broker that runs knows that these, and no others, are in the cluster."""
+        from .inspection import wait_for_brokers
+
+        running = self._members.running()
+        self._ask(lambda cluster: wait_for_brokers(cluster, running), timeout)
+
+    def wait_for_isr(
+        self, topic: str, size: int | None = None, *, timeout: float = DEFAULT_TIMEOUT_SECONDS
+    ) -> None:
+        """Until each partition has a leader and so many replicas in sync; None: as many as run."""
+        from .inspection import wait_until
+
+        running = self._members.running()
+        self._ask(
+            lambda cluster: wait_until(
+                cluster,
+                topic,
+                lambda found: all(
+                    part.leader_id > 0
+                    and (
+                        set(part.isr_nodes) == running & set(part.replica_nodes)
+                        if size is None
+                        else len(part.isr_nodes) == size
+                    )
+                    for part in found.partitions
+                ),
+            ),
+            timeout,
+        )
+
+    def _ask(
+        self,
+        question: Callable[[Cluster], Awaitable[T]],
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> T:
+        from .inspection import ask
+
+        return ask(self._address(), question, timeout)
+
+    def _address(self) -> Address:
+        from .inspection import Address
+
+        addresses = self.bootstrap.split(",")
+        running = [
+            address
+            for address, node in zip(addresses, self._members.state().brokers, strict=True)
+            if node.status == cluster_state.NodeStatus.RUNNING
+        ]
+        security = self._security
+        login = {} if security is None else security.client_settings("admin")
+        return Address(",".join(running or addresses), login)
+
+    # Faults
+
+    def kill(self, node: int | str, *, as_lost: bool = False) -> Fault:
+        """SIGKILL, as a crash; undone by a restart. `node` is a broker's id or "zookeeper".
+
+        The cluster hears of it at once; `as_lost` is as if the machine had vanished: the cluster
+        misses it when its session has expired, after 6 s.
+        """
+        return self._harm("kill-as-lost" if as_lost else "kill", node, self.restart)
+
+    def shut_down(self, node: int | str) -> Fault:
+        """In order: a broker hands its leaderships over first. Undone by a restart."""
+        return self._harm("stop", node, self.restart)
+
+    def pause(self, node: int | str) -> Fault:
+        """SIGSTOP: alive for the system, dead for the cluster. Undone by `resume`."""
+        return self._harm("pause", node, self.resume)
+
+    def resume(self, node: int | str) -> None:
+        """Let a paused node go on."""
+        self._forget_faults(f"pause {node}")
+        self._members.command("resume", node)
+
+    def restart(self, node: int | str) -> None:
+        """Stop the node in order if it runs, start it again, and wait until it is ready."""
+        harms = ("kill", "kill-as-lost", "stop", "pause")
+        self._forget_faults(*(f"{name} {node}" for name in harms))
+        self._members.command("restart", node)
+
+    def expire_session(self, broker: int) -> None:
+        """End a broker's ZooKeeper session, as if ZooKeeper had not heard of it for too long, and
+        wait until it has registered anew."""
+        before = self._members.tell(broker, do="registrations")
+        self._members.command("expire-session", broker)
+        deadline = time.monotonic() + DEFAULT_TIMEOUT_SECONDS
+        while self._members.tell(broker, do="registrations") == before:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"broker {broker} has not registered anew")
+            time.sleep(POLL_SECONDS)
+        self.wait_for_brokers()
+
+    def move_leader(self, topic: str, partition: int = 0, *, to: int) -> None:
+        """Make a broker the leader of a partition, its preferred one from now on, and wait."""
+        from .leader_moves import move_leader
+
+        self._ask(lambda cluster: move_leader(cluster, topic, partition, to))
+        self.story.tell(f"broker {to} leads {topic}-{partition}")
+
+    def break_disk(self, broker: int, fault: str = "full") -> Fault:
+        """`full`: no write succeeds; `failing`: no read does, either. As Kafka does, a broker whose
+        only log directory has failed ends. Undone by a restart."""
+        self._members.tell(broker, do="disk", fault=fault)
+        self.story.tell(f"the disk of {broker} is {fault}")
+
+        def mend() -> None:
+            with contextlib.suppress(ClusterError):
+                self._members.tell(broker, do="disk", fault="")
+            self.restart(broker)
+
+        return Fault(f"disk {broker}", mend, self._faults)
+
+    def rebalance(self, group: str) -> None:
+        """Have a consumer group rebalance though no member has asked for it."""
+        if not any(self._members.tell(None, do="rebalance", group=group).values()):
+            raise ClusterError(f"there is no group {group!r} with members")
+        self.story.tell(f"rebalance of {group}")
+
+    @property
+    def network(self) -> NetworkFaults:
+        """Cut, silence and delay; needs `network=True`."""
+        if not self._options.network:
+            raise ClusterError(
+                "this cluster has no network of its own: start it with network=True, or mark the "
+                "test with @pytest.mark.kafka(network=True)"
+            )
+        return self._network
+
+    # Time
+
+    def set_clock(self, broker: int | None = None, *, ahead: float) -> Fault:
+        """Set the clock of a broker, or of all, so many seconds ahead (or, below 0, behind): as on
+        a real machine, timestamps and retention follow it, sessions and time-outs do not."""
+        self._members.tell(broker, do="clock", ahead_ms=round(ahead * _MS))
+        self.story.tell(f"clock of {broker or 'all'} {ahead:+g} s")
+        return Fault(f"clock {broker}", lambda: self._set_clock_right(broker), self._faults)
+
+    def _set_clock_right(self, broker: int | None) -> None:
+        with contextlib.suppress(ClusterError):  # one that does not run has forgotten it
+            self._members.tell(broker, do="clock", ahead_ms=0)
+
+    def advance(
+        self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
+    ) -> None:
+        """Let time pass for the brokers at once, for good: what retention lets go is gone, members
+        of groups that have not been heard of meanwhile (all of them, if it is longer than their
+        session) are out, open transactions time out, tokens and committed offsets expire.
+
+        Not for ZooKeeper's sessions, nor for clients, whose own clocks go on as they did.
+        """
+        passed = seconds + 60 * minutes + 3600 * hours + 86_400 * days
+        self._has_own_time = True
+        self._members.tell(None, do="advance", ms=round(passed * _MS))
+        self.story.tell(f"{passed:g} s have passed")
+
+    def compact(self, topic: str) -> None:
+        """Have a compacted topic cleaned now, all that is in it: the last record of each key stays.
+        Tombstones stay for `delete.retention.ms` of the brokers' clocks."""
+        if not sum(self._members.tell(None, do="compact", topic=topic).values()):
+            self.story.tell(f"nothing to compact in {topic}")
+        self.story.tell(f"compacted {topic}")
+
+    # Faults, undone
+
+    def heal(self) -> None:
+        """Undo all faults, the last one first; what cannot be undone is told when all are done."""
+        problems: list[ClusterError] = []
+        for fault in self._faults[::-1]:
+            try:
+                fault.undo()
+            except ClusterError as error:
+                problems.append(error)
+        if problems:
+            raise problems[0]
+
+    def _harm(self, command: str, node: int | str, undo: Callable[[int | str], None]) -> Fault:
+        self._members.command(command, node)
+        return Fault(f"{command} {node}", lambda: undo(node), self._faults)
+
+    def _forget_faults(self, *names: str) -> None:
+        self._faults[:] = [one for one in self._faults if one.name not in names]
+
+    # What is known of it
+
+    @property
+    def is_whole(self) -> bool:
+        """It runs, all nodes of it run, and no fault is left."""
+        if not self.is_running or self._faults or self._has_own_time:
+            return False
+        try:
+            nodes = self._members.state().nodes
+        except ClusterError:  # somebody has killed its supervisor
+            return False
+        return all(node.status == cluster_state.NodeStatus.RUNNING for node in nodes)
+
+    def tell_story(self) -> str:
+        """What happened and when, changes of leaders and replicas in sync among it, how the cluster
+        is now, and the last lines of its logs; the plugin shows it with a test that has failed.
+        Takes seconds at most; raises nothing."""
+        with contextlib.suppress(ClusterError, OSError):
+            self._members.remember()
+        lines = chapter("events", self.story.lines())
+        with contextlib.suppress(ClusterError, OSError):
+            nodes = [
+                f"{node.name}: {node.status}, port {node.port}"
+                for node in self._members.state().nodes
+            ]
+            lines += chapter("nodes", nodes)
+            try:
+                from .picture import take_picture
+
+                lines += chapter("cluster", self._ask(take_picture, PICTURE_SECONDS))
+            except ClusterError as error:
+                lines += chapter("cluster", [str(error)])
+            lines += chapter("logs", log_tails(self.data_dir / "logs"))
+        return "\n".join(lines)
+
+    def _check_running(self) -> None:
+        if self._channel is None:
+            raise ClusterError("this cluster does not run; start it with start() or a with block")

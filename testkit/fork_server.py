@@ -1,0 +1,208 @@
+"""A process that has imported the broker once, and forks the supervisors of clusters.
+
+Started once a test process, it is without threads and event loops, so that it may fork. It takes
+one request at a time, `{"data_dir": ..., "brokers": ..., ...}` (`ClusterOptions`) with a descriptor
+beside it: the supervisor's end of the cluster's channel. It answers with a byte when it has forked;
+all else is said on the channel: `{"ready": true}` or `{"error": TEXT}`.
+
+A cluster ends when its owner ends, however that goes, and if only somebody else still has a copy of
+the channel: the fork server watches the owner's process, and the supervisors hear of the fork
+server's end (`PR_SET_PDEATHSIG` where there is that).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from ..broker.resources.descriptors import raise_descriptor_limit
+from ..local import cluster_state
+from ..local.cluster_control import parsed_request
+from ..local.cluster_spec import ClusterSpec
+from ..local.node_process import describe
+from ..local.node_signals import prepare_for_forks, stop_with_parent
+from ..local.secured import SecurityFiles
+from ..local.supervisor import Supervisor, import_broker_code
+from .network_proxy import NetworkPlan
+from .node_controls import companion
+from .options import ClusterOptions
+
+REQUEST_MAX_BYTES = 1 << 20
+END_PATIENCE_SECONDS = 40  # longer than a supervisor takes for its nodes
+FORKED = b"+"
+
+
+class ForkServer:
+    """The loop: requests, children that have ended, the owner's end."""
+
+    def __init__(self, requests: socket.socket, owner_pid: int) -> None:
+        self._requests = requests
+        self._owner_pid = owner_pid
+        self._directories: dict[int, Path | None] = {}  # of supervisors that run, if ephemeral
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        self._mine = [requests.fileno(), self._wake_read, self._wake_write]
+
+    def run(self) -> None:
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
+        with selectors.DefaultSelector() as selector:
+            self._mine.append(selector.fileno() if hasattr(selector, "fileno") else -1)
+            selector.register(self._requests, selectors.EVENT_READ)
+            selector.register(self._wake_read, selectors.EVENT_READ)
+            if hasattr(os, "pidfd_open"):
+                with contextlib.suppress(OSError):
+                    owner = os.pidfd_open(self._owner_pid)
+                    self._mine.append(owner)
+                    selector.register(owner, selectors.EVENT_READ)
+            while True:
+                ready = {key.fd for key, _ in selector.select()}
+                if self._wake_read in ready:
+                    os.read(self._wake_read, 512)
+                    self._reap(os.WNOHANG)
+                if self._requests.fileno() in ready:
+                    if not self._serve_one():
+                        break
+                elif ready - {self._wake_read}:
+                    break  # the owner's process is gone
+        self._end()
+
+    def _end(self) -> None:
+        """Whoever has not heard of it hears of it now; nothing of them is left behind."""
+        for pid in self._directories:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(END_PATIENCE_SECONDS)
+        while self._directories:
+            self._reap(0)
+
+    def _reap(self, options: int) -> None:
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, options)
+            except ChildProcessError:
+                self._directories.clear()
+                return
+            if not pid:
+                return
+            directory = self._directories.pop(pid, None)
+            if directory is not None:
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def _serve_one(self) -> bool:
+        """Fork for the next request; false at their end."""
+        received, descriptors, _, _ = socket.recv_fds(self._requests, REQUEST_MAX_BYTES, 1)
+        while not received.endswith(b"\n"):
+            chunk = self._requests.recv(REQUEST_MAX_BYTES) if received else b""
+            if not chunk:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                return False
+            received += chunk
+        try:
+            self._fork(ClusterOptions(**parsed_request(received)), descriptors)  # type: ignore[arg-type]
+        except (OSError, TypeError, ValueError) as error:
+            # A request that another version of the package has made, or no process for it.
+            for descriptor in descriptors:
+                with socket.socket(fileno=descriptor) as channel, contextlib.suppress(OSError):
+                    _tell(channel, {"error": f"no cluster can be forked: {error}"})
+        else:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        self._requests.sendall(FORKED)
+        return True
+
+    def _fork(self, options: ClusterOptions, descriptors: list[int]) -> None:
+        if len(descriptors) != 1:
+            raise ValueError("there is no channel beside the request")
+        pid = os.fork()
+        if pid == 0:
+            self._become_supervisor(options, socket.socket(fileno=descriptors[0]))
+        self._directories[pid] = Path(options.data_dir) if options.ephemeral else None
+
+    def _become_supervisor(self, options: ClusterOptions, channel: socket.socket) -> None:
+        """In the forked process; never returns."""
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for descriptor in self._mine:
+                if descriptor >= 0:
+                    os.close(descriptor)
+            stop_with_parent()
+            code = supervise(options, channel)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                _tell(channel, {"error": describe(error)})
+        finally:
+            os._exit(code)
+
+
+def supervise(options: ClusterOptions, channel: socket.socket) -> int:
+    """Run one cluster until its channel ends. Raises ClusterError if it cannot start."""
+    spec = spec_of(options)
+    record = cluster_state.SupervisorLog(spec.data_dir)
+    with contextlib.ExitStack() as stack:
+        if options.network:
+            stack.enter_context(network_of(spec, channel.fileno()))
+        supervisor = Supervisor(spec, record.add, owner=channel.fileno())
+        return supervisor.run(lambda _state: _tell(channel, {"ready": True}))
+
+
+def network_of(spec: ClusterSpec, channel: int) -> contextlib.AbstractContextManager[None]:
+    """The proxy's process, and the brokers behind it. Raises ClusterError: no free ports."""
+    os.close(cluster_state.claim(spec.data_dir))
+    plan = NetworkPlan(
+        spec.broker_count, spec.zookeeper_connect, is_secure=spec.security is not None
+    )
+    plan.reserve()
+    spec.zookeeper_port = plan.zookeeper_port
+    spec.own_keys = plan.broker_keys
+    return plan.proxy_process(spec.data_dir, channel)
+
+
+def spec_of(options: ClusterOptions) -> ClusterSpec:
+    """The same that `pybroker start` makes of its options."""
+    data_dir = Path(options.data_dir)
+    security = SecurityFiles(data_dir) if options.secure else None
+    credentials = options.zookeeper_credentials and Path(options.zookeeper_credentials)
+    if security is not None and options.zookeeper is None and credentials is None:
+        credentials = security.zookeeper
+    return ClusterSpec(
+        data_dir=data_dir,
+        broker_count=options.brokers,
+        first_port=options.port,
+        zookeeper_port=options.zookeeper_port,
+        zookeeper_connect=options.zookeeper,
+        zookeeper_credentials=credentials or None,
+        security=security,
+        ephemeral=options.ephemeral,
+        overrides=options.config,
+        first_metrics_port=options.metrics_port,
+        verbose=options.verbose,
+        companion=lambda node: companion(data_dir, node.node_id),
+    )
+
+
+def _tell(channel: socket.socket, message: dict[str, object]) -> None:
+    channel.sendall(json.dumps(message).encode() + b"\n")
+
+
+def main() -> None:
+    """Of a process whose argument is its owner's id; requests come on its standard input, a Unix
+    socket."""
+    requests = socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
+    raise_descriptor_limit()
+    import_broker_code()
+    prepare_for_forks()
+    ForkServer(requests, int(sys.argv[1])).run()

@@ -1,0 +1,79 @@
+"""How leaders and replicas in sync have changed, as a broker was told by the controller.
+
+Each broker of a test's cluster remembers what it saw; what all of them saw is put together for the
+story of a test that has failed, so that a broker that is dead by then is not missed.
+Invariants: pure; a change is one line however many brokers saw it, with the earliest time.
+Leaves out: topics of the broker's own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ..replication.metadata_cache import MetadataCache, MetadataUpdate, PartitionState
+
+MAX_CHANGES = 100  # with the longest of names an answer of controls can have them
+
+
+class Change(NamedTuple):
+    """What a partition, or the set of brokers, came to be; `version` tells one from another."""
+
+    at_ms: int  # of the machine's clock
+    what: str
+    version: tuple[int, ...]
+    text: str
+
+
+class History:
+    """The last changes that one broker saw."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], PartitionState] = {}
+        self.changes: deque[Change] = deque(maxlen=MAX_CHANGES)
+
+    def note(self, cache: MetadataCache, update: MetadataUpdate, now_ms: int) -> None:
+        """Take in what the controller has just told."""
+        for place in update.deleted_partitions:
+            self._seen.pop(place, None)
+        for topic in update.changed_topics:
+            if topic.startswith("__"):
+                continue
+            for number, state in cache.partitions(topic).items():
+                before = self._seen.get((topic, number))
+                if before is None or _shown(before) != _shown(state):
+                    version = (state.leader_epoch, state.zk_version)
+                    name = f"{topic}-{number}"
+                    self.changes.append(Change(now_ms, name, version, f"{name}: {_text(state)}"))
+                    self._seen[topic, number] = state
+
+
+def _shown(state: PartitionState) -> tuple[int, int, tuple[int, ...]]:
+    return state.leader, state.leader_epoch, state.isr
+
+
+def _text(state: PartitionState) -> str:
+    leader = f"leader {state.leader}" if state.leader >= 0 else "no leader"
+    in_sync = ", ".join(map(str, sorted(state.isr)))
+    return f"{leader} (epoch {state.leader_epoch}), in sync {in_sync}"
+
+
+def merged(histories: Iterable[Iterable[Change]]) -> list[Change]:
+    """What all of them saw, in order."""
+    first: dict[tuple[str, tuple[int, ...], str], Change] = {}
+    for history in histories:
+        for change in history:
+            key = (change.what, change.version, change.text)
+            known = first.get(key)
+            if known is None or change.at_ms < known.at_ms:
+                first[key] = change
+    return sorted(first.values())
+
+
+def from_answers(answers: Iterable[Any]) -> list[Change]:
+    """Of what brokers have sent as JSON."""
+    return merged(
+        [Change(at_ms, what, tuple(version), text) for at_ms, what, version, text in one]
+        for one in answers
+    )

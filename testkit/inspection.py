@@ -1,0 +1,266 @@
+"""What a test asks of its cluster, and has done by it: topics, records, leaders, ISR.
+
+All of it goes over the wire, as any client's requests do. A synchronous caller may stand anywhere:
+in a thread, in asyncio, in trio, in a notebook's loop; so each question runs in a thread of its
+own, with a trio loop that ends with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import trio
+
+from ..client.admin.topics import create_topic
+from ..client.cluster import Cluster
+from ..client.errors import ClientError
+from ..local.cluster_state import ClusterError
+from ..protocol.api import ApiKey
+from ..protocol.apis.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ..protocol.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ..protocol.apis.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ..protocol.apis.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from ..protocol.errors import ErrorCode
+from ..protocol.records.batch import iter_batch_headers, iter_records
+from .aborted import aborted_places
+from .records import KafkaRecord
+
+POLL_SECONDS = 0.02
+VIEW_SECONDS = 1.0  # for one broker's answer: it may be paused
+FETCH_WAIT_MS = 100
+FETCH_MAX_BYTES = 16 * 1024 * 1024
+EARLIEST, LATEST = -2, -1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+DELETE_TIMEOUT_MS = 10_000
+
+T = TypeVar("T")
+
+
+class Address(NamedTuple):
+    """Where a cluster is, and how one logs in: the settings of Kafka's clients, {} for none."""
+
+    bootstrap: str
+    security: Mapping[str, str]
+
+
+def ask(address: Address, question: Callable[[Cluster], Awaitable[T]], timeout_s: float) -> T:
+    """The answer to a question; blocks the calling thread. Raises ClusterError."""
+    outcome: list[T] = []
+    errors: list[BaseException] = []
+
+    async def ask_in_time() -> T:
+        with trio.fail_after(timeout_s):
+            async with Cluster(address.bootstrap, security=address.security or None) as cluster:
+                return await question(cluster)
+
+    def run() -> None:
+        try:
+            outcome.append(trio.run(ask_in_time))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="pybroker-testing", daemon=True)
+    thread.start()
+    thread.join()
+    if not errors:
+        return outcome[0]
+    (error,) = errors
+    if isinstance(error, trio.TooSlowError):
+        raise ClusterError(f"no answer of the cluster within {timeout_s:g} s") from None
+    if isinstance(error, ClientError):
+        raise ClusterError(str(error)) from None
+    raise error
+
+
+async def make_topic(
+    cluster: Cluster,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    configs: Mapping[str, str],
+) -> bool:
+    """False if there is one already. Otherwise each broker knows it, and it has leaders."""
+    existing = (await cluster.metadata([name])).topics[0]
+    if existing.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return False
+    await create_topic(
+        cluster,
+        name,
+        partitions=partitions,
+        replication_factor=replication_factor,
+        configs=configs,
+    )
+    await cluster.led_topic(name, wait_for_missing=True)
+    return True
+
+
+async def delete_topics(cluster: Cluster, names: list[str]) -> None:
+    """Mark them for deletion; who is not there is not missed."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in names],
+        topic_names=names,
+        timeout_ms=DELETE_TIMEOUT_MS,
+    )
+    await cluster.ask_controller(ApiKey.DELETE_TOPICS, request, DeleteTopicsResponse)
+
+
+async def wait_until(
+    cluster: Cluster, topic: str, condition: Callable[[MetadataResponseTopic], bool]
+) -> MetadataResponseTopic:
+    """Until each broker that answers, and is not behind the others, tells the topic so; forever, if
+    need be."""
+    while True:
+        views = await _views(cluster, topic)
+        newest = max(map(_age, views), default=0)
+        current = [view for view in views if _age(view) == newest]
+        if current and all(map(condition, current)):
+            return current[0]
+        await trio.sleep(POLL_SECONDS)
+
+
+async def wait_for_brokers(cluster: Cluster, wanted: set[int]) -> None:
+    """Until each of these brokers knows of these and no others; forever, if need be."""
+    request = MetadataRequest(topics=[])
+    while True:
+        agreed = 0
+        with contextlib.suppress(ClientError), trio.move_on_after(VIEW_SECONDS):
+            await cluster.metadata([])
+            for broker in wanted:
+                connection = await cluster.connection(broker)
+                answer = await connection.request(ApiKey.METADATA, request, MetadataResponse)
+                agreed += {one.node_id for one in answer.brokers} == wanted
+        if agreed == len(wanted):
+            return
+        await trio.sleep(POLL_SECONDS)
+
+
+async def _views(cluster: Cluster, topic: str) -> list[MetadataResponseTopic]:
+    """The topic as each broker tells it; who is cut off still believes what was so before."""
+    views: list[MetadataResponseTopic] = []
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    with contextlib.suppress(ClientError):
+        for broker in (await cluster.metadata([])).brokers:
+            with contextlib.suppress(ClientError), trio.move_on_after(VIEW_SECONDS):
+                connection = await cluster.connection(broker.node_id)
+                answer = await connection.request(ApiKey.METADATA, request, MetadataResponse)
+                views += [one for one in answer.topics if one.error_code == ErrorCode.NONE]
+    return views
+
+
+def _age(topic: MetadataResponseTopic) -> int:
+    """Grows with each change of a leader."""
+    return sum(part.leader_epoch for part in topic.partitions)
+
+
+async def read_topic(
+    cluster: Cluster, topic: str, partition: int | None, at_least: int, committed: bool
+) -> list[KafkaRecord]:
+    """All records from the beginning to the end as it is now, at least so many; by partition.
+
+    Waits for leaders and for records that are still missing, forever if need be.
+    """
+    while True:
+        found = await cluster.led_topic(topic, wait_for_missing=True)
+        records: list[KafkaRecord] = []
+        try:
+            for part in sorted(found.partitions, key=lambda one: one.partition_index):
+                if partition in (None, part.partition_index):
+                    reader = _Reader(cluster, found, part.partition_index, part.leader_id)
+                    records += await reader.read(committed)
+        except (ClientError, _Moved):
+            await trio.sleep(POLL_SECONDS)
+            continue
+        if len(records) >= at_least:
+            return records
+        await trio.sleep(POLL_SECONDS)
+
+
+class _Moved(Exception):
+    """The leader is another by now."""
+
+
+class _Reader:
+    """One partition, read to its end."""
+
+    def __init__(
+        self, cluster: Cluster, topic: MetadataResponseTopic, partition: int, leader: int
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partition = partition
+        self._leader = leader
+
+    async def read(self, committed: bool) -> list[KafkaRecord]:
+        isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
+        position = await self._offset(EARLIEST, isolation)
+        end = await self._offset(LATEST, isolation)
+        records: list[KafkaRecord] = []
+        while position < end:
+            part = await self._fetch(position, isolation)
+            data: Any = part.records or b""
+            skip = aborted_places(data, part.aborted_transactions or ())
+            for place, header in iter_batch_headers(data):
+                if not header.is_control and place not in skip:
+                    records += self._records(data, place, position, end)
+                position = max(position, header.next_offset)
+        return records
+
+    def _records(self, data: Any, place: int, start: int, end: int) -> list[KafkaRecord]:
+        name = self._topic.name or ""
+        return [
+            KafkaRecord(name, self._partition, one.offset, one.timestamp, one.key, one.value,
+                        tuple(one.headers))
+            for one in iter_records(data, place)
+            if start <= one.offset < end
+        ]  # fmt: skip
+
+    async def _offset(self, timestamp: int, isolation: int) -> int:
+        asked = ListOffsetsPartition(partition_index=self._partition, timestamp=timestamp)
+        topic = ListOffsetsTopic(name=self._topic.name or "", partitions=[asked])
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[topic])
+        connection = await self._cluster.connection(self._leader)
+        answer = await connection.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
+        (part,) = answer.topics[0].partitions
+        if part.error_code:
+            raise _Moved
+        return part.offset
+
+    async def _fetch(self, position: int, isolation: int) -> Any:
+        partition = FetchPartition(
+            partition=self._partition, fetch_offset=position, partition_max_bytes=FETCH_MAX_BYTES
+        )
+        topic = FetchTopic(
+            topic=self._topic.name or "", topic_id=self._topic.topic_id, partitions=[partition]
+        )
+        request = FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_MAX_BYTES,
+            isolation_level=isolation,
+            topics=[topic],
+        )
+        connection = await self._cluster.connection(self._leader)
+        answer = await connection.request(ApiKey.FETCH, request, FetchResponse)
+        if answer.error_code or not answer.responses:
+            raise _Moved
+        (part,) = answer.responses[0].partitions
+        if part.error_code:
+            raise _Moved
+        return part

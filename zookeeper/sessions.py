@@ -1,0 +1,123 @@
+"""Sessions: who is alive, and until when.
+
+Mirrors `SessionTrackerImpl` and `ExpiryQueue`. A session lives until its deadline, which every
+frame from its client moves on; deadlines are rounded up to the next multiple of the tick, so that
+all sessions of one tick expire together and a touch within one tick changes nothing.
+
+Invariant: no session expires before its deadline.
+
+The password that a client must show to take its session up again is a keyed hash of the session
+id: nothing to store beside the one secret of the server.
+"""
+
+import hmac
+from hashlib import blake2b
+
+from ..protocol.invariants import BrokenInvariant
+
+PASSWORD_SIZE = 16
+_MASK_56_BITS = (1 << 56) - 1
+
+
+def session_password(secret: bytes, session_id: int) -> bytes:
+    """What proves that a session is one's own; who holds the server's secret may close any."""
+    raw = session_id.to_bytes(8, "big", signed=True)
+    return blake2b(raw, key=secret, digest_size=PASSWORD_SIZE).digest()
+
+
+class Session:
+    """A client's session: its time-out, its deadline, and the connection that holds it now."""
+
+    __slots__ = ("connection", "deadline_ms", "session_id", "timeout_ms")
+
+    def __init__(self, session_id: int, timeout_ms: int) -> None:
+        # Never 0, and no other's; never changes.
+        self.session_id = session_id
+        # Negotiated when it was made or taken up again: 2 to 20 ticks.
+        self.timeout_ms = timeout_ms
+        # Set by `touch`: a multiple of the tick, under which it stands in `_buckets`. -1: never.
+        self.deadline_ms = -1
+        # The connection that has it now; None: its client is away.
+        self.connection: object | None = None
+
+    def __repr__(self) -> str:
+        return f"Session({self.session_id:#x}, until {self.deadline_ms} ms)"
+
+
+class SessionTable:
+    __slots__ = ("_buckets", "_next_id", "_secret", "_tick_ms", "sessions")
+
+    def __init__(self, tick_ms: int, secret: bytes, now_ms: int) -> None:
+        assert tick_ms > 0
+        self.sessions: dict[int, Session] = {}
+        self._tick_ms = tick_ms
+        self._secret = secret
+        self._buckets: dict[int, dict[int, None]] = {}
+        # As initializeNextSessionId for server 0: the time makes ids differ between two runs.
+        self._next_id = ((now_ms << 24) & 0xFFFF_FFFF_FFFF_FFFF) >> 8
+
+    def negotiate_ms(self, wanted_ms: int) -> int:
+        """The client's wish, held between 2 and 20 ticks."""
+        return min(max(wanted_ms, 2 * self._tick_ms), 20 * self._tick_ms)
+
+    @property
+    def limits_ms(self) -> tuple[int, int]:
+        return 2 * self._tick_ms, 20 * self._tick_ms
+
+    def timeouts_ms(self) -> dict[int, int]:
+        return {session.session_id: session.timeout_ms for session in self.sessions.values()}
+
+    def next_id(self) -> int:
+        while self._next_id in self.sessions or self._next_id == 0:
+            self._next_id = (self._next_id + 1) & _MASK_56_BITS
+        session_id = self._next_id
+        self._next_id = (session_id + 1) & _MASK_56_BITS
+        return session_id
+
+    def password(self, session_id: int) -> bytes:
+        return session_password(self._secret, session_id)
+
+    def password_is_right(self, session_id: int, password: bytes | None) -> bool:
+        return session_id != 0 and hmac.compare_digest(password or b"", self.password(session_id))
+
+    def add(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
+        session = self.sessions.get(session_id)
+        if session is None:
+            session = self.sessions[session_id] = Session(session_id, timeout_ms)
+        session.timeout_ms = timeout_ms
+        self.touch(session, now_ms)
+        return session
+
+    def touch(self, session: Session, now_ms: int) -> None:
+        tick_ms = self._tick_ms
+        deadline_ms = ((now_ms + session.timeout_ms) // tick_ms + 1) * tick_ms
+        if deadline_ms == session.deadline_ms:
+            return
+        self._leave_bucket(session)
+        session.deadline_ms = deadline_ms
+        self._buckets.setdefault(deadline_ms, {})[session.session_id] = None
+
+    def remove(self, session_id: int) -> Session | None:
+        session = self.sessions.pop(session_id, None)
+        if session is not None:
+            self._leave_bucket(session)
+        return session
+
+    def expired(self, now_ms: int) -> list[Session]:
+        """The sessions whose deadline has passed, in the order of their deadlines."""
+        due = sorted(deadline for deadline in self._buckets if deadline <= now_ms)
+        found = [self.sessions[key] for deadline in due for key in self._buckets[deadline]]
+        if any(session.deadline_ms > now_ms for session in found):
+            raise BrokenInvariant(f"sessions expire at {now_ms} ms, before their time: {found}")
+        return found
+
+    def next_deadline_ms(self) -> int | None:
+        return min(self._buckets, default=None)
+
+    def _leave_bucket(self, session: Session) -> None:
+        bucket = self._buckets.get(session.deadline_ms)
+        if bucket is None:
+            return
+        bucket.pop(session.session_id, None)
+        if not bucket:
+            del self._buckets[session.deadline_ms]

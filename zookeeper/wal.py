@@ -1,0 +1,337 @@
+"""The transaction log: its bytes, and how a state is recovered from snapshots and logs.
+
+ZooKeeper's files hold the same things in another form; ours are our own.
+
+Log file `log.<zxid of its first transaction, 16 hex digits>`:
+
+    header   8 bytes magic "PYZKLOG\\n", uint32 format version, uint32 CRC-32 of these 12 bytes
+    records  uint32 length, uint32 CRC-32 of the payload, payload: a transaction (transactions.py)
+
+Recovery: the newest readable snapshot, then every logged transaction above it. zxids are
+contiguous, so a hole is noticed. The newest log may end in a torn record (the machine stopped in
+the middle of a write that nobody had been told of): it is cut there. A tail is torn only if no
+valid record follows what cannot be read. Anything else is an error that names the file and the
+offset, never a silent loss; who wants to go on without the rest says so (`cut`).
+
+Mirrors: FileTxnSnapLog.restore, FileTxnLog (which stops at a wrong checksum, too).
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from struct import Struct
+from typing import NamedTuple
+
+from ..protocol.errors import ProtocolError
+from ..protocol.invariants import BrokenInvariant
+from .snapshot import decode_snapshot
+from .transactions import (
+    CloseSessionTxn,
+    CreateSessionTxn,
+    Txn,
+    decode_txn,
+)
+from .tree import DataTree
+
+LOG_PREFIX = "log."
+SNAPSHOT_PREFIX = "snapshot."
+FORMAT_VERSION = 1
+SNAPSHOTS_KEPT = 3
+
+_MAGIC = b"PYZKLOG\n"
+_HEADER = Struct(">8sI")
+_RECORD = Struct(">II")
+_CRC = Struct(">I")
+_ZXID_TOP = Struct(">q")
+_MAX_ZXID = 2**63 - 1
+HEADER_SIZE = _HEADER.size + _CRC.size
+
+
+class RecoveryError(Exception):
+    """The files do not add up to a state; the message says which one, where, and why."""
+
+    def __init__(self, name: str, offset: int, why: str) -> None:
+        super().__init__(f"{name} {why}")
+        self.name = name
+        self.offset = offset
+        """What is below it in this file is good."""
+
+
+class Logged(NamedTuple):
+    position: int
+    txn: Txn
+
+
+class LogContents(NamedTuple):
+    """What a log file holds: whole transactions up to `valid_bytes`, then perhaps a torn one."""
+
+    transactions: list[Logged]
+    valid_bytes: int
+    problem: str | None = None
+    """Why what is behind `valid_bytes` cannot be an unfinished write."""
+
+
+class Recovered(NamedTuple):
+    tree: DataTree
+    sessions: dict[int, int]
+    """Session id to timeout in ms."""
+    last_log: str | None
+    """The log to go on with, None to begin a new one."""
+    last_log_valid_bytes: int
+    replayed: int
+    notes: list[str]
+    """What a person should know: snapshots passed over, a torn tail."""
+    put_aside: Sequence[str] = ()
+    """With `cut`: logs that are given up as a whole."""
+
+
+def log_name(first_zxid: int) -> str:
+    return f"{LOG_PREFIX}{first_zxid:016x}"
+
+
+def snapshot_name(zxid: int) -> str:
+    return f"{SNAPSHOT_PREFIX}{zxid:016x}"
+
+
+def zxid_of(name: str) -> int | None:
+    """The zxid in the name of a log or a snapshot; None for other files."""
+    for prefix in (LOG_PREFIX, SNAPSHOT_PREFIX):
+        digits = name.removeprefix(prefix)
+        if digits != name and len(digits) == 16:
+            try:
+                zxid = int(digits, 16)
+            except ValueError:
+                return None
+            return zxid if 0 <= zxid <= _MAX_ZXID else None
+    return None
+
+
+def is_snapshot(name: str) -> bool:
+    return name.startswith(SNAPSHOT_PREFIX) and zxid_of(name) is not None
+
+
+def log_header() -> bytes:
+    header = _HEADER.pack(_MAGIC, FORMAT_VERSION)
+    return header + _CRC.pack(zlib.crc32(header))
+
+
+def encode_records(payloads: Iterable[bytes]) -> bytes:
+    """The payloads as one piece to append to a log."""
+    parts: list[bytes] = []
+    for payload in payloads:
+        parts.append(_RECORD.pack(len(payload), zlib.crc32(payload)))
+        parts.append(payload)
+    return b"".join(parts)
+
+
+def read_log(name: str, data: bytes) -> LogContents:
+    """All transactions up to the first record that is cut short or damaged.
+
+    A header cut short is an empty log; a whole one that is not ours is a problem, and so is a
+    whole record behind a damaged one: that was no unfinished write.
+    """
+    if len(data) < HEADER_SIZE:
+        return LogContents([], 0)
+    magic, version = _HEADER.unpack_from(data)
+    if magic != _MAGIC or _CRC.unpack_from(data, _HEADER.size)[0] != zlib.crc32(data[:12]):
+        return LogContents([], 0, "is not a transaction log of ours (bad header at byte 0)")
+    if version != FORMAT_VERSION:
+        problem = f"has format {version} (at byte 8); this version reads {FORMAT_VERSION}"
+        return LogContents([], 0, problem)
+    transactions: list[Logged] = []
+    position = HEADER_SIZE
+    while (payload := _payload_at(data, position)) is not None:
+        try:
+            transactions.append(Logged(position, decode_txn(payload)))
+        except ProtocolError as error:
+            problem = f"holds an unknown transaction at byte {position}: {error}"
+            return LogContents(transactions, position, problem)
+        position += _RECORD.size + len(payload)
+    if position < len(data):
+        last_zxid = transactions[-1].txn.header.zxid if transactions else (zxid_of(name) or 1) - 1
+        following = _find_record(data, position + 1, last_zxid)
+        if following is not None:
+            problem = (
+                f"is damaged at byte {position}, after transaction {last_zxid:#x}: transaction "
+                f"{following.txn.header.zxid:#x} follows at byte {following.position}, so this is "
+                "no unfinished write"
+            )
+            return LogContents(transactions, position, problem)
+    return LogContents(transactions, position)
+
+
+def _payload_at(data: bytes, position: int) -> memoryview | None:
+    """The transaction of a whole record, None if there is none at `position`."""
+    start = position + _RECORD.size
+    if start > len(data):
+        return None
+    length, checksum = _RECORD.unpack_from(data, position)
+    if length == 0 or start + length > len(data):
+        return None
+    payload = memoryview(data)[start : start + length]
+    return payload if zlib.crc32(payload) == checksum else None
+
+
+def _find_record(data: bytes, start: int, last_zxid: int) -> Logged | None:
+    """The first whole record at or behind `start` with a transaction after `last_zxid`.
+
+    What the header of each must look like is left to a regular expression: a log has millions of
+    bytes, and only some deserve a checksum.
+    """
+    most = last_zxid + 1 + (len(data) - start) // _RECORD.size
+    tops = {_ZXID_TOP.pack(zxid >> 24)[3:] for zxid in (last_zxid + 1, most)}
+    zxid = b"(?:" + b"|".join(re.escape(top) for top in sorted(tops)) + b").{3}"
+    # Length below 2^24 and not 0, checksum, session, cxid, zxid, time below 2^48 ms, type not 0.
+    pattern = rb"(?=\x00(?!\x00{3}).{3}.{4}.{8}.{4}" + zxid + rb"\x00{2}.{6}"
+    pattern += rb"(?:\x00{3}[^\x00]|\xff{3}.))"
+    for match in re.compile(pattern, re.DOTALL).finditer(data, start):
+        payload = _payload_at(data, match.start())
+        if payload is not None:
+            try:
+                txn = decode_txn(payload)
+            except ProtocolError:
+                continue
+            if txn.header.zxid > last_zxid:
+                return Logged(match.start(), txn)
+    return None
+
+
+def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = False) -> Recovered:
+    """The state that the files of a directory amount to. Raises RecoveryError.
+
+    With `cut` the state up to the first damage in the logs, if there is any at all.
+    """
+    notes: list[str] = []
+    tree, sessions = _newest_snapshot(names, read, notes)
+    logs = sorted(name for name in names if name.startswith(LOG_PREFIX) and zxid_of(name))
+    first_needed = 0
+    for index, name in enumerate(logs):
+        if (zxid_of(name) or 0) <= tree.last_zxid + 1:
+            first_needed = index
+    replay = _Replay(tree, sessions, notes)
+    put_aside: list[str] = []
+    try:
+        for name in logs[first_needed:]:
+            data = _read_log_file(name, read)
+            replay.log(name, read_log(name, data), len(data), is_newest=name == logs[-1])
+    except RecoveryError as error:
+        if not cut or tree.last_zxid == 0:
+            raise
+        notes.append(f"{error}; all from there on is given up")
+        put_aside = logs[logs.index(error.name) + (1 if error.offset else 0) :]
+        replay.end_at(error)
+    # A snapshot that cannot be read still tells by its name how far the state went.
+    later = [name for name in names if is_snapshot(name) and (zxid_of(name) or 0) > tree.last_zxid]
+    if later and not cut:
+        why = f"is of a later state than all that can be read, which ends at {tree.last_zxid:#x}"
+        raise RecoveryError(later[0], 0, "; ".join([why, *notes]))
+    if replay.log_end_zxid < tree.last_zxid:
+        replay.last_log = None  # it lost what the snapshot has
+    return Recovered(
+        tree, sessions, replay.last_log, replay.valid_bytes, replay.count, notes, put_aside + later
+    )
+
+
+def _read_log_file(name: str, read: Callable[[str], bytes]) -> bytes:
+    try:
+        return read(name)
+    except OSError as error:
+        raise RecoveryError(name, 0, f"cannot be read: {error}") from error
+
+
+class _Replay:
+    """Logs applied to a state, one after the other."""
+
+    __slots__ = (
+        "_notes",
+        "_sessions",
+        "_tree",
+        "count",
+        "last_log",
+        "log_end_zxid",
+        "valid_bytes",
+    )
+
+    def __init__(self, tree: DataTree, sessions: dict[int, int], notes: list[str]) -> None:
+        self._tree = tree
+        self._sessions = sessions
+        self._notes = notes
+        self.count = self.valid_bytes = self.log_end_zxid = 0
+        self.last_log: str | None = None
+
+    def log(self, name: str, contents: LogContents, size: int, *, is_newest: bool) -> None:
+        """Apply a log; RecoveryError if there is more that cannot be applied."""
+        valid_bytes, problem = contents.valid_bytes, contents.problem
+        first_zxid = zxid_of(name) or 0
+        if first_zxid > self._tree.last_zxid + 1:
+            raise self._hole(name, 0, first_zxid)
+        self.log_end_zxid = first_zxid - 1
+        for position, txn in contents.transactions:
+            if txn.header.zxid > self._tree.last_zxid + 1:
+                raise self._hole(name, position, txn.header.zxid)
+            self.log_end_zxid = txn.header.zxid
+            if txn.header.zxid > self._tree.last_zxid:
+                try:
+                    _replay_one(txn, self._tree, self._sessions)
+                except (KeyError, BrokenInvariant) as error:  # with a checksum that is right
+                    why = f"has transaction {txn.header.zxid:#x}, which cannot be applied: {error}"
+                    raise RecoveryError(name, position, why) from error
+                self.count += 1
+        self.last_log, self.valid_bytes = name, valid_bytes
+        if problem is None and valid_bytes < size:
+            if is_newest:
+                dropped = f"dropped {size - valid_bytes} bytes of an unfinished write at its end"
+                self._notes.append(f"{name}: {dropped}")
+            else:
+                problem = f"is damaged at byte {valid_bytes}, and logs follow it"
+        if problem is not None:
+            raise RecoveryError(name, valid_bytes, problem)
+
+    def end_at(self, error: RecoveryError) -> None:
+        """Go on behind what is good."""
+        if error.offset:
+            self.last_log, self.valid_bytes = error.name, error.offset
+        elif self.last_log == error.name:
+            self.last_log = None
+
+    def _hole(self, name: str, position: int, zxid: int) -> RecoveryError:
+        before = f"the last transaction before it is {self._tree.last_zxid:#x}"
+        if self.last_log is not None:
+            before += f", in {self.last_log}"
+        why = f"goes on at transaction {zxid:#x} (byte {position}), but {before}: some are missing"
+        return RecoveryError(name, position, "; ".join([why, *self._notes]))
+
+
+def obsolete(names: Sequence[str]) -> list[str]:
+    """The files that no recovery from one of the newest snapshots could need."""
+    snapshots = sorted(filter(is_snapshot, names), reverse=True)
+    if len(snapshots) < SNAPSHOTS_KEPT:
+        return []
+    oldest_zxid = zxid_of(snapshots[SNAPSHOTS_KEPT - 1]) or 0
+    logs = sorted(name for name in names if name.startswith(LOG_PREFIX) and zxid_of(name))
+    unneeded = [
+        name for name, following in pairwise(logs) if (zxid_of(following) or 0) <= oldest_zxid + 1
+    ]
+    return snapshots[SNAPSHOTS_KEPT:] + unneeded
+
+
+def _newest_snapshot(
+    names: Sequence[str], read: Callable[[str], bytes], notes: list[str]
+) -> tuple[DataTree, dict[int, int]]:
+    for name in sorted(names, reverse=True):
+        if not is_snapshot(name):
+            continue
+        try:
+            return decode_snapshot(read(name))
+        except (ProtocolError, OSError) as error:
+            notes.append(f"{name} was passed over: {error}")
+    return DataTree(), {}
+
+
+def _replay_one(txn: Txn, tree: DataTree, sessions: dict[int, int]) -> None:
+    tree.apply(txn)
+    if isinstance(txn.body, CreateSessionTxn):
+        sessions[txn.header.session_id] = txn.body.timeout_ms
+    elif isinstance(txn.body, CloseSessionTxn):
+        sessions.pop(txn.header.session_id, None)
