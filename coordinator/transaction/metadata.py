@@ -150,6 +150,11 @@ class TransactionMetadata:
             return False
         return self.open_ms(now_ms, wall_ms or 0) > self.timeout_ms
 
+    @property
+    def has_failed_fence(self) -> bool:
+        """Is its open transaction to be aborted, and the log has refused that so far?"""
+        return self.is_fencing and self.state is _S.ONGOING and self.pending_state is None
+
     def is_late(self, connection: int) -> bool:
         """Does a request of this producer come from a connection that it has given up?"""
         return self._connections.is_late(connection)

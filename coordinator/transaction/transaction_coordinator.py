@@ -295,9 +295,15 @@ class TransactionCoordinator:
         wall_ms = core.wall.comparable_ms(now_ms, core.config.abort_timed_out_interval_ms)
         for owner in core.owned.values():
             for metadata in owner.transactions.values():
-                if metadata.is_timed_out(now_ms, wall_ms):
+                # No clock counts once the log has refused a fence: no producer has its epoch, so
+                # nobody else can end the transaction, and until then all are told to ask again.
+                if metadata.has_failed_fence:
+                    logger.info("Fencing %s is tried again", metadata)
+                elif metadata.is_timed_out(now_ms, wall_ms):
                     logger.info("The transaction of %s has timed out and is aborted", metadata)
-                    self._ending.fence_and_abort(Found(owner, metadata), now_ms)
+                else:
+                    continue
+                self._ending.fence_and_abort(Found(owner, metadata), now_ms)
 
     def _expire(self, owner: OwnedPartition, now_ms: int) -> None:
         """Log tombstones for the ids that nobody has used for long, in batches."""

@@ -194,10 +194,11 @@ class TransactionalCluster(Cluster):
         for teller in self.tellers:
             teller.is_stopping = True
 
+    @property
+    def writing_clients(self) -> list[Teller]:
+        return self.tellers
+
     def what_clients_miss(self) -> str:
-        for teller in self.tellers:
-            if not teller.is_idle:
-                return f"{teller.name} is not through"
         for key in (*self.data_keys, (OFFSETS_TOPIC, 0)):
             state = self.audit.ledger(key).state
             assert state is not None

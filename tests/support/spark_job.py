@@ -19,7 +19,7 @@ TOLD_CHARACTERS = 4000
 
 
 class SparkJob:
-    """`python -m pybroker_kafka.spark_jobs.pipelines.NAME`, in a process group of its own, with a log."""
+    """A pipeline as `python -m`, in a process group of its own, with a log."""
 
     def __init__(self, name: str, directory: Path, *arguments: str) -> None:
         self._log = directory / f"{name}.{time.monotonic_ns()}.log"

@@ -303,7 +303,7 @@ class Twin:
     def abort_timed_out(self, now: int) -> None:
         for i in self.ids.values():
             is_open = i["state"] == "Ongoing" and not i["pending"]
-            if is_open and i["start"] + i["timeout"] < now:
+            if is_open and (i["fencing"] or i["start"] + i["timeout"] < now):
                 self.fence(i, now, lambda _: None)
 
     def expire(self, now: int) -> None:

@@ -101,6 +101,22 @@ def test_an_abort_that_is_not_logged_comes_again() -> None:
     assert harness.metadata.producer_epoch == epoch + 1
 
 
+def test_a_producers_fence_that_is_not_logged_comes_again_without_it() -> None:
+    """Whoever had the transaction is told to ask again until then: that must not last until it
+    times out."""
+    harness = Harness(CONFIG)
+    old = harness.begin(A)
+    harness.holds = {Append}
+    harness.init()
+    harness.acknowledge(E.NOT_ENOUGH_REPLICAS)
+    harness.holds = set()
+    assert harness.end(old).error is E.CONCURRENT_TRANSACTIONS
+    harness.pass_time(1_000)
+    assert harness.state is S.COMPLETE_ABORT
+    assert harness.end(old).error is E.PRODUCER_FENCED
+    assert harness.start() == (old[0], old[1] + 2)
+
+
 def test_a_timeout_goes_on_after_a_failover() -> None:
     harness = Harness(CONFIG)
     harness.begin(A)
@@ -228,6 +244,23 @@ def test_what_was_loaded_rests_after_a_jump() -> None:
     assert len(list(harness.machine.transactions())) == 2
     harness.pass_time(10_000)
     assert list(harness.machine.transactions()) == []  # it has jumped and stays
+
+
+@pytest.mark.parametrize("step_ms", [TEN_DAYS_MS, -TEN_DAYS_MS])
+def test_an_abort_that_is_not_logged_does_not_rest(step_ms: int) -> None:
+    """That it is too late is known already, and its producer waits for it."""
+    harness = Harness(CONFIG)
+    old = harness.begin(A)
+    harness.fail_over()
+    harness.holds = {Append}
+    harness.pass_time(TIMEOUT_MS + 1_000)
+    harness.acknowledge(E.NOT_ENOUGH_REPLICAS)
+    harness.holds = set()
+    jump(harness, step_ms)
+    assert harness.end(old).error is E.CONCURRENT_TRANSACTIONS
+    harness.pass_time(1_000)
+    assert harness.state is S.COMPLETE_ABORT
+    assert harness.end(old).error is E.PRODUCER_FENCED
 
 
 def test_no_stamp_of_a_clock_that_has_just_jumped_back() -> None:
