@@ -304,7 +304,7 @@ class LogManager:
         key = topic, partition
         current, future = self._table.current, self._table.future
         old, new = current.logs[key], future.logs[key]
-        if new.log_end_offset != old.log_end_offset or new.log_start_offset > old.high_watermark:
+        if new.log_end_offset != old.log_end_offset:
             raise BrokenInvariant(f"{new!r} is to replace {old!r}")
         new.move(f"{topic}-{partition}")
         new.local.took_over(old.recovery_point)

@@ -35,7 +35,6 @@ from .turns import Pace, Steps, Turns
 if TYPE_CHECKING:
     from ..observability.request_metrics import RequestMetrics
     from ..quotas.client_quotas import MutationQuota
-    from .request_meter import RequestMeter
 
 logger: Final = logging.getLogger("pybroker.broker.network.dispatcher")
 
@@ -46,6 +45,21 @@ LARGE_FRAME_BYTES: Final = 4 * 1024
 # Clients do not take more either (`receive.message.max.bytes` of librdkafka); parts of files do not
 # count, `fetch.max.bytes` bounds them.
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
+
+
+class Meter(Protocol):
+    """The quotas of one request, as `request_meter` has them; `Request` says when each is asked."""
+
+    def charge_fetch(self, request: Request, answer_bytes: int) -> int: ...
+    def exempt(self, request: Request) -> None: ...
+    def most_to_fetch(self, request: Request) -> float: ...
+    def mutation_quota(self, request: Request, strict_since: int) -> MutationQuota | None: ...
+    def counts_mutations(self, request: Request) -> Callable[[int], None] | None: ...
+    def charged(self, request: Request, response: Any) -> Any: ...
+    def encoding(self, request: Request, steps: Steps) -> Steps: ...
+    def lets_next_in(self, request: Request) -> bool: ...
+    def timed(self, steps: Generator[None, None, T]) -> Generator[None, None, T]: ...
+    def failed(self, code: ErrorCode) -> None: ...
 
 
 class ConnectionInfo:
@@ -207,7 +221,7 @@ class Request:
         self.local_done_at = started_at
         self.responded_at = 0.0  # set once, when the answer is known, or the close instead of it
         self.throttle_ms = 0  # how long the connection is held after the answer
-        self.meter: RequestMeter | None = None  # None: there are no quotas
+        self.meter: Meter | None = None  # None: there are no quotas
         self.filters: list[AnswerFilter] | None = None  # the last one first
         self.whole: WholeRequest | None = None  # None: it is no part of another one
 

@@ -419,6 +419,17 @@ async def send(bootstrap: str, value: bytes) -> None:
         await producer.send("orders", value)
 
 
+def send_to_each(bootstrap: str) -> None:
+    """A record to each partition of `orders`, and so to each broker."""
+
+    async def send_all() -> None:
+        async with Producer(bootstrap) as producer:
+            for partition in range(3):
+                await producer.send("orders", b"measured", partition=partition)
+
+    trio.run(send_all)
+
+
 def commit_first(bootstrap: str) -> None:
     """For the group `billing`: nothing of `orders` is read yet."""
 
@@ -480,6 +491,7 @@ def test_what_brokers_measure_is_plotted(seen: Seen) -> None:
     from playwright.sync_api import expect
 
     commit_first(seen.kafka.bootstrap)
+    send_to_each(seen.kafka.bootstrap)
     seen.open("plots")
     expect(seen.page.locator("svg.plot")).to_have_count(9)
     lag = seen.page.get_by_role("img", name="Lag of groups")

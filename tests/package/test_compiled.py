@@ -30,7 +30,7 @@ ALL, LOOPS, PURE = (
 WHERE_FROM = f"""
 import sys
 from importlib import import_module
-names = ["pybroker." + name for name in {MODULES}]
+names = ["pybroker_kafka." + name for name in {MODULES}]
 print(*(import_module(name).__file__ for name in names))
 print(any("Finder" in type(found).__name__ and "pybroker" in type(found).__module__
           for found in sys.meta_path))
@@ -57,7 +57,9 @@ def test_the_wheel_of_a_machine_with_a_compiler(wheel: Path, installed: Installa
     with zipfile.ZipFile(wheel) as archive:
         compiled = [name.partition(".")[0] for name in archive.namelist() if name.endswith(".so")]
     expected = [*MODULES, *(unit.library_module for unit in UNITS)]
-    assert sorted(compiled) == sorted(f"pybroker/{name.replace('.', '/')}" for name in expected)
+    assert sorted(compiled) == sorted(
+        f"pybroker_kafka/{name.replace('.', '/')}" for name in expected
+    )
     assert "none-any" not in wheel.name
     assert installed.run("pybroker", "--version").endswith(ALL)
 

@@ -20,6 +20,9 @@ from pybroker_kafka.broker.handlers.find_coordinator import FindCoordinatorHandl
 from pybroker_kafka.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker_kafka.broker.handlers.groups import GroupHandlers
 from pybroker_kafka.broker.network.repeated_request_template import RepeatedRequestTemplate
+from pybroker_kafka.broker.network.request import Route
+from pybroker_kafka.broker.network.turns import Turns
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
 from pybroker_kafka.coordinator.group.commit_plan import FIRST_VERSION
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.group.group_coordinator import GroupCoordinator
@@ -465,7 +468,8 @@ def test_the_configuration_has_kafkas_defaults() -> None:
 
 def template_of(message: Any) -> RepeatedRequestTemplate:
     """The template of a connection by which this was read."""
-    route: Any = None
+    metrics = RequestMetrics(ApiKey.OFFSET_COMMIT.name, 0)
+    route = Route(ApiKey.OFFSET_COMMIT, 0, lambda _: None, metrics, Turns())
     template = RepeatedRequestTemplate(route, 0, 0)
     template.body = message
     return template
