@@ -1,4 +1,4 @@
-"""What an append is told and what it answers.
+"""The arguments and the result of an append.
 
 Mirrors: AppendOrigin, LogAppendInfo, RecordValidationException, ProduceResponse.RecordError.
 """
@@ -12,7 +12,8 @@ from ..protocol.errors import ErrorCode, KafkaError
 
 
 class AppendOrigin(IntEnum):
-    """Who appends: clients are checked most. What a leader has sent goes by `follower_batches`."""
+    """The origin of an append; batches of clients are checked most. `follower_batches` checks
+    batches that a leader has sent."""
 
     COORDINATOR = 1
     CLIENT = 2

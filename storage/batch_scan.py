@@ -49,7 +49,7 @@ class LookUp:
         self._position = 0
 
     def read_at(self, size: int, position: int) -> bytes:
-        """As `DataFile.read_at`, out of what was read last if all of it is there."""
+        """Like `DataFile.read_at`, from the chunk read last if that holds the whole range."""
         chunk = self._chunk
         begin = position - self._position
         end = begin + size
@@ -112,10 +112,10 @@ def scan_batches(
 
 
 def find_in(chunk: bytes, offset: int, lowest: int, highest: int) -> int:
-    """Where the batch that holds `offset`, or the next one after it, begins in a chunk.
+    """The position in a chunk of the batch that holds `offset`, or of the next batch after it.
 
-    The chunk begins with a batch whose own offset is to be from `lowest` to `highest`. Negative if
-    that is not so, or if it takes more than this chunk, or more than v2, to tell.
+    The chunk begins with a batch whose base offset should be from `lowest` to `highest`. Negative
+    if it is not, if the chunk is too short to decide, or if a batch is not v2.
     """
     relative = 0
     end = len(chunk) - HEADER_SIZE

@@ -5,8 +5,8 @@
 - `meta.properties` (ZooKeeper mode, version 0), `partition.metadata`, `.kafka_cleanshutdown`.
 
 All are replaced whole (write aside, fsync, rename). A file that does not parse raises
-`CheckpointError`; the caller knows what it costs. Of a damaged offset checkpoint the good lines are
-told too (`salvage_offsets`): a line is about one partition, and costs no other.
+`CheckpointError`; the caller knows what it costs. `salvage_offsets` also returns the good lines of
+a damaged offset checkpoint: a bad line affects its own partition only.
 
 Mirrors: OffsetCheckpointFile, CheckpointFile, LeaderEpochCheckpointFile, MetaProperties,
 PartitionMetadataFile, CleanShutdownFileHandler.
@@ -51,7 +51,7 @@ class CheckpointError(OSError):
 
 
 def _read_text(files: Files, path: str) -> str | None:
-    """What a small file says, None if there is none."""
+    """The text of a small file; None if the file does not exist."""
     try:
         size = files.size(path)
         data = files.read(path) if size <= MAX_FILE_BYTES else b""
@@ -134,7 +134,7 @@ def salvage_offsets(
     problem = None if text else CheckpointError(f"{path} is damaged: it is empty")
     if lines and not text.endswith("\n"):
         problem = CheckpointError(f"{path} is damaged: it is cut inside of {lines[-1][:_SHOWN]!r}")
-        lines.pop()  # whatever number is left is not the one that was written
+        lines.pop()  # cut off: the number that is left may not be the one written
     for line in lines:
         words = line.split()
         numbers = [parse_number(word) for word in words[1:]]
@@ -176,7 +176,7 @@ def write_epochs(
 
 @dataclass(slots=True, frozen=True)
 class MetaProperties:
-    """Whose directory this is."""
+    """The broker id and cluster id that a log directory belongs to."""
 
     broker_id: int | None
     cluster_id: str | None

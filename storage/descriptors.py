@@ -1,8 +1,8 @@
-"""What storage does when no file descriptor is left: refuse, wait, try again; no disk is broken.
+"""How storage handles a lack of file descriptors: refuse, wait, retry; it is not a broken disk.
 
-`Files` keeps a few descriptors spare and gives them to whoever opens a file when there are no
-others. So a step that has begun comes to its end; one that would keep descriptors, or that cannot
-be undone, asks beforehand (`require_descriptors`) and is refused unless all spare ones are there.
+`Files` keeps a few spare descriptors and uses them to open files when there are no others. So a
+step that has begun can finish. A step that would keep descriptors, or that cannot be undone, asks
+first (`require_descriptors`) and is refused unless all spare descriptors are available.
 
 Goes beyond Kafka, where a failed open takes the log directory offline.
 """

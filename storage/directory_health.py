@@ -1,4 +1,4 @@
-"""What all logs of one directory share: whether its disk works, and what its checkpoints may show.
+"""The state that all logs of a directory share: whether its disk works, and its checkpoints.
 
 Mirrors: LogDirFailureChannel (of one directory).
 """
@@ -47,7 +47,7 @@ class DirectoryHealth:
         self._checkpoints[name] = [self._checkpoints[name][1], offsets]
 
     def recovery_points_on_disk(self, key: TopicPartition) -> list[int]:
-        """What the checkpoint may show of a log: one of these."""
+        """The possible recovery points of a log in the checkpoint on disk."""
         return [
             offsets.get(key, 0) for offsets in self._checkpoints[checkpoints.RECOVERY_POINT_FILE]
         ]

@@ -1,4 +1,4 @@
-"""What a follower checks of the batches its leader sent, how it portions them, what it tells.
+"""Check, split and describe the batches that a follower got from its leader.
 
 Mirrors: UnifiedLog.analyzeAndValidateRecords and append, for AppendOrigin.REPLICATION.
 """

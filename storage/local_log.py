@@ -1,15 +1,15 @@
 """The segments of one partition directory: rolling, reading, flushing, cutting, renaming.
 
-It knows which files there are and how much of them is on disk. Which offsets count (log start,
-high watermark, log end), who has produced them and in which epoch is the business of `Log` above.
+`LocalLog` knows the files and how much of them is on disk. `Log` above knows the offsets that count
+(log start, high watermark, log end), their producers and their leader epochs.
 
 Invariants: base offsets of segments grow, and there is always an active one; everything below
 `recovery_point` is on disk. An I/O error takes the whole log directory offline (`health`): from
 then on every operation of its logs is KAFKA_STORAGE_ERROR. All of it belongs to one thread, save
 `sync` and `mark_flushed`: a flush blocks and may run in a worker beside appends.
 
-A truncation is said to begin and to end, and both make the flushes under way void: what one of
-them has synced may have been replaced meanwhile.
+The begin and the end of a truncation both make the flushes under way void: the bytes that a flush
+has synced may have been replaced meanwhile.
 
 Mirrors: LocalLog; its logEndOffset is in `Log`, beside the offsets that it bounds.
 """
@@ -45,7 +45,7 @@ Place = tuple[int, int]
 
 
 class LogRead(NamedTuple):
-    """What a read found; the bytes are still in the file."""
+    """The result of a read; the bytes are still in the file."""
 
     start_offset: int
     records: FileSlice
@@ -108,7 +108,7 @@ class LocalLog:
         self.truncations = 0
         # (truncations before it, offset) of the last flush, which a worker thread writes.
         self._flushed = (0, parts.recovery_point)
-        # On disk whatever flushes say: at most where the last truncation cut.
+        # On disk regardless of flushes; at most the offset of the last truncation.
         self._recovery_floor = parts.recovery_point
         # Below it are segments that were rolled; flushes take the recovery point there.
         self.flush_due_offset = parts.recovery_point
@@ -171,13 +171,13 @@ class LocalLog:
         return LogRead(offset, EMPTY_SLICE, False, aborted)
 
     def place_of(self, offset: int) -> Place:
-        """As `Log.place_of`, of an offset before the log end."""
+        """Like `Log.place_of`, for an offset below the log end."""
         segment = self.segments.floor(offset)
         assert segment is not None
         return self._place_in(segment, offset)
 
     def place_behind(self, offset: int) -> Place:
-        """As `Log.place_behind`."""
+        """Like `Log.place_behind`."""
         segments = self.segments
         segment = segments.floor(offset - 1)
         if segment is None:
@@ -345,8 +345,8 @@ class LocalLog:
     # Cutting
 
     def begin_truncation(self, offset: int) -> None:
-        """What is at and above `offset` is about to be replaced; flushes under way are void, and
-        so are checkpoints of the recovery point."""
+        """Prepare to replace the log from `offset` on; flushes under way and checkpoints of the
+        recovery point become void."""
         shown = self.health.recovery_points_on_disk(self._key)
         recovery_notes.note_cut(self.files, self.directory, offset, shown)
         self._recovery_floor = min(self.recovery_point, offset)
@@ -361,7 +361,7 @@ class LocalLog:
         self.truncations += 1
 
     def end_below(self, offset: int) -> int:
-        """Where the last batch that lies below `offset` as a whole ends."""
+        """The end offset of the last batch that lies wholly below `offset`."""
         holder = self.segments.floor(offset)
         assert holder is not None
         return holder.end_below(offset)
@@ -390,7 +390,7 @@ class LocalLog:
         return lowest
 
     def lowest_cut(self, watcher: str) -> int:
-        """Where truncations have cut deepest since `watch_cuts`."""
+        """The lowest offset of a truncation since `watch_cuts`."""
         return self._lowest_cuts[watcher]
 
     # Segments that go
@@ -417,14 +417,14 @@ class LocalLog:
         self._is_unsynced = True
 
     def _rename_files(self, base_offset: int, old_suffix: str, new_suffix: str) -> None:
-        """Those that there are of the four of a segment."""
+        """Rename those of a segment's four files that exist."""
         for suffix in FILE_SUFFIXES:
             path = index_path(self.directory, base_offset, suffix)
             if self.files.exists(path + old_suffix):
                 self.files.rename(path + old_suffix, path + new_suffix)
 
     def take_deleted_files(self) -> list[str]:
-        """What was taken out of the log since the last call and is to be deleted later."""
+        """The files taken out of the log since the last call, to be deleted later."""
         deleted, self._deleted_files = self._deleted_files, []
         return deleted
 

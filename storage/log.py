@@ -1,15 +1,15 @@
-"""One partition's log: what is appended, whose it is, and up to where it counts.
+"""One partition's log: its appends, their producers, and its offsets.
 
 The files are in `local` (`LocalLog`); here are the offsets, the producers and their transactions,
-the leader epochs, the topic id, and the checks of what is to be appended.
+the leader epochs, the topic id, and the checks of records before an append.
 
 Invariants: log start <= last stable offset <= high watermark <= log end; offsets of appends are
 contiguous on a leader and grow on a follower; producers, epochs and segments end with the log
 (`_check_offsets`, `_check_append`, `_check_all`). All methods belong to one thread, save `flush`,
 which blocks and may run in a worker beside appends.
 
-What fails unexpectedly once an append has begun takes the directory offline (`append_broke`): no
-half of an append is ever built upon. What fails before has changed nothing.
+An unexpected failure after an append has begun takes the directory offline (`append_broke`):
+nothing is ever appended behind half an append. A failure before that has changed nothing.
 
 Mirrors: UnifiedLog.
 Leaves out: tiered storage. Retention and compaction are in `retention` and `cleaner`.
@@ -442,7 +442,7 @@ class Log:
 
     @property
     def unflushed_from(self) -> int:
-        """Where the messages begin that flush.messages wants on disk by now; -1: there are none."""
+        """The offset from which flush.messages demands a flush by now; -1: no flush is due."""
         recovery_point = self.local.recovery_point
         owes = self.log_end_offset - recovery_point >= self.config.flush_messages
         return recovery_point if owes else -1
@@ -472,7 +472,7 @@ class Log:
         truncations = local.truncations  # before the log end is read: see `LocalLog`
         target = self.log_end_offset
         if up_to_offset is not None:
-            # What was asked for may have been truncated before this flush began.
+            # The requested offset may have been truncated before this flush began.
             target = min(target, up_to_offset)
         start = local.recovery_point
         if target <= start and not local.has_closed_segments:
@@ -522,8 +522,8 @@ class Log:
         )
 
     def place_of(self, offset: int) -> Place:
-        """Where the batch that holds `offset` begins, or the next one after it. Kafka carries such
-        places along with offsets (LogOffsetMetadata)."""
+        """The place of the batch that holds `offset`, or of the next batch after it. Kafka carries
+        such places along with offsets (LogOffsetMetadata)."""
         if self.health.error is not None or self.is_closed:
             raise self.local.offline_error()
         active = self.segments.active
@@ -532,7 +532,7 @@ class Log:
         return self.local.place_of(offset)
 
     def place_behind(self, offset: int) -> Place:
-        """Where the messages below `offset` end, which a roll does not change."""
+        """The place where the messages below `offset` end, which a roll does not change."""
         if self.health.error is not None or self.is_closed:
             raise self.local.offline_error()
         active = self.segments.active
@@ -541,11 +541,11 @@ class Log:
         return self.local.place_behind(offset)
 
     def batches_at_or_after(self, timestamp: int) -> Iterator[BatchToSearch]:
-        """Where the first message at or after a time may be, in order."""
+        """The batches, in order, that may hold the first message at or after a timestamp."""
         return log_lookup.batches_at_or_after(self.segments, timestamp, self.log_start_offset)
 
     def latest_batches(self) -> Iterator[BatchToSearch]:
-        """Where the first message that has the largest timestamp may be."""
+        """The batches that may hold the first message with the largest timestamp."""
         return log_lookup.latest_batches(self.segments)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
@@ -686,20 +686,21 @@ class Log:
 
     @property
     def producer_state(self) -> ProducerState:
-        """As of the log end: if they are being built anew, that is done first."""
+        """The producers as of the log end; a rebuild under way is finished first."""
         if self._rebuild is not None:
             self._finish_rebuild()
         return self._producers
 
     @property
     def known_producers(self) -> ProducerState:
-        """Those that are there: after a truncation, until they were built anew, the earlier ones,
-        which know too much, and no transaction of the log too little."""
+        """The producers in memory. After a truncation, until the rebuild ends, these are the
+        earlier ones: they include truncated batches, and lack no transaction of the log."""
         return self._producers
 
     def rebuild_some(self) -> bool:
-        """Go on with building the producers anew, for a piece of a millisecond at most; whether
-        nothing is left to do. Whoever cuts a log of many producers calls it before appending."""
+        """Continue the rebuild of the producers, for a fraction of a millisecond at most; whether
+        it is complete. The caller that truncates a log of many producers calls it before
+        appending."""
         rebuild, replaced = self._rebuild, self._replaced
         if rebuild is not None:
             try:
@@ -761,7 +762,7 @@ class Log:
                 self.roll(now_ms)
             following = self.segments.after(segments[-1])
             assert following is not None
-            # First the offset: whoever looks an older one up must not find a gap.
+            # The offset first: a look-up of an older offset must not find a gap.
             self.maybe_increment_log_start_offset(following.base_offset)
             for segment in segments:
                 self.local.remove(segment)
@@ -789,7 +790,7 @@ class Log:
         if offset in self.snapshots.offsets:
             self.snapshots.delete(offset)
 
-    # Snapshots of many producers, which `SnapshotStore` tells of
+    # Snapshots of many producers, see `SnapshotStore`
 
     def write_snapshot(self, frozen: FrozenProducers) -> None:
         """Blocks, in any thread; an OSError if there is no descriptor for it."""
@@ -838,11 +839,12 @@ class Log:
             self.local.fail("writing partition.metadata", error)
 
     def take_stored_topic_id(self, topic_id: bytes | None, *, is_lost: bool = False) -> None:
-        """What `partition.metadata` said; whether that was ever forced to disk is not known."""
+        """Set the topic id read from `partition.metadata`, which may never have been forced to
+        disk."""
         self._metadata.take_stored(topic_id, is_lost=is_lost)
 
     def set_config(self, config: LogConfig) -> None:
-        """A config is not refused for a broken disk; whoever uses the log next is told."""
+        """Set the config, even if the disk is broken: the next use of the log reports that."""
         self.config = config
         self.local.set_config(config)
         if config.record_version < NEWEST_RECORD_VERSION:

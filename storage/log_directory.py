@@ -43,7 +43,7 @@ class LogSize(NamedTuple):
     is_future: bool
 
 
-# What a partition does without what a checkpoint said of it.
+# The effect on a partition of a lost line in each checkpoint; for a log message.
 _COSTS: Mapping[str, str] = {
     checkpoints.RECOVERY_POINT_FILE: "they are read from the beginning if they must be recovered",
     checkpoints.LOG_START_OFFSET_FILE: "they begin with their first segment, and records that were "
@@ -82,7 +82,7 @@ class LogDirectory:
         self.health = DirectoryHealth(self.path)
         self.cleanly_stopped = False
         self.wall_clock_ms: int | None = None  # as the last run noted it
-        # What its checkpoints said at the start, by the name of the file.
+        # The offsets in its checkpoints at the start, by file name.
         self.checkpointed: dict[str, dict[TopicPartition, int]] = {
             name: {} for name in checkpoints.OFFSET_FILES
         }
@@ -160,7 +160,7 @@ class LogDirectory:
             )
 
     def read_checkpoints(self) -> None:
-        """What the last run left. A damaged checkpoint costs what its bad lines said."""
+        """Read the files of the last run. The bad lines of a damaged checkpoint are lost."""
         try:
             self.cleanly_stopped = checkpoints.take_clean_shutdown(self.files, self.path)
             self.wall_clock_ms = checkpoints.read_wall_clock(self.files, self.path)

@@ -1,6 +1,6 @@
 """The blocking work of storage as objects: checkpoint writes and deletions.
 
-A job carries all that it needs, so that it can run in a worker thread while the loop goes on.
+A job holds all its inputs, so that it can run in a worker thread beside the loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger("pybroker.storage.log_jobs")
 
 class Job(NamedTuple):
     """Work that blocks, for a worker thread. It reports failures to its directory's health; an
-    OSError for want of a descriptor asks for the same again."""
+    OSError for want of a descriptor means: retry the job."""
 
     name: str
     run: Callable[[], None]

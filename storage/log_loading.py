@@ -53,7 +53,7 @@ Run = Callable[[Iterable[Callable[[], None]]], None]
 
 
 class Checkpointed(NamedTuple):
-    """What the checkpoints of a directory say of a log."""
+    """The values of a log in the checkpoints of its directory."""
 
     shown_recovery_point: int = 0
     recovery_point: int = 0  # the true one
@@ -189,7 +189,7 @@ class LogLoading:
             run_all(loads)
         table.check_any_online()
 
-    # What there is
+    # Finding the logs
 
     def _sort_out(self, directory: LogDirectory) -> list[Found]:
         """The logs of a directory: path, partition, and whether it is a future replica."""

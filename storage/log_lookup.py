@@ -32,10 +32,10 @@ class TimestampOffset(NamedTuple):
 def batches_at_or_after(
     segments: Segments, timestamp: int, log_start_offset: int
 ) -> Iterator[BatchToSearch]:
-    """Where the first message at or after `timestamp` and the log start may be, in order.
+    """The batches, in order, that may hold the first message at or after `timestamp` and log start.
 
-    Apache Kafka gives up if the first segment that is late enough has the messages in question
-    below the log start; here the search goes on.
+    Apache Kafka ends the search if the first segment that is late enough has such messages only
+    below the log start; here the search continues in the next segments.
     """
     for number, segment in enumerate(segments, 1):
         if segment.largest_timestamp >= timestamp:
@@ -45,7 +45,7 @@ def batches_at_or_after(
 
 
 def latest_batches(segments: Segments) -> Iterator[BatchToSearch]:
-    """Where the first message with the largest timestamp of all segments may be."""
+    """The batches that may hold the first message with the largest timestamp of all segments."""
     latest = segments.first
     for number, segment in enumerate(segments, 1):
         if segment.max_timestamp > latest.max_timestamp:
@@ -56,7 +56,7 @@ def latest_batches(segments: Segments) -> Iterator[BatchToSearch]:
 
 
 def search(batches: Iterable[BatchToSearch], name: str) -> TimestampOffset | None:
-    """What the first of the batches holds in which it is; for a log of this name."""
+    """The first match in the batches, or None; `name` is the log's, for the error."""
     try:
         for batch in batches:
             found = batch.search()
@@ -94,7 +94,8 @@ def legacy_offsets_before(
 def aborted_transactions(
     segments: Segments, segment: Segment, offset: int, found: FileSlice, log_end_offset: int
 ) -> list[AbortedTransaction]:
-    """What a read_committed consumer must drop from `found`, which begins at `offset`."""
+    """The aborted transactions that a read_committed consumer must drop from `found`, a read from
+    `offset` on."""
     result: list[AbortedTransaction] = []
     upper = None
     current: Segment | None = segment

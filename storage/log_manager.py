@@ -78,7 +78,7 @@ class LogManager:
         self.upkeep = LogUpkeep(self._table, config, self.wall, limits)
         self._deletion = LogDeletion(files, self._table, self.upkeep, random_below)
         self._opener = LogOpener(files, config, random_below, self.wall, limits)
-        # Where a replica is to be made, asked for before it exists.
+        # The directories requested for replicas that do not exist yet.
         self._preferred: dict[TopicPartition, str] = {}
 
     def load(
@@ -110,7 +110,7 @@ class LogManager:
             self.wall.resume(now_ms, max(wall_ms or 0 for wall_ms in known))
         self.upkeep.begin(now_ms)
 
-    # What there is
+    # Look-ups
 
     def get_log(self, topic: str, partition: int) -> Log | None:
         """The log if it is here and its directory is online."""
@@ -294,8 +294,8 @@ class LogManager:
             self._deletion.delete(*taken, now_ms)
 
     def preparation(self, topic: str, partition: int) -> Callable[[], None]:
-        """What must be done, and blocks, before the future replica takes over: its flush, and
-        the mark by which a crash between the two renames is known."""
+        """The blocking work before the future replica takes over: its flush, and the mark that
+        shows a crash between the two renames."""
         key = topic, partition
         return PrepareSwap(self._table.current.logs[key], self._table.future.logs[key])
 
@@ -318,7 +318,7 @@ class LogManager:
         try:
             self._deletion.delete(old, old_home, now_ms)
         except KafkaError as error:
-            # The old directory is offline, with a replica in it that nobody needs.
+            # The old directory is offline, with a replica in it that is not needed.
             logger.error("The replaced %s is left where it was: %s", old.name, error.message)
         return new
 

@@ -1,10 +1,11 @@
-"""Which logs a broker has, in which of its directories, and which it could not load.
+"""The logs of a broker, their directories, and the logs that it could not load.
 
 A partition has at most one log that serves it, and one more while its replica moves to another
-directory (its future log). The table only knows; who creates, loads or deletes files says so here.
+directory (its future log). The table does no I/O: code that creates, loads or deletes files records
+that here.
 
-Invariants: a partition's log and its future one are in different directories; all of it is the
-loop's, save while loading.
+Invariants: a partition's log and its future one are in different directories; only the loop's
+thread uses the table, save while loading.
 
 Mirrors: the maps of LogManager (currentLogs, futureLogs, strayLogs aside).
 """
@@ -28,9 +29,10 @@ class LogSet:
     __slots__ = ("homes", "logs")
 
     def __init__(self) -> None:
-        # Where each partition is, be its log loaded or not; known before its files are looked at.
+        # The directory of each partition, whether its log is loaded or not; set before its files
+        # are read.
         self.homes: dict[TopicPartition, LogDirectory] = {}
-        # Each has a home, whose health it shares. It may be offline, until that is told.
+        # Each has a home and shares its health. The home may be offline until that is reported.
         self.logs: dict[TopicPartition, Log] = {}
 
     def get(self, key: TopicPartition) -> Log | None:
@@ -108,7 +110,7 @@ class LogTable:
         return [d for d in self.directories if d.is_online]
 
     def directories_by_load(self) -> list[LogDirectory]:
-        """Those that are online, the one with the fewest partitions first."""
+        """The online directories, the one with the fewest partitions first."""
         counts = {d.path: 0 for d in self.directories}
         for kind in (self.current, self.future):
             for home in kind.homes.values():

@@ -1,11 +1,11 @@
 """The periodic work on all logs of a broker: checkpoints, flushes, retention, deletion of files.
 
-`tick` hands out what blocks as jobs: the caller runs them one after the other in a worker thread.
-`retain` takes old segments out of the logs, which is for the caller's loop: it gives the loop back
-after each step, and the files go later, as jobs. So does `look_after_producers`.
+`tick` returns blocking work as jobs: the caller runs them one after the other in a worker thread.
+`retain` takes old segments out of the logs on the caller's loop: it yields to the loop after each
+step, and jobs delete the files later. `look_after_producers` yields to the loop likewise.
 
-All times are of the clock that only goes on; what goes by timestamps (retention, producers that
-were only read from disk) rests in the first interval after a jump of the wall clock.
+All times are of the monotonic clock; work that compares timestamps (retention, expiry of producers
+that were only read from disk) pauses in the first interval after a jump of the wall clock.
 
 Mirrors: the scheduled tasks of LogManager, whose retention and expiry of producers take the wall
 clock for true at any time.
@@ -106,18 +106,18 @@ class LogUpkeep:
         self._deletions.append((due_ms, directory, path))
 
     def checkpoint_soon(self, directory: LogDirectory) -> None:
-        """What is in its checkpoints is not true any more."""
+        """Mark the checkpoints of `directory` as outdated, so that they are written soon."""
         self._unchecked.add(directory.path)
 
     def cleaned(self, log: Log) -> None:
-        """It has been compacted further, which its directory's checkpoint is to show."""
+        """Note that `log` was compacted further, for its directory's checkpoint."""
         self._cleaned.append(log)
 
-    # What is due
+    # Due work
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
-        # What the checkpoint calls clean must not be undone by a power cut.
+        # A power cut must not undo a compaction that the checkpoint records.
         jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in self._cleaned]
         jobs += self._due_checkpoint_jobs(now_ms)
         jobs += self._wall_clock_jobs(now_ms)

@@ -4,23 +4,23 @@ For each producer id: its epoch, its last five batches (a retry of one of them i
 is answered with its old offsets), its open transaction. Transactions bound the last stable
 offset: up to the first one that is open, or completed but not yet below the high watermark.
 
-`check` judges a batch and changes nothing of it; `apply` takes it in, after it is in the log. A
-leader appends one batch at a time, so no state is needed in between.
+`check` validates a batch and changes nothing; `apply` records it after it is in the log. A leader
+appends one batch at a time, so no state is needed in between.
 
-`freeze` keeps the producers as they are at one offset, however many: one that changes later, or is
-dropped, is written down before. So a snapshot of very many is made in pieces, beside appends.
+`freeze` keeps the producers as they are at one offset, however many: before a producer changes or
+is dropped, its row is made. So a snapshot of very many is made in pieces, beside appends.
 
 The number of producers is bounded (`ProducerLimits`): an idle one makes room for a new one, and is
-unknown from then on, as if it had expired. Where none is idle, a client's new producer has to come
-again later: what is known of one that has just written is never given up, or its retry could be
-stored twice. A follower takes what its leader took, and drops the longest idle one.
+unknown from then on, as if it had expired. If none is idle, a client's new producer must retry
+later: the state of a producer that has just written is never dropped, or its retry could be stored
+twice. A follower accepts all that its leader accepted, and drops the longest idle producer.
 
-A batch that would begin a transaction must show the guard of its verification, if it is asked for
-one (`verification.py`).
+A batch that would begin a transaction must carry the guard of its verification, if verification is
+required (`verification.py`).
 
 Invariants: offsets of a producer's batches grow, and no more than five are kept; each open
-transaction is one producer's; `first_unstable_offset` is that of the first transaction that is not
-stable; what a leader takes in from a client follows the producer's last sequence.
+transaction is one producer's; `first_unstable_offset` is the first offset of the first unstable
+transaction; a batch that a leader accepts from a client follows the producer's last sequence.
 
 Rules: SEMANTICS 14. Mirrors: ProducerStateManager, ProducerAppendInfo (KIP-98, KIP-360, KIP-890).
 Beyond Kafka: the bound; and a producer expires by the time since its last append, not by the
@@ -67,9 +67,10 @@ IDS_OF_ANY_LOG: Final = 1_000
 # A producer that has been silent for so long sends nothing again: more than twice the time in
 # which clients deliver a record or give up (delivery.timeout.ms, by default two minutes).
 IDLE_MS: Final = 5 * 60 * 1000
-# For how long at least one that was only read from disk is kept, whatever its timestamps say.
+# The minimum time for which a producer that was only read from disk is kept, regardless of its
+# timestamps.
 KEPT_AFTER_START_MS: Final = 10 * 60 * 1000
-# Producers that are looked at in one step: for room, for expiry.
+# Producers examined in one step: for room, for expiry.
 _LOOKED_AT_FOR_ROOM: Final = 32
 # Dropped producers that stay listed, beside as many as there are others.
 _LISTED_BEYOND: Final = 1_000
@@ -86,7 +87,7 @@ class ProducerLimits:
     def __init__(self, of_log: int = MAX_IDS_OF_LOG, of_broker: int = MAX_IDS_OF_BROKER) -> None:
         self.of_log = of_log
         self.of_broker = of_broker
-        # Whoever counts them all sets it; until then a log may have its own many.
+        # Set by the owner of the broker's count; until then only the log's own limit applies.
         self.is_broker_full = False
 
 
@@ -140,7 +141,7 @@ class ProducerState:
         # Open ones by first offset, in its order; completed ones in the order of their markers.
         self._ongoing: dict[int, Transaction] = {}
         self._unreplicated: deque[Transaction] = deque()
-        # Both in the order of first offsets, from the first one on that is not stable.
+        # Both in the order of first offsets, from the first unstable transaction on.
         self._begun: deque[Transaction] = deque()
         self.first_unstable_offset: int | None = None
         self.map_end_offset = 0
@@ -401,9 +402,9 @@ class ProducerState:
         return state
 
     def recall(self, earlier: ProducerState) -> Iterator[None]:
-        """The state was built anew from a snapshot, which has only the last batch of a producer,
-        and the log. What an earlier one knows of the log below its end is true still. In pieces;
-        only at the end the offsets of transactions count."""
+        """Add the knowledge of an earlier state, in pieces. This state was rebuilt from a snapshot,
+        which has only the last batch of a producer, and the log; the earlier state is still right
+        below this log's end. The offsets of transactions are valid only at the end."""
         for start in range(0, len(self._listed), _RECALLED_PER_STEP):
             for entry in self._listed[start : start + _RECALLED_PER_STEP]:
                 known = earlier.entries.get(entry.producer_id)
@@ -487,7 +488,7 @@ class ProducerState:
         return frozen
 
     def _keep_frozen(self, entry: ProducerEntry) -> None:
-        """It is about to change, the first time since the producers were frozen."""
+        """Make the rows of a producer that changes for the first time since it was frozen."""
         for frozen in self._frozen:
             if entry.generation < frozen.generation:
                 frozen.keep(entry)
@@ -546,9 +547,9 @@ class ProducerState:
     def expire(self, now_ms: int, wall_ms: int | None, expiration_ms: int) -> Iterator[int]:
         """Drop producers that were idle for too long, in steps; yields how many.
 
-        One that was only read from disk has written last when its timestamp says, `wall_ms` being
-        the time (None: nobody knows, not now), but not later than that, and not so long ago that
-        it could not come back after this start.
+        The last write of a producer that was only read from disk is taken from its timestamp: at
+        most `wall_ms`, the current time (None: unknown, so it is kept now), and not so long ago
+        that it could not come back after this start.
         """
         self.verifications.remove_expired(now_ms, expiration_ms)
         oldest_ms = max(expiration_ms - KEPT_AFTER_START_MS, 0)
@@ -616,7 +617,7 @@ def end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:
 
 
 def read_end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:
-    """As `end_txn_marker`, of any form."""
+    """Like `end_txn_marker`, for a batch of any form."""
     for record in iter_records(buffer):
         kind = int.from_bytes((record.key or b"")[2:4], "big")
         if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):

@@ -65,7 +65,7 @@ class TimeIndex(IndexFile):
         return next(self.entries_below(timestamp), (NO_TIMESTAMP, self.base_offset))
 
     def entries_below(self, timestamp: int) -> Iterator[tuple[int, int]]:
-        """What `look_up` finds, then some entries before it, should that one be damaged."""
+        """The entry that `look_up` finds, then some entries before it, in case it is damaged."""
         number = self._search(timestamp)
         for earlier in range(number, max(number - DOUBTED_ENTRIES, -1), -1):
             yield self.entry(earlier)

@@ -113,7 +113,7 @@ class TransactionIndex:
         return all(entry.last_offset >= base_offset for entry in self.entries)
 
     def sync(self) -> None:
-        """Force it to disk, also what was written before the file was let go of. Blocks."""
+        """Force it to disk, including entries written before the file was released. Blocks."""
         if not self._is_unsynced:
             return
         self._is_unsynced = False

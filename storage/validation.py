@@ -1,15 +1,15 @@
-"""What a leader checks before it appends, and how it rewrites a batch.
+"""Validate a batch before a leader appends it, and rewrite it.
 
-A v2 batch is judged by its header, its CRC and a scan of its records, unpacked if need be; base
-offset and leader epoch are written in place. Without `full` validation the records are looked at
-only where a rule is about them: a compacted topic needs keys, timestamp bounds are set, the codec
-changes (Apache Kafka always looks at all records). The scan makes no objects; where it finds that a
-rule is broken, the records are decoded to say which ones. The rules are in `append_rules`; old
-formats, sent or stored, in `old_formats`.
+A v2 batch is validated by its header, its CRC and a scan of its records, unpacked if need be; base
+offset and leader epoch are written in place. Without `full` validation the records are scanned only
+if a rule concerns them: a compacted topic needs keys, timestamp bounds are set, the codec changes
+(Apache Kafka always examines all records). The scan makes no objects; if it finds a broken rule,
+the records are decoded to name the bad ones. The rules are in `append_rules`; old formats, sent or
+stored, in `old_formats`.
 
-To look at all records can take seconds: `needs_record_scan` tells, `pre_validate` does it in
-another thread, before the batch has its turn, and `validate` takes what was found. What is small
-enough is looked at on the spot, by `validate` itself or `pre_validate_quickly`.
+A scan of all records can take seconds: `needs_record_scan` says whether one is needed,
+`pre_validate` runs it in another thread before the batch has its turn, and `validate` takes the
+result. Small batches are scanned at once, by `validate` itself or `pre_validate_quickly`.
 
 Mirrors: UnifiedLog.analyzeAndValidateRecords, LogValidator, ProduceRequest.validateRecords.
 """
@@ -74,7 +74,7 @@ _ODD_BITS: Final = 0x68
 
 # Up to here a batch is checked in one call, for which it is copied.
 _SMALL_BYTES: Final = 16 * 1024
-# Plain batches up to this size are looked at in one go, whatever is in them.
+# Plain batches up to this size are scanned at once, regardless of their content.
 QUICK_BYTES: Final = 16 * 1024
 # The same for batches of which no rule asks more than that their records are whole: a record takes
 # 7 bytes or more, and 15 ns compiled, 1 us interpreted.
@@ -105,7 +105,7 @@ class PreValidatedBatch:
         return len(self.source)
 
 
-# What a leader is given to append.
+# The input of a leader's append.
 AppendInput = Records | PreValidatedBatch
 
 
@@ -138,7 +138,7 @@ def pre_validate(
     name: str,
     full: bool,
 ) -> PreValidatedBatch:
-    """What of `validate` takes long, for a client's batch; in any thread.
+    """The slow part of `validate`, for a client's batch; in any thread.
 
     `records` are written to, and have to stay as they are until they are appended.
     """
@@ -204,7 +204,7 @@ def validate(
     """One batch for a log of v2, with its offsets assigned.
 
     None if `records` holds no complete batch. Raises KafkaError with the code of 3.9. The first
-    lines let the plain good batch through; whatever is odd about it is found out below.
+    lines let the plain good batch through; all others are examined below.
     """
     if type(records) is PreValidatedBatch:
         return _take(
@@ -272,7 +272,7 @@ def _are_plain_and_whole(records: Records, header: BatchHeader) -> bool:
 
 
 def _take(batch: PreValidatedBatch, request: AppendRequest) -> Validated | None:
-    """What was found, unless the topic's config has changed since: then all is looked at again."""
+    """The result of the pre-validation; if the topic's config has changed since, validate again."""
     found = batch.found
     if batch.config is not request.config:
         return _validate_any(batch.source, request)
@@ -336,7 +336,7 @@ def _stamp(records: Records, max_timestamp: int, request: AppendRequest) -> Batc
 
 
 def _scanned(records: Records, header: BatchHeader, request: AppendRequest) -> RecordScan:
-    """What a scan found, once no rule about records is broken."""
+    """The result of a scan, after checking that no rule about records is broken."""
     name = request.name
     try:
         scan = scan_batch(records, 0, header, max_decompressed_bytes=request.max_unpacked_bytes)

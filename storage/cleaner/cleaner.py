@@ -1,9 +1,9 @@
 """Clean one log: map the keys of its dirty part, then copy its segments without what is obsolete.
 
-Two passes over files that nobody changes: closed segments below the first unstable offset. The
-first reads the dirty part into the offset map until its end or until the map is full; the second
-reads all segments up to there, group by group, and writes each group as one `.cleaned` segment,
-forced to disk. Putting that into the log is the caller's business (`swap`).
+Two passes over files that do not change: closed segments below the first unstable offset. The first
+reads the dirty part into the offset map until its end or until the map is full; the second reads
+all segments up to there, group by group, and writes each group as one `.cleaned` segment, forced to
+disk. Putting that into the log is the caller's business (`swap`).
 
 `pace` is called with the bytes read or written after each chunk: it may wait (the throttle), and
 ends the cleaning by raising `CleaningAborted`.

@@ -1,4 +1,4 @@
-"""Which log is cleaned next, how far, and what becomes of the result. Belongs to the broker's loop.
+"""Choose the log to clean next and the range, and swap the result in. Runs on the broker's loop.
 
 - Never cleaned: the active segment, anything at or above the last stable offset, segments younger
   than min.compaction.lag.ms. Of the rest the dirtiest log is next, if its dirty share is above
@@ -126,7 +126,7 @@ class CleanerManager:
         self._wanted.add(key)
 
     def is_wanted(self, key: TopicPartition) -> bool:
-        """It has not been cleaned yet since `want`."""
+        """Whether the log has not been cleaned since `want`."""
         return key in self._wanted
 
     def _wants(self, candidate: Candidate) -> bool:
@@ -250,7 +250,8 @@ def _ratio(candidate: Candidate) -> float:
 
 
 def consider(log: Log, now_ms: int) -> Candidate | None:
-    """What of a log could be cleaned; None if it is empty. Mends an impossible checkpoint."""
+    """The part of a log that could be cleaned; None if it is empty. Corrects an impossible
+    checkpoint."""
     start = log.log_start_offset
     dirty = start if log.first_dirty_offset is None else log.first_dirty_offset
     if not start <= dirty <= log.log_end_offset:
@@ -300,9 +301,9 @@ def _compaction_delay(log: Log, dirty: int, wall_ms: int) -> int:
 
 
 class LastRecords:
-    """The last records of a log's producers, in pieces, as they are when a piece is asked for.
+    """The last records of a log's producers, in pieces, each piece as it is when it is read.
 
-    One that has changed since the plan was made has written behind all that is to be cleaned.
+    A producer that changed after the plan was made has written above the range to clean.
     """
 
     __slots__ = ("_log",)
