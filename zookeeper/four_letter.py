@@ -41,7 +41,7 @@ class ClientInfo(NamedTuple):
 
 
 class ServerInfo(NamedTuple):
-    """What the runtime knows and the machine does not."""
+    """Facts that the runtime knows and the state machine does not."""
 
     client_port: int
     listen_backlog: int
@@ -236,7 +236,7 @@ def _expiry_sets(
     return lines
 
 
-# Watches: ZooKeeper tells of the data watches alone
+# Watches: ZooKeeper reports the data watches only
 
 
 def _wchs(machine: ZooKeeperMachine, _info: ServerInfo) -> str:

@@ -55,7 +55,7 @@ WriteRequest = (
 
 
 class Pending(NamedTuple):
-    """What the checks need to know of a node."""
+    """The state of a node that the checks need."""
 
     version: int
     cversion: int

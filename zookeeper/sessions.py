@@ -20,7 +20,8 @@ _MASK_56_BITS = (1 << 56) - 1
 
 
 def session_password(secret: bytes, session_id: int) -> bytes:
-    """What proves that a session is one's own; who holds the server's secret may close any."""
+    """The password that proves ownership of a session; with the server's secret, that of any
+    session."""
     raw = session_id.to_bytes(8, "big", signed=True)
     return blake2b(raw, key=secret, digest_size=PASSWORD_SIZE).digest()
 
@@ -53,7 +54,7 @@ class SessionTable:
         self._tick_ms = tick_ms
         self._secret = secret
         self._buckets: dict[int, dict[int, None]] = {}
-        # As initializeNextSessionId for server 0: the time makes ids differ between two runs.
+        # Like initializeNextSessionId for server 0: the time makes ids differ between two runs.
         self._next_id = ((now_ms << 24) & 0xFFFF_FFFF_FFFF_FFFF) >> 8
 
     def negotiate_ms(self, wanted_ms: int) -> int:

@@ -3,12 +3,12 @@
 Mirrors `DataTree` and `DataNode`. Invariants:
 - every node but the root has a parent that lists it; "" and "/" are the same node (ZooKeeper's own
   way of saying that the parent of "/a" is "");
-- `cversion` counts creations only (it numbers sequential children); the one that clients see is
-  twice that minus the number of children, so that deletions count too;
+- `cversion` counts creations only (it numbers sequential children); clients see twice that minus
+  the number of children, so that deletions count too;
 - applying a transaction cannot fail: the request was checked before. Replay over a newer snapshot
   is never needed, because snapshots are taken between two transactions.
 
-`apply` returns the changes in order, each with the ACL that decides who may hear of it.
+`apply` returns the changes in order, each with the ACL that decides which watchers may be notified.
 """
 
 from typing import NamedTuple
@@ -60,7 +60,7 @@ class Node:
         self.data = data
         # One tuple for all equal ones, by `DataTree.intern_acl`.
         self.acl = acl
-        # A session's id, or what `owner_kind` says of it; 0: nobody's. Never changes.
+        # A session's id, or another kind of owner (see `owner_kind`); 0: no owner. Never changes.
         self.owner = owner
         # Of the transactions that made it, set its data, and last changed its children.
         self.czxid = self.mzxid = self.pzxid = zxid
@@ -124,7 +124,7 @@ class DataTree:
 
     @property
     def node_count(self) -> int:
-        """As ZooKeeper counts: the root is there twice, as "" and as "/"."""
+        """The number of nodes as ZooKeeper counts: the root counts twice, as "" and as "/"."""
         return len(self.nodes)
 
     def all_children_count(self, path: str) -> int:

@@ -1,6 +1,6 @@
 """The transaction log: its bytes, and how a state is recovered from snapshots and logs.
 
-ZooKeeper's files hold the same things in another form; ours are our own.
+ZooKeeper's files hold the same data in another format; this one is our own.
 
 Log file `log.<zxid of its first transaction, 16 hex digits>`:
 
@@ -9,9 +9,9 @@ Log file `log.<zxid of its first transaction, 16 hex digits>`:
 
 Recovery: the newest readable snapshot, then every logged transaction above it. zxids are
 contiguous, so a hole is noticed. The newest log may end in a torn record (the machine stopped in
-the middle of a write that nobody had been told of): it is cut there. A tail is torn only if no
-valid record follows what cannot be read. Anything else is an error that names the file and the
-offset, never a silent loss; who wants to go on without the rest says so (`cut`).
+the middle of a write that was not acknowledged): it is cut there. A tail is torn only if no valid
+record follows the unreadable bytes. Anything else is an error that names the file and the offset,
+never a silent loss; an operator who accepts the loss of the rest asks for it (`cut`).
 
 Mirrors: FileTxnSnapLog.restore, FileTxnLog (which stops at a wrong checksum, too).
 """
@@ -64,7 +64,8 @@ class Logged(NamedTuple):
 
 
 class LogContents(NamedTuple):
-    """What a log file holds: whole transactions up to `valid_bytes`, then perhaps a torn one."""
+    """The content of a log file: whole transactions up to `valid_bytes`, then perhaps a torn
+    one."""
 
     transactions: list[Logged]
     valid_bytes: int
@@ -176,8 +177,8 @@ def _payload_at(data: bytes, position: int) -> memoryview | None:
 def _find_record(data: bytes, start: int, last_zxid: int) -> Logged | None:
     """The first whole record at or behind `start` with a transaction after `last_zxid`.
 
-    What the header of each must look like is left to a regular expression: a log has millions of
-    bytes, and only some deserve a checksum.
+    A regular expression finds possible headers: a log has millions of bytes, and a checksum at each
+    would be slow.
     """
     most = last_zxid + 1 + (len(data) - start) // _RECORD.size
     tops = {_ZXID_TOP.pack(zxid >> 24)[3:] for zxid in (last_zxid + 1, most)}

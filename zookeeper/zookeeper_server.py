@@ -5,18 +5,18 @@ Mirrors `ZooKeeperServer` and its chain of processors (prepare, sync, final), st
 The runtime calls `connected`, `receive`, `disconnected` and `tick`, and after each round takes
 `effects`: log records to make durable, then frames to send, in that order. Because a write is
 applied to the tree at once, *everything* that is sent after it waits for its record, reads of
-others too: no client ever sees what a crash could take back (ZooKeeper's sync processor has the
+others too: no client ever sees a state that a crash could undo (ZooKeeper's sync processor has the
 same effect). Frames to one connection stay in order, and an event precedes the reply that would
 reveal it.
 
-zxids: every write takes one, a failed one too, so failures are logged as well: a client that has
-seen a zxid is turned away by a server that has not.
+zxids: every write takes one, a failed one too, so failures are logged as well: a server that has
+not seen a client's zxid rejects the client.
 
-A closed server (`admitted`) serves those alone who prove one digest identity. Whoever connects is a
-stranger with no more than a claim to a session: it is answered as any client, so that clients have
-somebody to log in to, but there is no session, no log record and no taking over before the login,
-and its first frame must be that one. ZooKeeper's enforce.auth.enabled is not enough for this: its
-digest scheme takes any password, and sessions of strangers are written to its log.
+A closed server (`admitted`) serves only clients that prove one digest identity. A new connection is
+a stranger that may claim a session: it gets the usual answer, so that clients can log in, but
+before the login no session is made, logged or taken over, and its first frame must be the login.
+ZooKeeper's enforce.auth.enabled is not enough for this: its digest scheme accepts any password, and
+sessions of strangers are written to its log.
 """
 
 from typing import NamedTuple
@@ -148,7 +148,7 @@ class ZooKeeperMachine:
         """To all but one identity."""
         return self._admitted is not None
 
-    # What the runtime calls
+    # Calls of the runtime
 
     def take_effects(self) -> Effects:
         effects = Effects(self._records, self._frames)
