@@ -32,7 +32,7 @@ from .placement import utf16_length
 
 RequestT = TypeVar("RequestT", bound=OffsetCommitRequest | TxnOffsetCommitRequest)
 
-# What a failed append of offsets means to a client.
+# The error that a client gets for a failed append of offsets.
 _COMMIT_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -112,7 +112,7 @@ class CommitAttempt(Generic[RequestT]):
 
 
 def client_error(error: ErrorCode) -> ErrorCode:
-    """What a failed append of offsets, or a failed verification, means to a client."""
+    """The error that a client gets for a failed append of offsets or a failed verification."""
     return _COMMIT_ERRORS.get(error, error)
 
 

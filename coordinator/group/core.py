@@ -1,4 +1,4 @@
-"""What the parts of the group coordinator share: configuration, state, effects, appends, timers.
+"""Shared parts of the group coordinator: configuration, state, effects, appends, timers.
 
 Effects are collected while a request, a completion or a tick is processed; the runtime takes them
 in order. Appends to one partition must reach the log in that order, which is also the order in
@@ -52,8 +52,8 @@ class Reply(NamedTuple):
 class Append(NamedTuple):
     """Effect: append a batch to a partition of `__consumer_offsets`.
 
-    With `required_acks` 0 nobody waits for it and `appended` must not be called. `verification` is
-    what the runtime gave with a transactional commit, for the log to judge.
+    With `required_acks` 0 the runtime must not call `appended`. `verification` is the value that
+    the runtime passed with a transactional commit, for the log to check.
     """
 
     append_id: int
@@ -189,7 +189,7 @@ class Core:
         now_ms: int,
         completion: AppendCompletion,
     ) -> int:
-        """As `append`, for keys with their values, all of this moment."""
+        """Like `append`, for pairs of key and value, all with the current timestamp."""
         stamp_ms = self.wall.stamp_ms(now_ms)
         compression = self.config.offsets_topic_compression
         if compression is Compression.NONE:
@@ -239,7 +239,7 @@ class Core:
         self._emit_append(partition, batch, ACKS_NONE)
 
     def take_completion(self, append_id: int) -> AppendCompletion:
-        """Who waits for this append; it is asked for exactly once."""
+        """Remove and return the completion of an append; called exactly once for each."""
         completion = self._appends.pop(append_id, None)
         if completion is None:
             raise BrokenInvariant(f"append {append_id} is answered twice, or was never handed out")

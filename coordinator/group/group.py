@@ -1,13 +1,14 @@
 """One classic group: members, generation, leader, protocol, and its offsets.
 
-Mirrors Kafka's GroupMetadata. This is the data and its own consistency; what happens in which
-order, and who is answered, is in `membership.py` and `rebalance.py`.
+Mirrors Kafka's GroupMetadata. This is the data and its own consistency; the steps, their order and
+the answers are in `membership.py` and `rebalance.py`.
 
 Invariants: `generation_id` never goes back; `awaiting_join_count` is the number of members with a
 waiting JoinGroup; the leader is a member or None; `static_members` maps each group.instance.id of
-the group to its current member; `_protocol_support` counts the members that support a protocol; who
-has an assignment, or is to fetch one, is a member; only a group that is Empty, or about to
-rebalance, has no members. Who was given an id and has not joined is no member yet.
+the group to its current member; `_protocol_support` counts the members that support a protocol;
+every client that has an assignment, or is to fetch one, is a member; only a group that is Empty, or
+about to rebalance, has no members. A client that was given an id and has not joined is no member
+yet.
 """
 
 from collections import Counter
@@ -76,13 +77,13 @@ class Group:
         self.partition = partition
         # Set by `transition_to`, and by `loaded`; never Dead in the coordinator's map.
         self.state = GroupState.EMPTY
-        # Since when it is in its state, by the clock that only goes on; None: it was read so.
+        # When it entered its state, by the monotonic clock; None: the state was read from the log.
         self.state_since_ms = state_since_ms
-        # Then the same as the log has it, in ms since the epoch; None: not even that is known.
+        # If it was read: the same time from the log, in ms since the epoch; None: unknown.
         self.state_timestamp_ms: int | None = None
-        # Of the first member, which all others share; None: there never was one.
+        # The type of the first member, which all others share; None: there never was a member.
         self.protocol_type: str | None = None
-        # Of the generation, set by `next_generation`; None without members.
+        # The protocol of the generation, set by `next_generation`; None without members.
         self.protocol_name: str | None = None
         # Set by `next_generation` only, one more each time; 0: there was no rebalance yet.
         self.generation_id = 0
@@ -172,7 +173,7 @@ class Group:
             raise BrokenInvariant(f"group {self.group_id!r}, {state.value}: wrong {wrong}")
 
     def check_assignment(self, assignments: Collection[str]) -> None:
-        """Each member gets one, and nobody else, in the generation that asked for it."""
+        """Check that exactly the members get an assignment, in the generation that asked for it."""
         if self.members.keys() != set(assignments):
             raise BrokenInvariant(
                 f"group {self.group_id!r} has {list(self.members)}, and assigns to {assignments}"
@@ -362,7 +363,7 @@ class Group:
     # Views for responses
 
     def join_response_members(self) -> list[JoinGroupResponseMember]:
-        """The members with their metadata for the chosen protocol: what a leader is told."""
+        """The members with their metadata for the chosen protocol, for the leader's answer."""
         assert self.protocol_name is not None
         return [
             JoinGroupResponseMember(

@@ -74,7 +74,7 @@ class GroupCoordinator:
         self._transactions = TransactionalCommits(self._core)
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done after the calls since the last time, in order."""
+        """Remove and return the effects of the calls since the last time, in order."""
         return self._core.take_effects()
 
     # Life cycle
@@ -249,12 +249,12 @@ class GroupCoordinator:
         self._commits.commit(token, request, unknown, now_ms)
 
     def begin_repeated_commit(self, plan: CommitPlan, now_ms: int) -> RepeatedCommit | None:
-        """OffsetCommit once more, with the offsets that the plan's request has now. None: it has to
-        go through `commit_offsets`. Else its batch is to be appended at once."""
+        """Repeat an OffsetCommit with the current offsets of the plan's request. None: it must go
+        through `commit_offsets`. Otherwise the caller must append its batch at once."""
         return self._commits.begin_again(plan, now_ms)
 
     def repeated_commit_waits(self, commit: RepeatedCommit) -> int:
-        """Its append waits for replicas: the id under which its outcome is told."""
+        """Note that its append waits for replicas; returns the id for the report of the outcome."""
         return self._commits.wait_again(commit)
 
     def repeated_commit_appended(

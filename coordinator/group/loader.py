@@ -49,7 +49,7 @@ RawOffsets = dict[bytes, RawValue]
 
 
 class PartitionLoad(partition_load.PartitionLoad):
-    """What has been read of one partition so far."""
+    """The records of one partition read so far."""
 
     __slots__ = (
         "_groups",
@@ -116,7 +116,7 @@ class PartitionLoad(partition_load.PartitionLoad):
             else:
                 self._skip(f"record at offset {offset}", f"unknown kind of key, {prefix!r}")
 
-    # What it comes to
+    # The result
 
     def _decode(self) -> None:
         for key, value in self._raw_groups.items():

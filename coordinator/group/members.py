@@ -1,7 +1,7 @@
 """A member of a classic group, and the requests with which it waits.
 
 Mirrors Kafka's MemberMetadata. A member waits at most in one JoinGroup and one SyncGroup; the
-ticket of a waiting request is answered exactly once, by whoever takes it off the member.
+ticket of a waiting request is answered exactly once, by the code that takes it off the member.
 """
 
 from collections.abc import Collection
@@ -74,7 +74,7 @@ class Member:
         self.member_id = member_id
         # The client's; None: it is no static member. Never changes.
         self.group_instance_id = group_instance_id
-        # As it was when it joined; for people to read.
+        # The values at its join; for display only.
         self.client_id = client_id
         self.client_host = client_host
         # These three are what its last JoinGroup said, set by `Group.update`.

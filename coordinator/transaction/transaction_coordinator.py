@@ -73,7 +73,7 @@ class TransactionCoordinator:
         self._expiry_check_ms: int | None = None
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done after the calls since the last time, in order."""
+        """Remove and return the effects of the calls since the last time, in order."""
         return self._core.take_effects()
 
     # Life cycle
@@ -127,8 +127,8 @@ class TransactionCoordinator:
     def begin_load(self, partition: int, epoch: int) -> PartitionLoad | None:
         """This broker leads the partition in `epoch`: fill the returned load, then `finish_load`.
 
-        None: nothing to load, for this epoch or a later one is known. What an earlier epoch left
-        here is dropped: the markers of a coordinator carry its epoch.
+        None: nothing to load, since this epoch or a later one is known. State of an earlier epoch
+        is dropped: the markers of a coordinator carry its epoch.
         """
         core = self._core
         known = core.partition_epochs.get(partition, epoch)
@@ -164,7 +164,7 @@ class TransactionCoordinator:
     def unload(self, partition: int, epoch: int | None) -> None:
         """This broker does not lead the partition any more (since `epoch`, if it is known).
 
-        What waits for appends is answered by their outcome.
+        Requests that wait for appends are answered with the outcome of these.
         """
         if epoch is not None:
             if epoch < self._core.partition_epochs.get(partition, epoch):
@@ -187,7 +187,7 @@ class TransactionCoordinator:
     def producer_id_allocated(
         self, attempt: InitAttempt, allocated: int | ErrorCode, now_ms: int
     ) -> None:
-        """What an AllocateProducerId led to: a new producer id, or why there is none."""
+        """Apply the result of an AllocateProducerId: a new producer id, or an error."""
         self._producers.allocated(attempt, allocated, now_ms)
 
     def add_partitions(
@@ -282,9 +282,9 @@ class TransactionCoordinator:
     def markers_answered(
         self, job: MarkerJob, results: Mapping[TopicPartition, ErrorCode], now_ms: int
     ) -> None:
-        """What leaders said of (some of) a SendMarkers job's partitions.
+        """Apply the results of leaders for (some of) a SendMarkers job's partitions.
 
-        Those of `job.partitions` without a result are sent again; split a job by `_replace`.
+        Partitions of the job without a result are retried; split a job by `_replace`.
         """
         self._ending.markers_answered(job, results, now_ms)
 
@@ -295,8 +295,8 @@ class TransactionCoordinator:
         wall_ms = core.wall.comparable_ms(now_ms, core.config.abort_timed_out_interval_ms)
         for owner in core.owned.values():
             for metadata in owner.transactions.values():
-                # No clock counts once the log has refused a fence: no producer has its epoch, so
-                # nobody else can end the transaction, and until then all are told to ask again.
+                # No clock counts once the log has refused a fence: no producer has its epoch, so no
+                # client can end the transaction, and until then all clients must retry.
                 if metadata.has_failed_fence:
                     logger.info("Fencing %s is tried again", metadata)
                 elif metadata.is_timed_out(now_ms, wall_ms):
@@ -306,7 +306,7 @@ class TransactionCoordinator:
                 self._ending.fence_and_abort(Found(owner, metadata), now_ms)
 
     def _expire(self, owner: OwnedPartition, now_ms: int) -> None:
-        """Log tombstones for the ids that nobody has used for long, in batches."""
+        """Log tombstones for the ids that were not used for long, in batches."""
         config = self._core.config
         wall_ms = self._core.wall.comparable_ms(now_ms, config.remove_expired_interval_ms)
         batch: list[TransactionMetadata] = []
