@@ -1,10 +1,9 @@
-"""Which permissions a request asks for: the parts of an API's access rules.
+"""The permissions that a request needs: the parts of an API's access rules.
 
-Job: `AccessRules`, which each page in `apis/` has, and its parts; data, and the conditions in it.
-The broker's guard enforces `whole`, `each` and `hidden`; `by_handler` is what the handler asks by
-itself, in the middle of its work.
-Invariants: the order of the rules is that of the questions; rules that ask nothing say in a note
-why they do not (a test).
+Job: `AccessRules`, which each page in `apis/` has, and its parts: data, with conditions.
+The broker's guard enforces `whole`, `each` and `hidden`; `by_handler` lists the questions that the
+handler itself asks during its work. Invariants: the order of the rules is that of the questions;
+rules without questions give the reason in a note (a test).
 
 Mirrors the handlers of kafka.server.KafkaApis, AclApis, ConfigHelper and ConfigAdminManager, as
 they are with ZooKeeper.
@@ -25,7 +24,7 @@ ITEM: Final = ""
 
 
 class AnyRequest(Protocol):
-    """What rules and error answers read of a request."""
+    """The attributes of a request that rules and error answers read."""
 
     @property
     def api_key(self) -> int: ...
@@ -76,7 +75,7 @@ class Each(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """What is left out of the response: elements in the list at the end of `path`."""
+    """Elements to leave out of the response, in the list at the end of `path`."""
 
     path: tuple[str, ...]
     question: Question

@@ -2,7 +2,7 @@
 
 Job: `decode`, `encode` and their variants. The readers and writers are in `generated/`: a module
 for each module of messages, imported when one of its messages is first asked for.
-Invariants: decoding raises only `ProtocolError`, whatever the bytes; it copies no records or bytes
+Invariants: decoding raises only `ProtocolError`, for any bytes; it copies no records or bytes
 fields, which are views into the given buffer; it allocates in proportion to the bytes it was given.
 Encoding raises `ProtocolError` for a message that its version cannot express.
 `large_messages` does the same in slices.
@@ -44,7 +44,7 @@ class Codec:
         self.first_flexible, self.last_flexible = version_range(spec.flexible)
         self.read: Callable[[Reader, int], Any] = getattr(module, f"read_{name}")
         self.write: Callable[[Writer, Any, int], None] = getattr(module, f"write_{name}")
-        # What is behind a struct's other fields.
+        # The tagged fields, behind a struct's other fields.
         self.read_tags: Callable[[Reader, Any, int], None] = getattr(
             module, f"read_tags_of_{name}", _read_unknown_tags
         )

@@ -16,7 +16,7 @@ SLICE_ELEMENTS: Final = 500
 
 
 def discard(message: Any) -> Generator[None, None, None]:
-    """Empty all long lists in a message that nobody will look at again."""
+    """Empty all long lists in a message that is not used again."""
     for field in type(message)._fields:
         if field.kind != "array":
             continue

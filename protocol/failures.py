@@ -49,7 +49,7 @@ def error_response(request: AnyRequest, code: ErrorCode, message: str | None = N
 def error_response_slices(
     request: AnyRequest, code: ErrorCode, message: str | None = None
 ) -> Generator[None, None, Any]:
-    """As `error_response`, in slices: for requests that are large, and not handled in parts."""
+    """Like `error_response`, in slices: for large requests that are not handled in parts."""
     plan = _plan_of(request)
     text = message or code.description
     answer = plan.answer.make(int(code), text)

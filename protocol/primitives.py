@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 
 from .errors import ProtocolError
 
-# Whatever holds bytes: the one alias for it, of all rooms.
+# Any object that holds bytes: the one alias for all rooms.
 Buffer: TypeAlias = bytes | bytearray | memoryview
-# What a `records` field may hold: a buffer, or something with a length that can be sent in its
+# The values of a `records` field: a buffer, or an object with a length that can be sent in its
 # place, such as a slice of a file.
 Records: TypeAlias = Buffer | Sized
 

@@ -15,5 +15,5 @@ def sanitize(name: str) -> str:
 
 
 def desanitize(text: str) -> str:
-    """What was sanitized; bytes that are no UTF-8 become replacement characters."""
+    """The name before `sanitize`; invalid UTF-8 becomes replacement characters."""
     return unquote_to_bytes(text.replace("+", " ")).decode("utf-8", "replace")

@@ -28,7 +28,7 @@ UNSET: Final[Any] = type("Unset", (), {"__slots__": (), "__repr__": lambda _: "<
 
 
 class Field:
-    """What one field looks like on the wire. `kind` is a primitive's name, `struct` or `array`."""
+    """The wire format of one field. `kind` is a primitive's name, `struct` or `array`."""
 
     __slots__ = (
         "default",
@@ -286,7 +286,8 @@ def made_by_readers(cls: type[S]) -> Callable[[], S]:
 
 
 class MessageSpec(NamedTuple):
-    """Where a message stands: `kind` is request, response or data; ranges as in Kafka's schemas."""
+    """The header of a message's schema: `kind` is request, response or data; ranges as in
+    Kafka's."""
 
     api_key: int
     kind: str

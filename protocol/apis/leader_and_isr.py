@@ -1,4 +1,4 @@
-"""LeaderAndIsr: which replicas a broker has, and whom they follow.
+"""LeaderAndIsr: the replicas that a broker has, and their leaders.
 
 The controller sends it to brokers.
 Versions: partitions stand in one list until 1 and by topic from 2 on; 3 adds reassignment states;

@@ -103,7 +103,7 @@ def _finish(out: bytearray, header: BatchHeader) -> bytearray:
 
 
 def build_empty_batch(header: BatchHeader) -> bytearray:
-    """What is left of the batch of ``header`` when no record is kept."""
+    """The batch of ``header`` without any of its records."""
     assert header.magic == _MAGIC
     attributes = header.attributes & ~(7 | DELETE_HORIZON_BIT)
     return assemble(

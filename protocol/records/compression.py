@@ -27,7 +27,7 @@ import zstandard
 from ..errors import InvalidRecord, ProtocolError
 from ..primitives import Buffer
 
-# What one batch may unpack to unless the caller knows better.
+# The default limit of the unpacked size of a batch.
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
 GZIP_DEFAULT_LEVEL: Final = -1
@@ -37,8 +37,8 @@ ZSTD_DEFAULT_LEVEL: Final = 3
 _SLICE_BYTES: Final = 128 * 1024
 _GZIP_WINDOW_BITS: Final = 31  # a gzip header and trailer around a 32 KiB window
 _ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024  # zstd's own limit for streaming decoders
-# The window of a decoder is a mapping of its own, whose pages cost as much as to unpack a batch:
-# those that have done well are used again, by whoever takes one out of the list.
+# The window of a decoder is a mapping of its own, whose pages cost as much as unpacking a batch:
+# decoders without an error are kept in the list and reused.
 _ZSTD_MOST_SPARE: Final = 3
 _ZSTD_MOST_SPARE_BYTES: Final = 4 * 1024 * 1024
 _spare_zstd_decoders: Final[list[zstandard.ZstdDecompressor]] = []
@@ -176,7 +176,7 @@ def _decompress_gzip(data: memoryview, output: _Output, magic: int) -> Iterator[
             if not pending and not chunk and not member.eof:
                 raise InvalidRecord("gzip data ends early")
         position -= len(member.unused_data)
-        # Java's GZIPInputStream goes on only if another member follows, and ignores other bytes.
+        # Java's GZIPInputStream continues only if another member follows, and ignores other bytes.
         if not _starts_with(data, position, _GZIP_MAGIC):
             return
 
@@ -329,7 +329,7 @@ def _decompress_zstd(data: memoryview, output: _Output, magic: int) -> Iterator[
 
 
 def _zstd_frame_end(data: memoryview, position: int) -> int:
-    """Where the frame at ``position`` ends, from its header and block headers (RFC 8878)."""
+    """The end of the frame at ``position``, from its header and block headers (RFC 8878)."""
     if len(data) - position >= 8:
         magic, size = _ZSTD_SKIPPABLE.unpack_from(data, position)
         if magic & ~0xF == _ZSTD_SKIPPABLE_MAGIC:

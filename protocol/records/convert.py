@@ -27,7 +27,7 @@ from .record import NO_PARTITION_LEADER_EPOCH, Record, SimpleRecord, TimestampTy
 # How many records of one batch are made at once unless the caller knows better.
 MAX_RECORDS: Final = 1 << 20
 
-# What stands at one place of a set: a v2 batch, a wrapper or a single message, with its records.
+# One entry of a message set: a v2 batch, a wrapper or a single message, with its records.
 Entry = tuple[BatchHeader, list[Record]]
 
 
@@ -89,8 +89,8 @@ def convert_produced(
 ) -> bytearray:
     """The records of ``entries`` in format ``magic``, at consecutive offsets.
 
-    Records of v0 get timestamp -1. What formats below v2 lack must not be there: headers, and a
-    producer id, which the callers have refused. zstd has no place in them either.
+    Records of v0 get timestamp -1. Formats below v2 have no headers and no producer ids, which the
+    callers have refused, and no zstd.
     """
     first = entries[0][0]
     found = [record for _, records in entries for record in records]

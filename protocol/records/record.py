@@ -23,7 +23,7 @@ NO_PARTITION_LEADER_EPOCH: Final = -1
 
 MAX_INT32: Final = 2**31 - 1
 
-# So many records are looked at before the first of them is made.
+# The number of records that are checked before the first of them is made.
 _PORTION: Final = 64
 
 Headers = Sequence[tuple[str, bytes | None]]

@@ -20,7 +20,7 @@ from .loops.scan import MIN_RECORD_BYTES, RecordScan
 _PIECE_BYTES: Final = 128 * 1024
 # Unpacked pieces come in all sizes: small ones are gathered up to this one.
 _LEAST_PIECE_BYTES: Final = 64 * 1024
-# So many records are scanned while a compiled loop keeps the interpreter, well below 1 ms.
+# The number of records that a compiled loop scans without a break, well below 1 ms.
 _STEPS: Final = 16 * 1024
 
 

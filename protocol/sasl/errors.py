@@ -1,7 +1,7 @@
-"""How a login fails.
+"""The errors of a failed login.
 
-Mirrors `SaslException` and `SaslAuthenticationException`. Neither message names a password, a proof
-or a token.
+Mirrors `SaslException` and `SaslAuthenticationException`. The messages never contain a password, a
+proof or a token.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all clients of a SASL exchange have in common.
+"""The common interface of all clients of a SASL exchange.
 
 Mirrors `javax.security.sasl.SaslClient`. Leaves out security layers, which Kafka never negotiates.
 """

@@ -1,7 +1,7 @@
 """PLAIN: one message with the password in it (RFC 4616).
 
-Mirrors `PlainSaslServer.extractTokens` with its messages, and `PlainSaslClient`. As there, bytes
-that are no UTF-8 are replaced, not refused.
+Mirrors `PlainSaslServer.extractTokens` with its messages, and `PlainSaslClient`. As in Kafka,
+invalid UTF-8 is replaced, not refused.
 """
 
 from __future__ import annotations

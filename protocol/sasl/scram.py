@@ -1,14 +1,14 @@
 """SCRAM: its formulas, its credentials, its four messages (RFC 5802, RFC 7677).
 
 Invariants:
-- Messages are matched as `ScramMessages` does: what does not match is a `SaslError`, in time linear
-  in the length of the message, which is bounded: matching half a megabyte, as a server without such
-  a bound takes from strangers, would hold up all others for 50 ms.
+- Messages are matched like in `ScramMessages`: a message that does not match is a `SaslError`, in
+  time linear in its length, which is bounded: matching half a megabyte, which a server without a
+  bound accepts from strangers, would block all other clients for 50 ms.
 - Nothing shows a key, a salt or a proof in its repr.
 
 Mirrors `ScramFormatter`, `ScramMechanism`, `ScramCredential(Utils)`, `ScramMessages`. The signed
 text is that of the messages as they came, where Kafka builds it again from what it has read: that
-differs only for clients that send several extensions. As in Kafka passwords are not normalized
+differs only for clients that send several extensions. Like Kafka's, passwords are not normalized
 (SASLprep), and names with characters beyond ASCII match no message.
 """
 
@@ -74,7 +74,7 @@ MECHANISMS = {one.mechanism: one for one in ScramHash}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password."""
+    """The data that a server keeps instead of a password."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -83,7 +83,8 @@ class ScramCredential:
 
     @classmethod
     def parse(cls, text: str) -> ScramCredential:
-        """As /config/users has it; ValueError, which does not quote it, if it is none."""
+        """Parse the form in /config/users; ValueError, which does not quote `text`, if it is
+        invalid."""
         fields: dict[str, str] = {}
         for part in text.split(","):
             name, found, value = part.partition("=")

@@ -1,8 +1,9 @@
-"""Both sides of a SCRAM exchange.
+"""The client and the server of a SCRAM exchange.
 
 Invariants:
-- A server is told of a user by `credential_of`. For one that there is not, it gives a decoy: the
-  exchange then goes on as with a wrong password, so that nobody learns who exists.
+- A server gets a user's credential from `credential_of`, which returns a decoy for an unknown user:
+  the exchange then continues as with a wrong password, so that a client cannot learn which users
+  exist.
 - A server is done, and has a `username`, only after the proof has matched.
 - A client is done only after the server has proved that it knows the credential.
 - A side that has failed stays failed: each further step is a `SaslError`.
@@ -45,7 +46,7 @@ class _State(Enum):
 
 
 class FoundCredential(NamedTuple):
-    """That of a user, or a decoy where there is none, with which no login succeeds."""
+    """The credential of a user, or a decoy for an unknown user, with which no login succeeds."""
 
     credential: ScramCredential
     is_decoy: bool = False

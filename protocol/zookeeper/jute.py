@@ -214,7 +214,7 @@ def read_request_header(data: Buffer) -> tuple[int, int]:
 
 
 def reply_frame(xid: int, zxid: int, error: int, *body: object) -> bytes:
-    """A reply as it goes on the wire, size prefix included."""
+    """A reply in its wire form, size prefix included."""
     out = bytearray(4)
     out += _REPLY_HEADER.pack(xid, zxid, error)
     for value in body:

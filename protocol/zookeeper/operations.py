@@ -1,9 +1,9 @@
 """The ZooKeeper vocabulary of the controller and of the broker's other ZooKeeper flows.
 
-Job: operations and results as plain data. A flow is a generator: it yields a sequence of
-operations and receives their results in the same order (`Flow`). All operations of one yield are
-sent pipelined, so independent ones belong into one yield. Whoever drives the flow (kazoo in
-production, a simulated tree in tests) performs them; the flow itself does no I/O.
+Job: operations and results as plain data. A flow is a generator: it yields a sequence of operations
+and receives their results in the same order (`Flow`). All operations of one yield are sent
+pipelined, so independent ones belong into one yield. The driver of the flow (kazoo in production, a
+simulated tree in tests) performs them; the flow itself does no I/O.
 
 Invariants: a lost connection is not a result: the driver resends until it knows the outcome (as
 `ZooKeeperClient` in Kafka). A lost session is thrown into the flow as `SessionExpired`.

@@ -1,7 +1,7 @@
-"""The records of a batch in one call: what stands between keys and values, which are not copied.
+"""Encode the records of a batch in one call, without copying keys and values.
 
-``encode_parts`` returns pieces that are the block when they are joined. Keys and values are
-pieces of their own, whatever buffers they are; what stands between two of them is one piece.
+``encode_parts`` returns pieces that are the block when they are joined. Each key or value, of any
+buffer type, is a piece; the bytes between two of them are one piece.
 
 Mirrors: DefaultRecord.writeTo. The numbers must be in their ranges: offsets and lengths in int32;
 timestamps that are further apart than 64 bits wrap around, as in Java.

@@ -1,13 +1,13 @@
 """Check every record of a block, as Kafka's leader does before it appends a batch.
 
-A record fills exactly its declared length, all lengths are those of something that is there, and
-the block holds exactly the declared number of records. What rules of the topic ask for is noted in
-passing: the bounds of the timestamps, records without a key, offsets that do not count up.
+A record fills exactly its declared length, all lengths lie within the data, and the block holds
+exactly the declared number of records. The scan also collects facts for rules of the topic: the
+bounds of the timestamps, records without a key, offsets that do not count up.
 
-The block comes in pieces, so that nobody has to hold all of it: a record that a piece does not hold
-whole begins the next one. Within a piece the walk goes on in portions of a bounded number of steps
-(a record or a record's header each): in a thread of its own, a compiled loop would keep the
-interpreter from everybody else until it ends. `protocol/records/scanning.py` drives it.
+The block comes in pieces, so that it need not be in memory as a whole: a record that is cut by the
+end of a piece begins the next one. Within a piece the scan runs in portions of a bounded number of
+steps (a record or a record's header each): even in a thread of its own, a compiled loop blocks all
+other threads until it ends. `protocol/records/scanning.py` drives it.
 
 Mirrors: DefaultRecord.readFrom and readPartiallyFrom, as LogValidator runs them.
 Stricter than Kafka: lengths count in compressed batches as well, where Kafka reads over them (its

@@ -1,8 +1,8 @@
-"""Check one small batch as a whole, in one call and without an object: the usual one of a producer.
+"""Check one small batch, as producers usually send it, in one call and without an object.
 
-It says yes to batches that are good and need no rule of their own, and no to all others, good ones
-among them; `storage/validation.py` then finds out what is the matter. `loops/scan.py` walks large
-batches, and says what is wrong.
+True for good batches to which no special rule applies, False for all others, including some good
+ones, which `storage/validation.py` then examines. `loops/scan.py` scans large batches, and reports
+the error.
 
 Mirrors: DefaultRecord.readFrom, and LogValidator.validateBatch for a batch without compression.
 """
@@ -35,7 +35,7 @@ def is_plain_and_whole(checked: bytes) -> bool:
     """Whether a batch, given from its attributes on, is plain and its records are what it says.
 
     Plain: from a client, without compression, with the time of its records; its largest time is in
-    its header. The batch has to be small: nobody else runs meanwhile.
+    its header. The batch must be small: no other thread runs meanwhile.
     """
     try:
         return _is_plain_and_whole(checked)
