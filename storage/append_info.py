@@ -37,8 +37,8 @@ class InvalidRecords(KafkaError):
 class UnexpectedAppendOffset(KafkaError):
     """A follower was given offsets below its log end.
 
-    On an empty log that is no error of the leader's: its log start lies inside of a batch
-    (DeleteRecords), and the follower starts anew at `first_offset`.
+    On an empty log that is not the leader's error: the leader's log start lies inside of a batch
+    (DeleteRecords), and the follower restarts its log at `first_offset`.
     """
 
     def __init__(self, name: str, first_offset: int, last_offset: int, expected: int) -> None:

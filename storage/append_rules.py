@@ -165,7 +165,7 @@ _CLAIMED_APPEND_TIME = "Producer should not set timestamp type to LogAppendTime.
 
 
 def max_records(request: AppendRequest) -> int:
-    """How many records of one batch are looked at: more than fit into one that is not compressed.
+    """The number of records of a batch that are examined: more than an uncompressed batch can hold.
     Kafka unpacks one after the other and has no limit."""
     return max(request.config.max_message_bytes, MAX_RECORDS)
 

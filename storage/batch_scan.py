@@ -1,8 +1,9 @@
 """Walk the batches of a segment file by their headers, without reading the records.
 
 A look-up starts at an index entry and reads on in small chunks until it finds its batch; recovery
-and producer state read whole batches through a larger window. There a batch that is cut short ends
-the walk; in a look-up it is damage, as is a header that cannot be one: KafkaError CORRUPT_MESSAGE.
+and producer state read whole batches through a larger window. For these a truncated batch ends the
+walk; in a look-up a truncated batch, like an impossible header, is damage: KafkaError
+CORRUPT_MESSAGE.
 
 Mirrors: FileLogInputStream.
 """
@@ -29,7 +30,7 @@ SCAN_CHUNK: Final = 1 << 16
 
 
 class Readable(Protocol):
-    """Of a `DataFile` what a walk needs."""
+    """The part of a `DataFile` that a walk needs."""
 
     path: str
 
@@ -37,8 +38,8 @@ class Readable(Protocol):
 
 
 class LookUp:
-    """A file during one look-up, which often asks for the beginning of the same batch: whether it
-    is the one of an index entry, whether it is the one looked for, and how large it is."""
+    """A file during one look-up, with the last chunk cached: a look-up often reads the same batch
+    header, to confirm an index entry, to compare the offset, and for the size."""
 
     __slots__ = ("_chunk", "_file", "_position", "path")
 

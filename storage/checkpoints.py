@@ -43,7 +43,7 @@ _CHECKPOINT_VERSION = "0"
 _MAX_NUMBER = 2**63 - 1
 _MAX_EPOCH = 2**31 - 1
 _MAX_DIGITS = 20
-_SHOWN = 60  # characters of what is damaged, in a message
+_SHOWN = 60  # characters of damaged text in a message
 
 
 class CheckpointError(OSError):
@@ -122,7 +122,7 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
 def salvage_offsets(
     files: Files, path: str
 ) -> tuple[dict[TopicPartition, int], CheckpointError | None]:
-    """The offsets in all good lines, and what is wrong with the others."""
+    """The offsets in all good lines, and the problem of the others."""
     found: dict[TopicPartition, int] = {}
     try:
         text = _read_text(files, path)
@@ -256,7 +256,7 @@ def write_clean_shutdown(files: Files, directory: str, broker_epoch: int = -1) -
 
 
 def write_wall_clock(files: Files, directory: str, wall_ms: int, *, sync: bool) -> None:
-    """For the next start, to see what has become of the wall clock."""
+    """Store the wall clock's time, so that the next start can detect a jump."""
     path = os.path.join(directory, WALL_CLOCK_FILE)
     files.write_atomically(path, b"%d\n" % wall_ms, sync=sync)
 

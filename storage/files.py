@@ -29,8 +29,8 @@ from .kept_open import KeptFile, KeptOpen
 T = TypeVar("T")
 # macOS has no fdatasync.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
-# Of the descriptors of this process, for files that could be opened anew; with their mappings they
-# take twice as many.
+# The share of this process's descriptors for files that could be opened again; with their mappings
+# they take twice as many.
 KEPT_SHARE = 8
 MAX_KEPT = 16_384
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -54,7 +54,8 @@ BROKEN_DISK = {errno.EIO, errno.EBADMSG, errno.ESTALE, getattr(errno, "EUCLEAN",
 
 
 def is_out_of_descriptors(error: BaseException) -> bool:
-    """This process or the whole machine has as many files open as it may: no disk is to blame."""
+    """Whether this process or the whole machine has reached its limit of open files: no disk is at
+    fault."""
     return isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS
 
 
@@ -205,7 +206,8 @@ class Files:
     # Descriptors
 
     def keep_spare_descriptors(self, count: int, limit: int = 0) -> None:
-        """From now on have this many for when there are no others. `limit`: of this process."""
+        """Keep `count` spare descriptors from now on, for use when there are no others. `limit`:
+        the limit of this process."""
         self._spare = []
         self._spare_wanted = count
         self.descriptor_limit = limit
@@ -263,7 +265,7 @@ class Files:
         return self.has_spare_descriptors()
 
     def _kept_let_go(self) -> bool:
-        """Give up what is kept open without need; False if nothing was."""
+        """Release all files that are kept open without need; False if there were none."""
         return self._kept is not None and self._kept.let_go_of_all()
 
     # Files
@@ -296,7 +298,7 @@ class Files:
             raise
 
     def size(self, path: str) -> int:
-        """Of a file; an OSError for anything else."""
+        """The size of a file; an OSError for anything else."""
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EISDIR, "is no file", path)

@@ -61,7 +61,7 @@ def _max_timestamp(entry: tuple[int, BatchHeader]) -> int:
 def info_of_batches(
     batches: Batches, first_offset: int, log_start_offset: int, size: int
 ) -> AppendInfo:
-    """Of batches that have just been appended."""
+    """The result of an append of `batches`."""
     best = latest_header(batches)
     return AppendInfo(
         first_offset,

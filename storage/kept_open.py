@@ -27,17 +27,17 @@ class KeptFile(Protocol):
     was_used: bool  # since the hand came by
 
     def let_go(self) -> None:
-        """Close the file; it is opened again when it is needed. From any thread."""
+        """Close the file; it is opened again when it is needed. Callable from any thread."""
 
 
 class KeptOpen:
     def __init__(self, most: int) -> None:
         self._most = most
         self._files: deque[KeptFile] = deque()
-        self._open: set[ref[object]] = set()  # in use by somebody, kept or not
+        self._open: set[ref[object]] = set()  # open, kept or not
 
     def __len__(self) -> int:
-        """How many files are open."""
+        """The number of open files."""
         return len(self._open)
 
     def add(self, kept: KeptFile, file: object) -> bool:

@@ -123,7 +123,7 @@ class LeaderEpochCache:
             self._changed(flush)
 
     def flush(self) -> None:
-        """Write what `flush=False` left unwritten."""
+        """Write the changes that `flush=False` left unwritten."""
         if self._dirty:
             sync = self._was_synced
             checkpoints.write_epochs(self._files, self._path, self._entries, sync=sync)

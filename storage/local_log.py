@@ -100,7 +100,7 @@ class LocalLog:
         self.is_closed = False  # for good; the segments' files may be gone
         self._jitter = jitter
         self.roll_pace = RollPace()
-        self._has_unreadable_file = False  # which has been told
+        self._has_unreadable_file = False  # and that was logged
         # Renamed to `.deleted`, to be removed after file.delete.delay.ms.
         self._deleted_files: list[str] = []
 
@@ -126,7 +126,7 @@ class LocalLog:
         # The last place in the active segment: offset, truncations before it, segment, position.
         self._place = (-1, 0, 0, 0)
 
-        # Since somebody asked: whether there was a truncation; where the deepest cut, by watcher.
+        # Since the last call: whether there was a truncation; the lowest offset cut, by watcher.
         self._truncated = False
         self._lowest_cuts: dict[str, int] = {}
 
@@ -259,9 +259,9 @@ class LocalLog:
         self.fail("appending", error)
 
     def append_broke(self, error: Exception) -> NoReturn:
-        """Something unexpected came up when an append had begun: the data file, the offsets and the
-        producers may tell different stories. The directory goes offline, as for a failing disk; its
-        recovery makes all of them anew from the data."""
+        """Handle an unexpected failure after an append had begun: the data file, the offsets and
+        the producers may disagree. The directory goes offline, as for a failing disk; its recovery
+        rebuilds all of them from the data."""
         if not isinstance(error, OSError):
             logger.error("An append to %s broke off", self.name, exc_info=error)
             error = OSError(f"an append broke off: {error!r}")
@@ -307,12 +307,12 @@ class LocalLog:
         self.sync_names()
 
     def note_new_file(self) -> None:
-        """There may be one more; its name is to be on disk with the next flush."""
+        """Note that there may be a new file; the next flush forces its name to disk."""
         self._is_unsynced = True
 
     def sync_names(self) -> None:
-        """Force to disk what was created, renamed and removed: a segment that was cut off must not
-        be back, either. Blocks.
+        """Force created, renamed and removed names to disk: a segment that was cut off must not
+        come back, either. Blocks.
 
         (Kafka syncs the directory when a new segment is flushed.)
         """
@@ -332,13 +332,14 @@ class LocalLog:
                 raise
 
     def mark_flushed(self, truncations: int, offset: int) -> None:
-        """All below `offset` is on disk, if no truncation came since there were so many."""
+        """Note that everything below `offset` is on disk, unless there were more than `truncations`
+        since."""
         before, flushed = self._flushed
         self._flushed = truncations, max(flushed, offset) if before == truncations else offset
 
     def took_over(self, flushed: int) -> None:
-        """This log has moved to where another one was, of which `flushed` is on disk. Its own name
-        is not, so that no more than that is vouched for before the next flush."""
+        """Note that this log has replaced another one, which was on disk up to `flushed`. Its new
+        name is not on disk yet, so no higher recovery point is valid before the next flush."""
         self._recovery_floor = min(self.recovery_point, flushed)
         self.truncations += 2  # flushes under way are void
 
@@ -367,13 +368,13 @@ class LocalLog:
         return holder.end_below(offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Within a truncation: drop what is at and above the end of a batch."""
+        """Within a truncation: drop everything from `offset` on, the end of a batch."""
         for segment in self.segments.from_base(offset + 1):
             self.remove(segment)
         self.segments.active.truncate_to(offset, self.config)
 
     def restart_at(self, offset: int, now_ms: int) -> None:
-        """Within a truncation: drop everything and begin anew."""
+        """Within a truncation: drop everything and restart the log at `offset`."""
         for segment in self.segments:
             self.remove(segment)
         self._create(offset, now_ms)
@@ -384,7 +385,7 @@ class LocalLog:
         return truncated
 
     def watch_cuts(self, watcher: str) -> int:
-        """Begin, or begin anew, to note truncations; returns the `lowest_cut` of before."""
+        """Start, or restart, noting truncations; returns the previous `lowest_cut`."""
         lowest = self._lowest_cuts.get(watcher, NOT_CUT)
         self._lowest_cuts[watcher] = NOT_CUT
         return lowest
@@ -437,7 +438,7 @@ class LocalLog:
         self.is_closed = True
 
     def release(self) -> None:
-        """Let go of the files of an offline or deleted log."""
+        """Release the files of an offline or deleted log."""
         self.is_closed = True
         for segment in self.segments:
             segment.release()

@@ -97,7 +97,8 @@ class Log:
         wall: WallClock | None = None,
     ) -> None:
         self.local = LocalLog(files, directory, (topic, partition), config, parts, health, jitter)
-        # Of `local`, at hand for each append and read; only `set_config` replaces one of them.
+        # Fields of `local`, copied for fast access by appends and reads; only `set_config` replaces
+        # one.
         self.config = config
         self.files = files
         self.health = health
@@ -122,10 +123,12 @@ class Log:
         self.leader_epochs = parts.leader_epochs
         if config.record_version < NEWEST_RECORD_VERSION:
             self.leader_epochs.clear()
-        # Of all batches below its `map_end_offset`, which is the log end after each append.
+        # The producers of all batches below its `map_end_offset`, which is the log end after each
+        # append.
         self._producers = parts.producer_state
         self.snapshots = parts.snapshots
-        # After a truncation: what builds them anew, in pieces, and those in whose place they are.
+        # After a truncation: the rebuild of the producers, in pieces; then the old state, until it
+        # is freed.
         self._rebuild: Iterator[None] | None = None
         self._replaced: ProducerState | None = None
 
@@ -261,8 +264,8 @@ class Log:
         origin: AppendOrigin,
         request_version: int | None,
     ) -> AppendInfo:
-        """To a log that stores v0 or v1: it knows no leader epochs and no producers, and each
-        entry of a set is indexed for itself."""
+        """Append to a log that stores v0 or v1: it has no leader epochs and no producers, and each
+        entry of a set is indexed separately."""
         config, first_offset = self.config, self.log_end_offset
         if isinstance(records, PreValidatedBatch):
             records = records.source
@@ -287,7 +290,7 @@ class Log:
         return info
 
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendInfo:
-        """Append what the leader sent, with its offsets and epochs."""
+        """Append the leader's batches, with their offsets and epochs."""
         if self.health.error is not None or self.local.is_closed:
             raise self.local.offline_error()
         batches = read_follower_batches(records, self.log_end_offset, self.name)
@@ -393,7 +396,7 @@ class Log:
             raise self._broken("log start <= LSO <= HW <= log end")
 
     def _check_append(self) -> None:
-        """Thorough, and of what an append has changed."""
+        """A thorough check of the state that an append has changed."""
         self._check_offsets()
         end, known = self.log_end_offset, self.producer_state.map_end_offset
         if known != end:
@@ -448,7 +451,8 @@ class Log:
         return recovery_point if owes else -1
 
     def note_unflushed(self, info: AppendInfo, now_ms: int) -> None:
-        """Of an append to a topic with flush.messages or flush.ms: say if a flush is due."""
+        """After an append to a topic with flush.messages or flush.ms: note in `info` whether a
+        flush is due."""
         config = self.config
         recovery_point = self.local.recovery_point
         if self._oldest_unflushed[0] < recovery_point:
@@ -606,7 +610,7 @@ class Log:
             self.local.fail("writing the leader epochs", error)
 
     def update_high_watermark(self, high_watermark: int) -> int:
-        """Set the high watermark, bounded by the log's ends; returns what it is now."""
+        """Set the high watermark, bounded by the log's ends; returns the new value."""
         bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
         self.high_watermark = bounded
         self._producers.high_watermark_updated(bounded)
@@ -615,7 +619,7 @@ class Log:
         return bounded
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Forget what is below `offset` (DeleteRecords, or the leader did)."""
+        """Forget the messages below `offset` (DeleteRecords, or the leader has)."""
         if offset > self.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -641,8 +645,8 @@ class Log:
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Drop all messages at and above `offset`; False if there are none.
 
-        A batch that holds `offset` goes as a whole and the log ends before it, so that what is
-        appended next follows on. (In Kafka it ends at `offset`: with a hole.)
+        A batch that holds `offset` is dropped as a whole and the log ends before it, so that the
+        next append is contiguous. (In Kafka the log ends at `offset`, with a hole.)
         """
         assert offset >= 0
         local = self.local
@@ -669,7 +673,7 @@ class Log:
         self._rebuild = self._producers_anew(end)
         self.rebuild_some()  # snapshots above the end are gone before anything is appended
         if end < self.high_watermark:
-            # Of transactions below it the earlier producers know too little for the LSO.
+            # The earlier producers know too little of transactions below it for the LSO.
             self._finish_rebuild()
         self.update_high_watermark(self.high_watermark)
         if invariants.THOROUGH:
@@ -732,7 +736,7 @@ class Log:
     def truncate_fully_and_start_at(
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
     ) -> None:
-        """Drop everything and begin anew at `offset`."""
+        """Drop everything and restart the log at `offset`."""
         local = self.local
         require_descriptors(self.files, f"truncating {self.name}")
         try:
@@ -773,7 +777,7 @@ class Log:
             self.local.fail("deleting segments", error)
 
     def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
-        """Put what a cleaning has made of `sources` into their place."""
+        """Replace `sources` by the segment that a cleaning made of them."""
         require_descriptors(self.files, f"replacing segments of {self.name}")
         self._finish_rebuild()
         try:
@@ -848,15 +852,15 @@ class Log:
         self.config = config
         self.local.set_config(config)
         if config.record_version < NEWEST_RECORD_VERSION:
-            # Batches below v2 have no leader epochs: followers go by the high watermark.
+            # Batches below v2 have no leader epochs: followers truncate to the high watermark.
             try:
                 self.leader_epochs.clear()
             except OSError as error:
                 self.health.fail(error)
 
     def close(self) -> None:
-        """Snapshot the producers and trim all files; the caller flushed before. After a clean stop
-        nothing is recovered, so what is said to be there is forced to disk: names, too."""
+        """Snapshot the producers and trim all files; the caller flushed before. There is no
+        recovery after a clean stop, so all files and their names are forced to disk."""
         if self.is_closed:
             return
         try:

@@ -32,7 +32,7 @@ _MAX_PARTITION = 2**31 - 1
 
 
 def is_of_one_file(error: OSError) -> bool:
-    """Whether a file is damaged or in the way, rather than the disk broken."""
+    """Whether the error concerns one file, damaged or in the way, and not the disk."""
     return isinstance(error, CheckpointError) or error.errno in OF_ONE_FILE
 
 
@@ -62,7 +62,8 @@ class LogDirDescription(NamedTuple):
 
 
 class StartupError(Exception):
-    """The broker cannot start, or go on, on these directories; the message says what to do."""
+    """The broker cannot start, or continue, on these directories; the message says how to fix
+    that."""
 
 
 class LogDirectory:
@@ -93,7 +94,7 @@ class LogDirectory:
         return self.health.error is None
 
     def fail(self, error: OSError) -> None:
-        """Take it offline; but what failed for want of a descriptor is to be tried again."""
+        """Take it offline; but an error for want of a descriptor is raised again, for a retry."""
         if is_out_of_descriptors(error):
             raise error
         if self.is_online:

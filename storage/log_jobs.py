@@ -74,7 +74,7 @@ class WriteCheckpoint:
 
 @dataclass(slots=True, frozen=True)
 class NoteWallClock:
-    """Leave the next start the wall clock's time; it goes by it only if it has changed little."""
+    """Store the wall clock's time for the next start, which compares it with its own wall clock."""
 
     directory: LogDirectory
     wall_ms: int

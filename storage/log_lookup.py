@@ -17,8 +17,8 @@ from .transaction_index import AbortedTransaction
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
-# Segments are asked for their largest timestamps, which after a start are in their files; after so
-# many the caller, who searches each batch while others have their turn, is given an empty one.
+# The largest timestamp of a segment is in its files after a start, so it is slow to get. After so
+# many segments the caller gets an empty batch: it lets other tasks run between batches.
 SEGMENTS_PER_TURN = 16
 NOTHING = BatchToSearch(b"", 0, 0, 0)
 
@@ -102,7 +102,7 @@ def aborted_transactions(
     while current is not None:
         index = current.transaction_index
         if index.entries:
-            if upper is None:  # most logs have no aborted transactions, and need not be asked
+            if upper is None:  # most logs have no aborted transactions, and need no look-up
                 upper = _end_of(segments, segment, found, log_end_offset)
             entries, complete = index.collect(offset, upper)
             result += entries

@@ -24,7 +24,7 @@ from .files import DataFile, Files
 
 _ENTRY: Final = Struct(">ii")
 _OFFSET: Final = Struct(">i")
-# How many entries that the data does not confirm are passed over before all of them are.
+# After so many entries that the data does not confirm, the whole index is ignored.
 DOUBTED_ENTRIES: Final = 64
 _MAX_OFFSET: Final = 2**63 - 1
 OFFSET_DIGITS: Final = 20
@@ -137,7 +137,7 @@ class IndexFile:
         self._file = None
 
     def sync(self) -> None:
-        """Force to the disk what was changed. Blocks; safe beside appends."""
+        """Force the changes to disk. Blocks; safe beside appends."""
         if not self._is_unsynced:
             return
         self._is_unsynced = False

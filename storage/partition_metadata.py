@@ -40,7 +40,7 @@ class PartitionMetadata:
         self._is_unsynced = topic_id is not None
 
     def sync(self, directory: str) -> bool:
-        """Force to disk what is not there yet; whether there was anything. Blocks."""
+        """Force an unsynced file to disk; whether there was one. Blocks."""
         if not self._is_unsynced:
             return False
         path = os.path.join(directory, checkpoints.PARTITION_METADATA_FILE)

@@ -19,7 +19,7 @@ from ..protocol.wall_clock import NOT_SEEN
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
-DROPPED: Final = 2**60  # a generation that none comes up to
+DROPPED: Final = 2**60  # a generation above all others
 
 
 class BatchMetadata(NamedTuple):
@@ -56,11 +56,11 @@ class ProducerEntry:
     def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
         # Never changes.
         self.producer_id = producer_id
-        # Of its last batch or marker, set by `apply`: on a leader it never goes back.
+        # The epoch of its last batch or marker, set by `apply`: on a leader it never goes back.
         self.epoch = epoch
-        # Of the coordinator that wrote its last marker, set by `apply`; -1: there was none.
+        # The epoch of the coordinator that wrote its last marker, set by `apply`; -1: no marker.
         self.coordinator_epoch = -1
-        # Of its last batch, as the producer has put it there; snapshots have it.
+        # The timestamp of its last batch, as the producer set it; stored in snapshots.
         self.last_timestamp = -1
         # When this process last appended for it, by the monotonic clock; NOT_SEEN: never, it was
         # read from a snapshot or the log.
@@ -87,7 +87,7 @@ class ProducerEntry:
 
     @property
     def latest_offset(self) -> int:
-        """The largest one that it knows of."""
+        """The largest offset in the entry."""
         return max(self.last_data_offset, self.current_txn_first_offset)
 
     @property

@@ -1,4 +1,4 @@
-"""Builds the producers of a log anew: from the newest good snapshot, then from the log behind it.
+"""Rebuild the producers of a log: from the newest good snapshot, then from the log behind it.
 
 Job: `rebuild_producer_state` for a log that is loaded, and the same in pieces for one that is cut
 while others want their turn: `producer_rebuild`.

@@ -179,7 +179,7 @@ class SnapshotStore:
         )
 
     def begin(self, now_ms: int) -> FrozenProducers:
-        """The one that waits, as one is due: to be encoded, then written, then finished."""
+        """The waiting snapshot, when one is due: the caller encodes, writes and finishes it."""
         frozen = self._waiting
         assert frozen is not None, "no snapshot waits"
         if self._writing is not None:
@@ -200,7 +200,7 @@ class SnapshotStore:
         frozen.is_written = True
 
     def finish(self, frozen: FrozenProducers) -> None:
-        """Let it count, if it still does."""
+        """Make the written file a snapshot, or remove it if it is obsolete."""
         path = self.path(frozen.offset)
         if not frozen.is_over and frozen.is_written:
             self._files.rename(path + DELETED_SUFFIX, path)
@@ -276,7 +276,8 @@ class SnapshotStore:
                 self.delete(offset)
 
     def delete_below(self, offset: int) -> None:
-        """The log begins at `offset` now: what is read from there on does not follow on them."""
+        """Delete the snapshots below `offset`, the new log start: the log has no records behind
+        them."""
         self._give_up(offset - 1, MAX_OFFSET)
         for older in self.offsets[: bisect_left(self.offsets, offset)]:
             self.delete(older)

@@ -80,7 +80,7 @@ _LET_GO_PER_STEP: Final = 5_000
 
 
 class ProducerLimits:
-    """How many ids are kept; of all logs of a broker, which share it."""
+    """The limits of the number of ids; all logs of a broker share the object."""
 
     __slots__ = ("is_broker_full", "of_broker", "of_log")
 
@@ -130,12 +130,12 @@ class ProducerState:
 
     def __init__(self, limits: ProducerLimits | None = None) -> None:
         self.limits = limits or ProducerLimits()
-        # By producer id; those that were looked at for room lately are at the end.
+        # By producer id; those examined last for room are at the end.
         self.entries: dict[int, ProducerEntry] = {}
         self.verifications = Verifications()
-        # In the order in which they came; of those that were dropped some are still there.
+        # In the order of arrival; some dropped entries are still listed.
         self._listed: list[ProducerEntry] = []
-        # Of how many times they were frozen, and those times that may not be over.
+        # The number of snapshots frozen so far, and the snapshots that may not be over.
         self._generation = 0
         self._frozen: list[FrozenProducers] = []
         # Open ones by first offset, in its order; completed ones in the order of their markers.
@@ -351,7 +351,8 @@ class ProducerState:
     # Invariants
 
     def check_sequence(self, producer_id: int, where: str) -> None:
-        """Thorough: what a leader has just taken in from a client follows the batch before it."""
+        """Thorough check: a client's batch that a leader has just applied follows the batch before
+        it."""
         entry = self.entries.get(producer_id)
         if entry is None or len(entry.batches) < 2:  # a marker leaves none
             return
@@ -396,7 +397,7 @@ class ProducerState:
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def successor(self) -> ProducerState:
-        """An empty state that is to take its place once it was built anew."""
+        """An empty state that will replace this one after its rebuild."""
         state = ProducerState(self.limits)
         state.verifications = self.verifications
         return state
@@ -426,8 +427,8 @@ class ProducerState:
         self._find_first_unstable_offset()
 
     def let_go_of_some(self) -> bool:
-        """Another state is in its place: forget some of its producers, which takes a while for
-        all; whether all are gone."""
+        """Forget some producers of a replaced state, since dropping all at once is slow; whether
+        all are gone."""
         entries = self.entries
         for _ in range(min(_LET_GO_PER_STEP, len(entries))):
             entries.popitem()
@@ -508,8 +509,8 @@ class ProducerState:
             self._listed = list(self.entries.values())
 
     def _make_room(self, now_ms: int) -> bool:
-        """Drop producers that are idle, among some that were not looked at for the longest time;
-        whether there is room now for another one."""
+        """Drop idle producers among those not examined for the longest time; whether there is room
+        now for another producer."""
         entries = self.entries
         for entry in list(islice(entries.values(), _LOOKED_AT_FOR_ROOM)):
             is_idle = entry.seen_ms != NOT_SEEN and now_ms - entry.seen_ms >= IDLE_MS
@@ -529,8 +530,8 @@ class ProducerState:
         )
 
     def _drop_longest_idle(self) -> None:
-        """One of those that were not looked at for the longest time, unless each of them has a
-        transaction open. For what was let in elsewhere: by the leader, or earlier."""
+        """Drop one of the producers not examined for the longest time, unless each has an open
+        transaction. For producers that were accepted already: by the leader, or earlier."""
         found: ProducerEntry | None = None
         for entry in islice(self.entries.values(), _LOOKED_AT_FOR_ROOM):
             if entry.current_txn_first_offset < 0 and (

@@ -159,7 +159,7 @@ class LogLoader:
         snapshot.
 
         A crash leaves producers with several batches that are in the log and not yet answered: they
-        send all of them again, and each must be known as a duplicate, not only the last one.
+        send all of them again, and each must be recognized as a duplicate, not only the last one.
         """
         state = self.recovered_state
         if (
@@ -232,7 +232,7 @@ class LogLoader:
         """A log start that the leader epochs do not know is a damaged number.
 
         Raising the log start raises the first epoch's start with it, before any checkpoint is
-        written. Records that were deleted may come back by a crash; none may go by a wrong digit.
+        written. A crash may bring deleted records back; a wrong digit must not delete any.
         """
         entries = self.epochs.entries
         if not self.epochs_lost and entries and entries[0][1] < self.log_start:
@@ -262,8 +262,8 @@ class LogLoader:
     def _check_indexes(self) -> None:
         """Rebuild indexes that cannot be trusted, save where recovery does so anyway.
 
-        The segment before those may be the one that was flushed while it was active, without its
-        indexes, and then rolled: what a power cut left of them is looked at as a whole.
+        The segment before those may have been flushed while it was active, without its indexes, and
+        then rolled: its indexes are checked as a whole after a power cut.
         """
         checked = Segments()
         found, self.segments = self.segments, checked
@@ -344,8 +344,8 @@ class LogLoader:
         return cut > 0 and not goes_on
 
     def _state_before(self, segment: Segment) -> ProducerState:
-        """The producers where it begins: as the recovery of the segment before has left them, or
-        read anew."""
+        """The producers at the start of the segment: from the recovery of the segment before, or
+        read again."""
         state = self.recovered_state
         if state is not None and state.map_end_offset == segment.base_offset:
             return state
@@ -391,9 +391,10 @@ class LogLoader:
         return self.config.compact if noted is None else offset <= noted
 
     def _vouch_for_gaps(self, log_end: int, *, is_new: bool) -> bool:
-        """From here on we note ourselves what is compacted; whether the note must be synced yet.
+        """Begin to note the gaps that compaction leaves; whether the note must be synced yet.
 
-        A new log has no gaps. There is none without a second segment, so that can wait for one.
+        A new log has no gaps. It cannot have one without a second segment, so the sync can wait for
+        that.
         """
         if not self.config.compact or gaps_below(self.files, self.directory) is not None:
             return False

@@ -31,7 +31,7 @@ from .files import Files
 STALE_RECOVERY_POINTS_FILE = "stale-recovery-points"
 GAPS_FILE = "gaps-below.deleted"
 NEW_FILE = "new-since-checkpoints.deleted"
-# Not to be taken for what a deletion has left.
+# Must not be taken for a left-over of a deletion.
 KEPT_FILES = frozenset({GAPS_FILE, NEW_FILE})
 _EVERYWHERE = 2**63 - 1
 
@@ -86,7 +86,7 @@ def sync_gaps(files: Files, directory: str) -> None:
 
 
 def gaps_below(files: Files, directory: str) -> int | None:
-    """None: somebody else may have cleaned this log."""
+    """None: another broker may have cleaned this log."""
     path = os.path.join(directory, GAPS_FILE)
     if not files.exists(path):
         return None

@@ -36,9 +36,10 @@ logger = logging.getLogger("pybroker.storage.retention")
 def delete_old_segments(
     log: Log, now_ms: int, limit: int = NO_LIMIT, *, interval_ms: int = 0
 ) -> int:
-    """Delete the segments that the log's configs do not want any more; returns how many.
+    """Delete the segments that exceed the log's limits; returns their number.
 
-    `limit` many at once: when that many went, ask again. `interval_ms`: how often this is done.
+    At most `limit` at once: if so many were deleted, call again. `interval_ms`: the interval of the
+    calls.
     """
     count = delete_segments_below_start(log, now_ms, limit)
     if log.config.delete:

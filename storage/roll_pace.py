@@ -25,7 +25,7 @@ class RollPace:
 
     def __init__(self) -> None:
         self._left = MAX_BURST
-        self._since_ms = 0  # up to when what came back is counted in `_left`
+        self._since_ms = 0  # refills up to this time are counted in `_left`
 
     def allows(self, size: int, now_ms: int) -> bool:
         """Whether a segment of so many bytes may be rolled for its age; counted as done."""

@@ -198,7 +198,8 @@ class Segment:
             self._file.on_broken = on_broken
 
     def let_go(self) -> None:
-        """Of the data file, which is opened again when it is needed; any thread may ask."""
+        """Release the data file, which is opened again when it is needed; callable from any
+        thread."""
         if not self.is_active:
             self._file = None
 
@@ -267,7 +268,7 @@ class Segment:
             self._forget_older_half()
 
     def _forget_older_half(self) -> None:
-        """Of `recent`: many at once cost less than the oldest one at each append."""
+        """Drop half of `recent`: cheaper than dropping the oldest entry at each append."""
         self._recent = dict(islice(self._recent.items(), _RECENT_LIMIT, None))
 
     def _add_index_entries(self, last_offset: int, position: int) -> bool:
@@ -361,7 +362,7 @@ class Segment:
         return self._find(offset, LookUp(self.log_file)) if position is None else position
 
     def _find(self, offset: int, file: Readable) -> int | None:
-        """`position_of` for what is not recent."""
+        """`position_of` for offsets that are not recent."""
         start = self._start_below(offset, file)
         for position, header in scan_headers(file, start, self.size):
             if header.last_offset >= offset:
@@ -369,9 +370,10 @@ class Segment:
         return None
 
     def _start_below(self, offset: int, file: Readable | None = None) -> int:
-        """A batch at or before `offset`: that of the nearest index entry which the data confirms.
+        """The position of a batch at or before `offset`, from the nearest index entry that the data
+        confirms.
 
-        Kafka believes its indexes, and skips records for a wrong digit in one.
+        Kafka trusts its indexes, and skips records if a digit in one is wrong.
         """
         for entry_offset, position in self.offset_index.entries_below(offset):
             if entry_offset <= offset and self._is_confirmed(entry_offset, position, file):
@@ -602,7 +604,7 @@ class Segment:
         """Grow the indexes to their full size, and keep the data file open."""
         if not self.is_active:
             self.is_active = True
-            self._file = None  # what `KeptOpen` counts is not the active segment's
+            self._file = None  # `KeptOpen` must not count the active segment's file
             self._file = self.log_file
         self.offset_index.open_for_append(config.segment_index_bytes)
         self.time_index.open_for_append(config.segment_index_bytes)
@@ -621,7 +623,8 @@ class Segment:
             self._file = None
 
     def close(self) -> None:
-        """Trim and force to disk what was left out while the segment was active. Blocks."""
+        """Trim the files and force to disk the parts not synced while the segment was active.
+        Blocks."""
         if self.is_active:
             self.become_inactive()
             if self._is_cut:
@@ -630,10 +633,10 @@ class Segment:
             self.time_index.sync()
         self.transaction_index.release()
         if self._has_damaged_index:
-            self.offset_index.remove()  # the next load makes it anew
+            self.offset_index.remove()  # the next load rebuilds it
 
     def release(self) -> None:
-        """Let go of all files without touching them."""
+        """Release all files without touching them."""
         self.is_active = False
         self._file = None
         self.offset_index.release()
@@ -689,7 +692,7 @@ class Segment:
         )
 
     def finish_recovery(self, valid_bytes: int) -> int:
-        """Cut off what is behind the last valid batch; returns the bytes cut."""
+        """Cut off the bytes behind the last valid batch; returns their number."""
         cut = self.size - valid_bytes
         if cut:
             recent = dict(self._recent)

@@ -1,7 +1,7 @@
 """The segments of a log in the order of their base offsets.
 
 Invariants: base offsets grow, and no two segments share one; the active segment is the last one;
-one that goes, or is replaced, was there.
+only an existing segment is removed or replaced.
 
 Mirrors: LogSegments.
 """

@@ -69,17 +69,17 @@ from .append_rules import (
 from .log_config import LogConfig
 from .old_formats import validate_with_old_format
 
-# Timestamp type, control, delete horizon: not in what a producer usually sends.
+# Timestamp type, control, delete horizon: usually not set by producers.
 _ODD_BITS: Final = 0x68
 
 # Up to here a batch is checked in one call, for which it is copied.
 _SMALL_BYTES: Final = 16 * 1024
 # Plain batches up to this size are scanned at once, regardless of their content.
 QUICK_BYTES: Final = 16 * 1024
-# The same for batches of which no rule asks more than that their records are whole: a record takes
+# The same for batches whose records only need to be whole: a record takes
 # 7 bytes or more, and 15 ns compiled, 1 us interpreted.
 _SCAN_BYTES: Final = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
-# Compressed batches are looked at in one go up to this size, if they unpack to no more than that.
+# Compressed batches are scanned at once up to these sizes, packed and unpacked.
 _QUICK_PACKED_BYTES: Final = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
 _QUICK_UNPACKED_BYTES: Final = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
 _QUICK_GZIP_BYTES: Final = 512 * 1024 if COMPILED else QUICK_BYTES  # it is slow to unpack
@@ -110,11 +110,11 @@ AppendInput = Records | PreValidatedBatch
 
 
 class _TakesLong(Exception):
-    """A batch unpacks to more than is looked at on the spot."""
+    """A batch unpacks to more bytes than are scanned at once."""
 
 
 def needs_record_scan(records: Records, config: LogConfig, full: bool) -> bool:
-    """Whether each record of a client's batch has to be looked at, and may be one of very many."""
+    """Whether each record of a client's batch must be examined, and there may be very many."""
     if len(records) < HEADER_SIZE or config.record_version < MAGIC_V2:
         return False
     if records[MAGIC_POSITION] == MAGIC_V2:
@@ -159,7 +159,8 @@ def pre_validate_quickly(
     name: str,
     full: bool,
 ) -> PreValidatedBatch | None:
-    """The same for a compressed batch that is small, packed and unpacked; None if it is not that.
+    """Like `pre_validate`, for a compressed batch that is small, packed and unpacked; None for
+    others.
 
     `records` are written to, and have to stay as they are until they are appended.
     """
@@ -246,7 +247,7 @@ def validate(
 
 
 def _is_good(records: Records, header: BatchHeader, full: bool) -> bool:
-    """Whether a batch asks for nothing but its offset; if `full`, its records have been seen."""
+    """Whether a batch only needs its offset assigned; with `full`, its records are examined too."""
     _, _, _, _, _, attributes, delta, _, _, producer_id, _, sequence, count = header
     return (
         delta + 1 == count > 0
@@ -259,7 +260,8 @@ def _is_good(records: Records, header: BatchHeader, full: bool) -> bool:
 
 
 def _are_plain_and_whole(records: Records, header: BatchHeader) -> bool:
-    """Whether the records are not compressed, all there, and no younger than the header says."""
+    """Whether the records are uncompressed and complete, and the header has their largest
+    timestamp."""
     if header.is_compressed:
         return False
     try:

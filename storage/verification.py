@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# Of one log. A verification takes milliseconds; if so many others have begun since one did, its
-# asker, who may have invented the producer, is not waited for any more.
+# The limit of one log. A verification takes milliseconds; one after which so many others have begun
+# is dropped, since its producer may be invented.
 MAX_VERIFICATIONS: Final = 10_000
 
 
@@ -43,7 +43,7 @@ class Verification:
         self.since_ms = now_ms
 
     def note(self, sequence: int, epoch: int) -> None:
-        """Another batch asks to be verified."""
+        """Note another batch that needs verification."""
         if epoch > self.epoch:
             self.epoch = epoch
             self.lowest_sequence = sequence

@@ -61,7 +61,7 @@ class OffsetMap:
         return len(self) / self.slots
 
     def put_all(self, keys: Sequence[bytes], offsets: Sequence[int]) -> bool:
-        """Note keys with growing offsets. False if the map was full before the last of them."""
+        """Note keys with growing offsets. False if the map was full before the last key."""
         count = len(keys)
         if not count:
             return True

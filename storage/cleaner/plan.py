@@ -40,13 +40,13 @@ class CleaningPlan:
     io_buffer_bytes: int = 1 << 18
 
     def to_json(self) -> dict[str, Any]:
-        """All but the producers."""
+        """The plan without the producers."""
         names = [each.name for each in fields(self) if each.name != "producers"]
         return {name: getattr(self, name) for name in names}
 
     @staticmethod
     def from_json(values: dict[str, Any], producers: Iterable[Sequence[Any]]) -> CleaningPlan:
-        """`producers`: pieces of them, as JSON has them."""
+        """The plan from JSON values; `producers` are pieces of rows."""
         known = [[LastRecord(*entry) for entry in piece] for piece in producers]
         plan = CleaningPlan(producers=known, **values)
         plan.segments = [(base, size, modified) for base, size, modified in plan.segments]
