@@ -1,4 +1,4 @@
-"""Access control lists: who may do what to a znode.
+"""Access control lists: the permissions of identities on a znode.
 
 Mirrors `ZooKeeperServer.checkACL`, `PrepRequestProcessor.fixupACL`, `DigestAuthenticationProvider`
 (SHA-1, ZooKeeper's default) and `IPAuthenticationProvider`. Schemes: world, auth (only when an ACL
@@ -27,7 +27,7 @@ def digest_id(credentials: bytes) -> Id:
 
 
 def proves(credentials: bytes, identity: Id) -> bool:
-    """Whether these are its credentials; how long it takes tells nothing of them."""
+    """Whether `credentials` are those of `identity`; compared in constant time."""
     shown = digest_id(credentials)
     return identity.scheme == "digest" and hmac.compare_digest(
         shown.id.encode(), identity.id.encode()

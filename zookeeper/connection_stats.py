@@ -49,7 +49,7 @@ _SIZE_BYTES = 4
 
 
 class Latency:
-    """Lowest, mean and highest of what was recorded, in milliseconds."""
+    """Lowest, mean and highest of the recorded latencies, in milliseconds."""
 
     __slots__ = ("_count", "_low_ms", "_sum_ms", "high_ms")
 

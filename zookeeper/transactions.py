@@ -1,4 +1,4 @@
-"""Transactions: what a successful (or failed) write did, as it is logged and replayed.
+"""Transactions: the effects of a successful (or failed) write, as logged and replayed.
 
 Mirrors `org.apache.zookeeper.txn`, with two differences of our own: a create names the final
 ephemeral owner (so containers and TTL nodes need no types of their own), and a close of a session
@@ -77,7 +77,7 @@ class ErrorTxn(NamedTuple):
 
 
 class MultiTxn(NamedTuple):
-    """All parts at one zxid. Encoded as a count, then the type and body of each part."""
+    """Several operations at one zxid. Encoded as a count, then the type and body of each part."""
 
     parts: list[tuple[Op, "Body"]]
 

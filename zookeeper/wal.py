@@ -49,7 +49,7 @@ HEADER_SIZE = _HEADER.size + _CRC.size
 
 
 class RecoveryError(Exception):
-    """The files do not add up to a state; the message says which one, where, and why."""
+    """The files do not yield a state; the message names the file, the position and the reason."""
 
     def __init__(self, name: str, offset: int, why: str) -> None:
         super().__init__(f"{name} {why}")
@@ -199,9 +199,9 @@ def _find_record(data: bytes, start: int, last_zxid: int) -> Logged | None:
 
 
 def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = False) -> Recovered:
-    """The state that the files of a directory amount to. Raises RecoveryError.
+    """Recover the state from the files of a directory. Raises RecoveryError.
 
-    With `cut` the state up to the first damage in the logs, if there is any at all.
+    With `cut`, the state up to the first damage in the logs, if there is any state before it.
     """
     notes: list[str] = []
     tree, sessions = _newest_snapshot(names, read, notes)
@@ -290,7 +290,7 @@ class _Replay:
             raise RecoveryError(name, valid_bytes, problem)
 
     def end_at(self, error: RecoveryError) -> None:
-        """Go on behind what is good."""
+        """Continue the log behind its last good transaction."""
         if error.offset:
             self.last_log, self.valid_bytes = error.name, error.offset
         elif self.last_log == error.name:

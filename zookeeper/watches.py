@@ -117,7 +117,7 @@ def _ancestors(path: str) -> Iterator[str]:
 
 
 class Watches:
-    """The two tables, and what each kind of change and of request does to them."""
+    """The two tables, and the effects of each kind of change and of request on them."""
 
     __slots__ = ("children", "data")
 
@@ -126,7 +126,7 @@ class Watches:
         self.children = WatchTable()
 
     def trigger(self, event: EventType, path: str) -> Iterator[Hashable]:
-        """The watchers to tell, each once. To be exhausted before the next change."""
+        """The watchers to notify, each once. The caller must exhaust it before the next change."""
         if event is EventType.CHILDREN_CHANGED:
             yield from self.children.trigger(path)
             return

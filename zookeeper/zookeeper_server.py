@@ -79,7 +79,7 @@ CONTAINER_CHECK_MS = 60_000
 
 
 class Claim(NamedTuple):
-    """The session that a stranger asks for: a new one, or one whose password it has shown."""
+    """The session that a stranger requests: a new one, or one whose password it has shown."""
 
     session_id: int
     timeout_ms: int
@@ -145,7 +145,7 @@ class ZooKeeperMachine:
 
     @property
     def is_closed(self) -> bool:
-        """To all but one identity."""
+        """Whether the server is closed to all but one identity."""
         return self._admitted is not None
 
     # Calls of the runtime
@@ -272,7 +272,8 @@ class ZooKeeperMachine:
     def _hear_stranger(
         self, connection: Connection, claim: Claim, frame: Buffer, now_ms: int
     ) -> None:
-        """One frame decides: the login of the one who is admitted, or the end."""
+        """Handle the first frame of a stranger: it must be the admitted login, or the connection
+        ends."""
         assert self._admitted is not None
         xid, op = jute.read_request_header(frame)
         if op != Op.AUTH:
@@ -284,7 +285,7 @@ class ZooKeeperMachine:
             self.refused_logins += 1
             self._refuse(connection, jute.reply_frame(xid, 0, ZkCode.AUTH_FAILED))
         elif not claim.is_new and claim.session_id not in self.sessions.sessions:
-            self._refuse(connection)  # it has expired meanwhile; the next connect will be told so
+            self._refuse(connection)  # it has expired meanwhile; the next connect gets that answer
         else:
             connection.claim = None
             connection.identities.append(self._admitted)
@@ -305,7 +306,7 @@ class ZooKeeperMachine:
         self._send(connection, frame)
 
     def _close_session(self, session_id: int, cxid: int, now_ms: int) -> None:
-        """All its ephemeral nodes go at one zxid."""
+        """Close a session: all its ephemeral nodes are deleted at one zxid."""
         paths = list(self.tree.ephemerals.get(session_id, ()))
         self.sessions.remove(session_id)
         self._log(session_id, cxid, Op.CLOSE_SESSION, CloseSessionTxn(paths), now_ms)

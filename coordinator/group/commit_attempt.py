@@ -1,4 +1,4 @@
-"""One request to commit offsets: what of it was refused, with which error, and what is left.
+"""One request to commit offsets: the refused partitions with their errors, and the offsets left.
 
 OffsetCommit and TxnOffsetCommit have this in common, and OffsetDelete the shape of the answer: one
 error a partition, in the order of the request.
@@ -89,7 +89,7 @@ class CommitAttempt(Generic[RequestT]):
                     self.values[partition] = to_offset(entry)
 
     def settle(self, error: ErrorCode) -> None:
-        """This is the result of all that is left."""
+        """Set `error` as the result of all partitions left."""
         errors = self.errors
         for partition in self.values:
             errors[partition] = error

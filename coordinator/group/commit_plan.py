@@ -39,13 +39,15 @@ class CommitPlan:
     )  # fmt: skip
 
     def __init__(self, request: OffsetCommitRequest) -> None:
-        """Of a request that is changed in place: each time its entries have other offsets."""
+        """Make the plan of a request whose entries are changed in place, with other offsets each
+        time."""
         self.request = request
         self.group_id = request.group_id
         self.generation_id = request.generation_id_or_member_epoch
         self.member_id = request.member_id
         self.group_instance_id = request.group_instance_id
-        # The partition, its entry in the request, and where in the batch offset and time stand.
+        # The partition, its entry in the request, and the positions of offset and time in the
+        # batch.
         self.entries: list[tuple[TopicPartition, OffsetCommitRequestPartition, int, int]] = []
         records: list[tuple[bytes, bytes]] = []
         position = HEADER_SIZE
@@ -78,7 +80,7 @@ class CommitPlan:
 
     @property
     def is_ambiguous(self) -> bool:
-        """A partition is named twice."""
+        """Whether a partition is named twice."""
         return len({entry[0] for entry in self.entries}) != len(self.entries)
 
     def values(self, now_ms: int, stamp_ms: int) -> dict[TopicPartition, OffsetAndMetadata]:

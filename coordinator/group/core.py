@@ -130,9 +130,9 @@ class Core:
         return partition_for_key(group_id, self.partition_count)
 
     def check_group(self, group_id: str | None, *, allow_empty_id: bool = False) -> ErrorCode:
-        """May this coordinator answer for the group?
+        """Whether this coordinator may answer for the group: NONE, or the error.
 
-        A group that is known is in a partition that is owned: its name need not be hashed.
+        A known group is in an owned partition: its name need not be hashed.
         """
         if group_id and group_id in self.groups and self.is_active:
             return ErrorCode.NONE
@@ -153,11 +153,11 @@ class Core:
         return group
 
     def is_current(self, group: Group) -> bool:
-        """Is this object still the group (it was not deleted, unloaded or loaded anew)?"""
+        """Whether this object is still the group (not deleted, unloaded or loaded again)."""
         return self.groups.get(group.group_id) is group
 
     def forget_group(self, group: Group) -> None:
-        """Take a Dead group out, with all its timers."""
+        """Remove a Dead group with all its timers."""
         del self.groups[group.group_id]
         timers = [group.join_timer, group.sync_timer, *group.pending_members.values()]
         timers.extend(member.session_timer for member in group.members.values())

@@ -99,13 +99,13 @@ class Group:
         self.pending_sync_members: set[str] = set()
         # Members whose `awaiting_join` is set, counted by `set_awaiting_join`.
         self.awaiting_join_count = 0
-        # Somebody joined since the initial delay began, so that it is extended.
+        # A member joined since the initial delay began, so the delay is extended.
         self.new_member_added = False
         # Of the first rebalance of an empty group only.
         self.initial_delay: InitialDelay | None = None
         # In the coordinator's queue while it rebalances.
         self.join_timer = Timer(TimerKind.JOIN, self)
-        # In the queue while somebody is in `pending_sync_members`.
+        # In the queue while `pending_sync_members` is not empty.
         self.sync_timer = Timer(TimerKind.SYNC, self)
         # The generation whose assignment is being appended, if any.
         self.storing_generation_id: int | None = None
@@ -236,7 +236,7 @@ class Group:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Replace what the member said about itself."""
+        """Replace the values from the member's JoinGroup."""
         if protocols != member.protocols:
             self._count_protocols(member, -1)
             member.protocols = protocols
@@ -245,7 +245,7 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def set_awaiting_join(self, member: Member, ticket: JoinTicket | None) -> JoinTicket | None:
-        """Put the member's waiting JoinGroup; return the one that waited before."""
+        """Set the member's waiting JoinGroup; returns the one that waited before."""
         previous = member.awaiting_join
         self.awaiting_join_count += (ticket is not None) - (previous is not None)
         member.awaiting_join = ticket
@@ -257,7 +257,7 @@ class Group:
         return previous
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Is this the current member of that id, and of that instance id if one is given?"""
+        """Whether this is the current member of that id, and of the instance id if there is one."""
         if group_instance_id is not None:
             current_id = self.static_members.get(group_instance_id)
             if current_id is None:
@@ -296,7 +296,7 @@ class Group:
     # Protocols
 
     def supports_protocols(self, protocol_type: str, names: Collection[str]) -> bool:
-        """May a member with this protocol type and these protocols be in the group?"""
+        """Whether a member with this protocol type and these protocols may be in the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
@@ -305,7 +305,8 @@ class Group:
         return any(self._protocol_support.get(name, 0) == everybody for name in names)
 
     def select_protocol(self) -> str:
-        """The protocol with most votes among those that all support; a tie goes by name.
+        """The protocol with most votes among those that all members support; ties are decided by
+        name.
 
         Kafka leaves ties to its hash order. Ours depends on nothing but the votes, so a reloaded
         group and another broker choose alike.

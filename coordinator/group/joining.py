@@ -36,7 +36,7 @@ _MAX_ID_PREFIX_BYTES: Final = 32_767 - 37
 
 
 class JoinAttempt:
-    """One JoinGroup as the coordinator looks at it."""
+    """One JoinGroup with the values that the coordinator needs."""
 
     __slots__ = (
         "client_host",

@@ -77,13 +77,13 @@ class Member:
         # The values at its join; for display only.
         self.client_id = client_id
         self.client_host = client_host
-        # These three are what its last JoinGroup said, set by `Group.update`.
+        # These three are from its last JoinGroup, set by `Group.update`.
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         # The group's; never changes.
         self.protocol_type = protocol_type
-        # Of the generation that is stored; b"" while there is none.
+        # The assignment of the stored generation; b"" while there is none.
         self.assignment = assignment
         self.is_new = is_new
         # Set by `Group.set_awaiting_join`, which counts them.

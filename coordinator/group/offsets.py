@@ -1,4 +1,4 @@
-"""The committed offsets of one group: what is committed, what is on its way, what has expired.
+"""The offsets of one group: committed, pending and expired.
 
 Mirrors the offset part of Kafka's GroupMetadata. A commit becomes visible when its append is
 complete, and only if no commit with a later position in the offsets topic was applied before.
@@ -93,7 +93,7 @@ class OffsetStore:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing committed and nothing on its way."""
+        """Whether no offset is committed or pending."""
         return not (self._offsets or self._pending or self._pending_transactions)
 
     def get(self, partition: TopicPartition) -> OffsetAndMetadata | None:
@@ -105,7 +105,7 @@ class OffsetStore:
         return {partition: committed.value for partition, committed in self._offsets.items()}
 
     def has_pending(self, partition: TopicPartition) -> bool:
-        """Is a commit for this partition on its way (plain or transactional)?"""
+        """Whether a commit for this partition is pending (plain or transactional)."""
         return partition in self._pending or any(
             partition in transaction for transaction in self._pending_transactions.values()
         )
@@ -156,7 +156,7 @@ class OffsetStore:
         offsets: Mapping[TopicPartition, CommittedOffset],
         pending_transactions: Mapping[int, Mapping[TopicPartition, CommittedOffset]],
     ) -> None:
-        """Take over what was read from the offsets topic."""
+        """Take over the offsets read from the offsets topic."""
         self._offsets.update(offsets)
         for producer_id, producer_offsets in pending_transactions.items():
             self._transaction(producer_id).appended.update(producer_offsets)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from ...protocol.java_hash import java_string_hash
 
 _MIN_INT32 = -(2**31)
-# The same ids come with each request. So many are remembered, unless they are longer than that.
+# Requests repeat the same ids. The number of ids to remember, and the length of the longest.
 _REMEMBERED = 10_000
 _LONGEST_REMEMBERED = 256
 

@@ -281,7 +281,7 @@ class Rebalance:
         self._propagate(group, ErrorCode.NONE, now_ms)
 
     def fail_assignment(self, group: Group, error: ErrorCode, now_ms: int) -> None:
-        """There will be no assignment in this generation."""
+        """Answer with `error`: this generation gets no assignment."""
         _check_state(group, "its assignment fails", GroupState.COMPLETING_REBALANCE)
         group.storing_generation_id = None
         for member in group.members.values():

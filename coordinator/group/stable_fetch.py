@@ -101,7 +101,7 @@ class StableFetches:
 
 
 def _stable_offset(answer: OffsetFetchResponseGroup) -> TopicPartition | None:
-    """A partition of which the answer says something that counts."""
+    """A partition that has a stable answer, without an error; None if there is none."""
     for topic in answer.topics:
         for entry in topic.partitions:
             if entry.error_code == ErrorCode.NONE:

@@ -85,7 +85,7 @@ class Append(NamedTuple):
 
 
 class SendMarkers(NamedTuple):
-    """Effect: have the markers written by the partitions' leaders, and report what they say."""
+    """Effect: have the partitions' leaders write the markers, and report their results."""
 
     job: MarkerJob
 
@@ -192,7 +192,7 @@ class Core:
         return Found(owner, metadata)
 
     def is_current(self, found: Found) -> bool:
-        """Is this still the leadership in which the id was found?"""
+        """Whether the leadership in which the id was found still lasts."""
         return self.owned.get(found.owner.partition) is found.owner
 
     # Effects
@@ -235,10 +235,10 @@ class Core:
         """Log a transition that was prepared at `prepared_ms` (None: now), then complete or cancel
         it; `done` gets the client's error.
 
-        A client waits for it as long as its transactions may take; what no client has asked for
-        has more time, or with a tiny timeout it would never be replicated soon enough (Kafka makes
-        no difference). After an error of `keep_pending_on` the transition stays pending: the caller
-        tries again.
+        For a client's request the limit is the transaction timeout; other transitions have more
+        time, since with a tiny timeout they would never be replicated soon enough (Kafka makes no
+        difference). After an error in `keep_pending_on` the transition stays pending: the caller
+        retries.
         """
         metadata, since_ms = found.metadata, now_ms if prepared_ms is None else prepared_ms
         if metadata.pending_state is not transition.state:

@@ -68,7 +68,8 @@ _RETRIED_COMPLETION = frozenset(ErrorCode) - {
 
 
 class _Completion(NamedTuple):
-    """A transaction whose markers are under way, and what is logged when they are written."""
+    """A transaction whose markers are under way, and the transition to log when they are
+    written."""
 
     found: Found
     transition: Transition

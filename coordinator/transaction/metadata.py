@@ -1,15 +1,15 @@
 """One transactional id: its producer, its transaction, and the transition that is being logged.
 
-A change has two steps. `prepare_*` checks that it is legal, marks it as pending and returns what is
-to be logged, a `Transition`; nothing else may begin while it is pending. `complete` takes it over
-when the log has it; `cancel` forgets it when the log refused it.
+A change has two steps. `prepare_*` checks that it is legal, marks it as pending and returns the
+`Transition` to log; no other change may begin while it is pending. `complete` applies it when the
+log has it; `cancel` forgets it when the log refused it.
 
 Invariants: at most one pending transition; states follow `states.VALID_PREVIOUS`; the producer
 epoch goes up by at most one a transition, or to 0 with a new producer id; a transition to Ongoing
 only adds partitions, one to Prepare* changes none.
 
-Mirrors Kafka's TransactionMetadata and TxnTransitMetadata. Different: a transaction at the last
-epoch of all can be fenced (Kafka throws, and is stuck with it).
+Mirrors Kafka's TransactionMetadata and TxnTransitMetadata. Different: a transaction at the largest
+epoch can be fenced (Kafka throws, and never ends it).
 """
 
 from typing import NamedTuple
@@ -85,14 +85,14 @@ class TransactionMetadata:
     ) -> None:
         # Never changes.
         self.transactional_id = transactional_id
-        # These two are set by `complete`, and the epoch by `fence` before the log has it. Of one
-        # producer id the epoch never goes back; NO_PRODUCER_EPOCH: it has not begun.
+        # These two are set by `complete`, and the epoch by `fence` before the log has it. The epoch
+        # of one producer id never goes back; NO_PRODUCER_EPOCH: it has not begun.
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         # The values before that, which a producer may still send; never in the log.
         self.last_producer_id = NO_PRODUCER_ID
         self.last_producer_epoch = NO_PRODUCER_EPOCH
-        # How long a transaction may stay open, as the producer's last InitProducerId said.
+        # How long a transaction may stay open, from the producer's last InitProducerId.
         self.timeout_ms = timeout_ms
         # The logged state: `complete` sets it along `VALID_PREVIOUS`; never Dead, never a fence.
         self.state = state
@@ -136,7 +136,8 @@ class TransactionMetadata:
         return wall_ms - self.start_ms if self.opened_ms == NOT_SEEN else now_ms - self.opened_ms
 
     def idle_ms(self, now_ms: int, wall_ms: int | None) -> int | None:
-        """Since its last change; None: only the wall clock could say, and that does not count."""
+        """The time since its last change; None: only the wall clock could tell, and `wall_ms` is
+        None."""
         if self.used_ms != NOT_SEEN:
             return now_ms - self.used_ms
         return None if wall_ms is None else wall_ms - self.update_ms
@@ -152,7 +153,7 @@ class TransactionMetadata:
 
     @property
     def has_failed_fence(self) -> bool:
-        """Is its open transaction to be aborted, and the log has refused that so far?"""
+        """Whether its open transaction must be aborted and the log has refused that so far."""
         return self.is_fencing and self.state is _S.ONGOING and self.pending_state is None
 
     def is_late(self, connection: int) -> bool:
@@ -162,7 +163,7 @@ class TransactionMetadata:
     # Preparing
 
     def prepare_epoch_bump(self, timeout_ms: int, last_epoch: int, stamp_ms: int) -> Transition:
-        """A producer starts (anew): the next epoch."""
+        """Give a producer that starts, or restarts, the next epoch."""
         if self.is_epoch_exhausted:
             raise BrokenInvariant(f"{self} has no other epoch")
         return self._prepare_empty(
@@ -215,7 +216,7 @@ class TransactionMetadata:
         return self._prepare(state, self.partitions, self.start_ms, stamp_ms)
 
     def prepare_complete(self, stamp_ms: int) -> Transition:
-        """The decision is in the log; what is logged once all markers are written."""
+        """The transition to log when all markers are written; the log has the decision already."""
         self.is_fencing = False
         state = complete_state(committed=self.state is _S.PREPARE_COMMIT)
         return self._prepare(state, (), self.start_ms, stamp_ms)

@@ -1,10 +1,10 @@
 """The transaction coordinator of one broker, as a pure state machine.
 
-Mirrors Kafka's TransactionCoordinator with TransactionStateManager. The runtime gives it requests
+Mirrors Kafka's TransactionCoordinator with TransactionStateManager. The runtime passes in requests
 with an opaque token, outcomes of appends and markers, producer ids, loads and ticks, and performs
-what `take_effects` gives it after each call, in order: `Reply(token, result)`, `Append(append_id,
-partition, batch, timeout_ms)`, `SendMarkers(job)`, `AllocateProducerId(attempt)`. Requests that
-only read are answered by a return value.
+the effects from `take_effects` after each call, in order: `Reply(token, result)`,
+`Append(append_id, partition, batch, timeout_ms)`, `SendMarkers(job)`,
+`AllocateProducerId(attempt)`. Requests that only read are answered by a return value.
 
 Invariants: every token of `init_producer_id`, `add_partitions` and `end_transaction` is replied to
 exactly once, if every Append gets its `appended` and every AllocateProducerId its
@@ -13,9 +13,9 @@ is decided in the log gets its markers, by this coordinator or the next. A parti
 owned or neither.
 
 The parts: `producers` (InitProducerId), `ending` (EndTxn, markers, completion), this file (life
-cycle, loading, partitions of transactions, timeouts and expiry, descriptions). Authorization, and
-whether partitions exist, are the handlers' matter. Left out: transaction.version 1 and 2 (flexible
-records, KIP-890 part 2), which need KRaft.
+cycle, loading, partitions of transactions, timeouts and expiry, descriptions). The handlers
+authorize, and check that partitions exist. Left out: transaction.version 1 and 2 (flexible records,
+KIP-890 part 2), which need KRaft.
 """
 
 import logging
@@ -88,7 +88,7 @@ class TransactionCoordinator:
         self._expiry_check_ms = now_ms + core.config.remove_expired_interval_ms
 
     def stop(self) -> None:
-        """Serve nothing more; what waits stays unanswered, as its connections are closed."""
+        """Stop serving; waiting requests stay unanswered, since their connections are closed."""
         self._core.is_active = False
         self._abort_check_ms = self._expiry_check_ms = None
 
@@ -102,7 +102,7 @@ class TransactionCoordinator:
         return min((at_ms for at_ms in deadlines if at_ms is not None), default=None)
 
     def is_due_before(self, at_ms: float) -> bool:
-        """Is `tick` needed before that?"""
+        """Whether `tick` is needed before `at_ms`."""
         deadline_ms = self.next_deadline_ms()
         return deadline_ms is not None and deadline_ms < at_ms
 
@@ -142,11 +142,11 @@ class TransactionCoordinator:
         return load
 
     def is_loading(self, load: PartitionLoad) -> bool:
-        """Is the load still wanted?"""
+        """Whether the load is still needed."""
         return self._core.loading.get(load.partition) is load
 
     def finish_load(self, load: PartitionLoad, now_ms: int) -> None:
-        """Take over what was read. If the partition was unloaded meanwhile, nothing happens."""
+        """Take over the ids read. If the partition was unloaded meanwhile, nothing happens."""
         core = self._core
         if not self.is_loading(load):
             return
@@ -157,7 +157,8 @@ class TransactionCoordinator:
             self._ending.resume(Found(owner, metadata), now_ms)
 
     def abandon_load(self, load: PartitionLoad) -> None:
-        """The partition could not be read: it is not served here (Kafka serves what it has)."""
+        """Drop the load of a partition that could not be read: it is not served here (Kafka serves
+        the part that it has read)."""
         if self.is_loading(load):
             del self._core.loading[load.partition]
 
@@ -234,8 +235,8 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Are these in the producer's open transaction? Pending transitions do not matter, but for
-        a fence: see `Core.prove`."""
+        """For each partition, whether it is in the producer's open transaction (NONE, or the
+        error). Pending transitions do not matter, except a fence: see `Core.prove`."""
         found = self._find_id(transactional_id, producer_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(partitions, found)
