@@ -36,7 +36,7 @@ class PartitionLoad(ABC):
         self._is_decoded = False
 
     def add(self, records: Buffer) -> None:
-        """Take in complete batches, in log order; a partial batch at the end is left alone."""
+        """Read complete batches, in log order; a partial batch at the end is ignored."""
         assert not self._is_decoded
         for position, header in iter_batch_headers(records):
             try:

@@ -37,9 +37,10 @@ class AnyRequest(Protocol):
 
 
 class Question(NamedTuple):
-    """May this be done to this kind of resource?
+    """Whether an operation is allowed on a kind of resource.
 
-    `field` of the request, or of an element, has the resource's name. Of the cluster there is one.
+    `field` of the request, or of an element, has the resource's name. The cluster is a single
+    resource.
     """
 
     operation: AclOperation
@@ -53,7 +54,7 @@ class When(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """Asked of the request as a whole; one of `any_of` will do."""
+    """A question for the request as a whole; one allowed of `any_of` is enough."""
 
     any_of: tuple[Question, ...]
     denied: ErrorCode
@@ -61,9 +62,10 @@ class Whole(NamedTuple):
 
 
 class Each(NamedTuple):
-    """Asked for each element of a list of the request; others are done nevertheless.
+    """A question for each element of a list of the request; a denied element does not stop the
+    others.
 
-    Not asked at all if `unless` is allowed. If `goes_on`, the handler is called even if nothing is
+    It is not asked if `unless` is allowed. If `goes_on`, the handler is called even if nothing is
     left: an error of the request as a whole comes first.
     """
 
@@ -83,7 +85,7 @@ class Hidden(NamedTuple):
 
 
 class ByHandler(NamedTuple):
-    """Asked in the handler; `denied` says in words what is answered."""
+    """Questions that the handler asks; `denied` describes the answer in words."""
 
     any_of: tuple[Question, ...]
     denied: str

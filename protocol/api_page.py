@@ -41,7 +41,7 @@ def elements(asked: str, answered: str = "", **renamed: str) -> Elements:
 
 
 def elements_together(asked: str, answered: str = "", **renamed: str) -> Elements:
-    """The handler needs all of them at once."""
+    """Elements that the handler needs all at once."""
     return Elements(_path(asked), _path(answered), renamed, False)
 
 
@@ -50,12 +50,12 @@ def _path(text: str) -> tuple[str, ...]:
 
 
 class Failure(NamedTuple):
-    """How an answer says that its request failed as a whole.
+    """The form of an answer whose request failed as a whole.
 
     Usually once, if the version has a place for that, and otherwise at each element.
     """
 
-    is_repeated: bool = False  # at each element as well, if it is said once
+    is_repeated: bool = False  # at each element as well as once
     values: Mapping[str, Any] = NOTHING  # of fields that are not the default in such an answer
     # The answer when it is made so far, and the code; None: there is no answer.
     finish: Callable[[AnyRequest, Any, int], Any] | None = None

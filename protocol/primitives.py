@@ -2,8 +2,8 @@
 
 Job: unsigned varints, and the type aliases for bytes-like values.
 Invariants: a read never passes the end of its buffer without a `ProtocolError`; a length is
-compared with what remains before anything is allocated for it.
-Mirrors: org.apache.kafka.common.utils.ByteUtils.
+compared with the remaining bytes before memory is allocated for it. Mirrors:
+org.apache.kafka.common.utils.ByteUtils.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Reader:
         return self.base + self.pos
 
     def open_window(self) -> None:
-        """Let the window begin where the reader is."""
+        """Open a window at the reader's position."""
         start = self.base + self.pos
         stop = start + WINDOW_BYTES
         if stop > self.end:
@@ -95,14 +95,14 @@ class Reader:
         self.size = stop - start
 
     def go_back(self, place: int) -> None:
-        """To where it was, with a window that begins there."""
+        """Move back to `place`, with a window that begins there."""
         self.base = place
         self.pos = 0
         self.windows = 0
         self.open_window()
 
     def more(self, count: i64) -> i64:
-        """Have `count` bytes from here on in the window, which has fewer; the place in it."""
+        """Move the window so that it holds the next `count` bytes; returns the position in it."""
         start = self.base + self.pos
         if start + count > self.end:
             raise ProtocolError("ends too early")
@@ -197,7 +197,7 @@ class Reader:
     # Fields with a length
 
     def length(self, name: str, nullable: bool) -> i64:
-        """Of bytes, records or an array; -1 for null."""
+        """The length of bytes, records or an array; -1 for null."""
         size: i64 = self.uvarint() - 1 if self.flexible else self.int32()
         if size < 0 and (size < -1 or not nullable):
             _fail(name, "must not be null, or has a negative length")
@@ -232,7 +232,7 @@ class Reader:
         return bytes(self.buffer[start : start + size]).decode("utf-8", "replace")
 
     def binary(self, name: str, nullable: bool) -> memoryview | None:
-        """A view of what was received: also of records."""
+        """A view of received bytes; also for records."""
         size = self.length(name, nullable)
         if size < 0:
             return None
@@ -247,7 +247,7 @@ class Reader:
         return view[start : start + size]
 
     def count(self, name: str, nullable: bool, least: i64) -> i64:
-        """Of an array whose elements take `least` bytes or more; -1 for null."""
+        """The count of an array whose elements take `least` bytes or more; -1 for null."""
         count = self.length(name, nullable)
         if count * least > self.end - self.base - self.pos:
             _fail(name, "has too many elements")

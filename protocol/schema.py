@@ -118,7 +118,7 @@ def uuid(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> bytes:
-    """16 raw bytes; all zero stands for "none"."""
+    """16 raw bytes; all zero means "none"."""
     field: Any = Field("uuid", versions, None, default, ignorable, tag)
     return field  # type: ignore[no-any-return]
 
@@ -264,7 +264,7 @@ _SHARED_DEFAULTS: dict[type[Any], Any] = {}
 
 
 def shared_default(cls: type[S]) -> S:
-    """The one, unchangeable instance that stands for "absent" in fields of this struct type.
+    """The one, immutable instance that means "absent" in fields of this struct type.
 
     Sharing it spares a construction for each absent struct, and makes "is it the default?" an `is`.
     """
@@ -280,8 +280,8 @@ def shared_default(cls: type[S]) -> S:
 
 
 def made_by_readers(cls: type[S]) -> Callable[[], S]:
-    """Makes an empty object of the class without its constructor: what reads a message sets all of
-    its fields."""
+    """Makes an empty object of the class without its constructor: the reader sets all of its
+    fields."""
     return partial(object.__new__, cls)
 
 

@@ -105,15 +105,16 @@ class TimerWheel(Generic[EntryT]):
         return None if found is None else found[2]
 
     def is_due_before(self, at_ms: float) -> bool:
-        """Is there something to do before that? Costs nothing while deadlines are pushed back."""
+        """Whether an entry may be due before `at_ms`. Costs nothing while deadlines are pushed
+        back."""
         if self._soonest_ms >= at_ms:
             return False
         deadline_ms = self.next_deadline_ms()
         return deadline_ms is not None and deadline_ms < at_ms
 
     def advance(self, now_ms: int, limit: int) -> list[EntryT]:
-        """Move the clock to `now_ms`, which is never less than before, and return what is due,
-        at most `limit` of it."""
+        """Move the clock to `now_ms`, which is never less than before, and return the due entries,
+        at most `limit`."""
         while True:
             found = self._next_slot()
             if found is None or found[2] > now_ms:

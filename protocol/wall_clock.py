@@ -74,8 +74,8 @@ class WallClock:
             self._trusted_lead_ms = max(self.lead_ms, known_ms - now_ms)
 
     def rests(self, now_ms: int, interval_ms: int) -> bool:
-        """Must a job that runs every `interval_ms` not go by timestamps now? In its first interval
-        after a jump, and for REST_MS at least."""
+        """Whether a job that runs every `interval_ms` must not use timestamps now: in its first
+        interval after a jump, and for REST_MS at least."""
         jumped_ms = self._jumped_ms
         return jumped_ms is not None and now_ms - jumped_ms < max(interval_ms, REST_MS)
 
@@ -84,22 +84,22 @@ class WallClock:
         return now_ms + self.lead_ms
 
     def comparable_ms(self, now_ms: int, interval_ms: int) -> int | None:
-        """The same for a job that runs every `interval_ms` and deletes by timestamps; None while
-        that `rests`."""
+        """The wall clock's time for a job that runs every `interval_ms` and deletes by timestamps;
+        None while it `rests`."""
         return None if self.rests(now_ms, interval_ms) else now_ms + self.lead_ms
 
     def stamp_ms(self, now_ms: int) -> int:
-        """The time to write down."""
+        """The time for stored timestamps."""
         return now_ms + self.stamp_lead_ms(now_ms)
 
     def stamp_lead_ms(self, now_ms: int) -> int:
-        """By how much what is written down is ahead of `now_ms`."""
+        """By how much stored timestamps are ahead of `now_ms`."""
         if self._jumped_ms is None:
             return self.lead_ms
         return max(self.lead_ms, self._trusted_lead(now_ms))
 
     def trusted_ms(self, now_ms: int) -> int:
-        """The wall clock's time, as it was before a jump that is not yet trusted."""
+        """The wall clock's time, without a jump that is not trusted yet."""
         return now_ms + self._trusted_lead(now_ms)
 
     def _trusted_lead(self, now_ms: int) -> int:

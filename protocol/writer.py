@@ -55,7 +55,7 @@ class Writer:
         self.limit -= len(data)
 
     def go_back(self, parts: int, size: int) -> None:
-        """To when there were so many parts, and so many bytes behind them."""
+        """Undo writes: back to `parts` parts, and `size` bytes behind them."""
         data = self.parts[parts] if len(self.parts) > parts else self.out.getvalue()
         del self.parts[parts:]
         self.out.truncate(0)
@@ -99,7 +99,7 @@ class Writer:
     # Fields with a length
 
     def length(self, size: int) -> None:
-        """Of bytes, records or an array; -1 for null."""
+        """Write the length of bytes, records or an array; -1 for null."""
         if not self.flexible:
             write_i32_be(self.out, size)
         elif size < 127:

@@ -877,7 +877,7 @@ class Log:
             self.local.fail("closing", error)
 
     def release(self) -> None:
-        """Let go of the files of an offline or deleted log."""
+        """Release the files of an offline or deleted log."""
         self._rebuild = None
         self.local.release()
 

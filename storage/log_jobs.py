@@ -40,7 +40,7 @@ def _high_watermark(log: Log) -> int | None:
 
 
 def _log_start_offset(log: Log) -> int | None:
-    """Only those that the first segment's name does not tell."""
+    """Only offsets that differ from the first segment's name."""
     start = log.log_start_offset
     return start if start > log.segments.first.base_offset else None
 

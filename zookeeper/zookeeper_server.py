@@ -293,7 +293,7 @@ class ZooKeeperMachine:
             self._send(connection, jute.reply_frame(xid, 0, 0))
 
     def _refuse(self, connection: Connection, frame: bytes | None = None) -> None:
-        """Say it, if there is something to say, and hear nothing more."""
+        """Send `frame`, if there is one, and read nothing more."""
         connection.is_refused = True
         if frame is not None:
             self._send(connection, frame)
@@ -409,7 +409,7 @@ class ZooKeeperMachine:
     def _log(
         self, session_id: int, cxid: int, op: Op, body: Body, now_ms: int
     ) -> list[Stat | None]:
-        """Give a transaction its zxid, log it, apply it and tell the watchers."""
+        """Give a transaction its zxid, log it, apply it and notify the watchers."""
         txn = Txn(TxnHeader(session_id, cxid, self.tree.last_zxid + 1, now_ms, op), body)
         self._records.append(encode_txn(txn))
         changes, stats = self.tree.apply(txn)

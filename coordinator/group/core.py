@@ -229,7 +229,7 @@ class Core:
     def append_proof(
         self, partition: int, records: Iterable[SimpleRecord], completion: AppendCompletion
     ) -> None:
-        """Append records that change nothing, to hear whether the ISR follows this broker."""
+        """Append records that change nothing, to learn whether the ISR follows this broker."""
         append_id = self._emit_append(partition, build_batch(records), ACKS_ALL)
         self._appends[append_id] = completion
 

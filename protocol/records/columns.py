@@ -17,7 +17,7 @@ Arrow and ``memoryview`` take them as they are (int64, native byte order); bytes
 | `header_starts`, `header_counts` | the first header, and how many there are: `headers(row)` |
 
 `batches` has an entry for each batch, also for those that have no rows: control batches (markers of
-transactions), and what compaction has emptied. Row numbers of a batch are consecutive.
+transactions), and batches that compaction has emptied. Row numbers of a batch are consecutive.
 
 `data` is the fetch itself where all of it is plain (it is copied only if it was not ``bytes``);
 else the blocks of all batches one after the other, decompressed.
@@ -101,7 +101,8 @@ class RecordColumns:
     def first_row(self, offset: int) -> int:
         """The first row at ``offset`` or after it; len(self) if there is none.
 
-        A fetch begins with the batch that holds the offset that was asked for, not at it.
+        A fetch begins with the batch that holds the requested offset, so earlier rows may come
+        first.
         """
         return bisect_left(self.offsets, offset)
 

@@ -3,9 +3,9 @@
 Mirrors Kafka's ``compress`` package (GzipCompression, SnappyCompression, Lz4BlockInputStream,
 Lz4BlockOutputStream, ZstdCompression) and KAFKA-3160 (the lz4 header checksum of v0 messages).
 
-- ``decompress`` raises only ProtocolError and gives up once the output would pass ``max_bytes``:
-  gzip, lz4 and zstd are unpacked in slices, a snappy block's declared length is looked at before
-  it is unpacked. A bomb costs at most ``max_bytes`` and the codec's own window.
+- ``decompress`` raises only ProtocolError and stops before the output exceeds ``max_bytes``: gzip,
+  lz4 and zstd are unpacked in slices, a snappy block's declared length is checked before it is
+  unpacked. A bomb costs at most ``max_bytes`` and the codec's own window.
 - Data that are cut short are damaged; gzip's are InvalidRecord: to Kafka the records end early.
 - snappy is written as one xerial stream of 32 KiB blocks; read are xerial streams, several of them
   one after the other, and a bare raw block.
@@ -59,7 +59,7 @@ _ZSTD_SKIPPABLE = Struct("<II")
 
 
 class DamagedBlock(ProtocolError):
-    """Data that is not what its codec makes."""
+    """Data that its codec cannot have made."""
 
 
 class UnpacksTooLarge(ProtocolError):
@@ -116,7 +116,7 @@ def decompress(codec: Compression, data: Buffer, *, max_bytes: int, magic: int =
 def decompress_in_pieces(
     codec: Compression, data: Buffer, *, max_bytes: int, magic: int = 2
 ) -> Iterator[bytes]:
-    """The same in pieces: of 128 KiB at most, except for snappy's, which are its blocks."""
+    """Decompress in pieces of at most 128 KiB; those of snappy are its blocks."""
     if codec is Compression.NONE:
         if len(data) > max_bytes:
             raise _too_large(max_bytes)
@@ -138,7 +138,7 @@ def _too_large(max_bytes: int) -> UnpacksTooLarge:
 
 
 class _Output:
-    """How much may still come."""
+    """The number of bytes that may still be unpacked."""
 
     __slots__ = ("max_bytes", "room")
 
@@ -147,7 +147,8 @@ class _Output:
         self.room = max_bytes
 
     def next_slice_bytes(self) -> int:
-        """How much to unpack next: one byte more than fits shows that there is too much."""
+        """The number of bytes to unpack next: one byte more than fits shows that there are too
+        many."""
         return min(self.room + 1, _SLICE_BYTES)
 
     def counted(self, piece: bytes) -> bytes:
@@ -198,7 +199,7 @@ def _decompress_snappy(data: memoryview, output: _Output, magic: int) -> Iterato
     position, end = 0, len(data)
     while position < end:
         # A header stands at the start, and again where streams were put one after the other.
-        # Its version numbers are not looked at: some producers write them little-endian.
+        # Its version numbers are not checked: some producers write them little-endian.
         if _starts_with(data, position, _XERIAL_MAGIC):
             position += len(_XERIAL_HEADER)
             if position > end:

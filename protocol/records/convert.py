@@ -24,7 +24,7 @@ from .compression import (
 from .message_set import encode_message_set, read_message
 from .record import NO_PARTITION_LEADER_EPOCH, Record, SimpleRecord, TimestampType
 
-# How many records of one batch are made at once unless the caller knows better.
+# The default limit of the records of one batch that are made at once.
 MAX_RECORDS: Final = 1 << 20
 
 # One entry of a message set: a v2 batch, a wrapper or a single message, with its records.
@@ -70,7 +70,8 @@ def read_produced(
 
 
 def check_record_count(header: BatchHeader, max_records: int) -> None:
-    """Before the records are made: a compressed batch may hold more of them than memory does."""
+    """Check the count before the records are made: a compressed batch may have more records than
+    fit into memory."""
     if header.record_count > max_records:
         raise UnpacksTooLarge(
             f"a batch of {header.record_count} records, more than {max_records}, is not unpacked"
@@ -136,7 +137,7 @@ def down_convert(
 
     Offsets, codec and timestamp type stay. Left out: control batches, headers, and uncompressed
     records below ``start_offset`` (each becomes an entry of its own, and some versions of
-    librdkafka rely on the first being the one they asked for). zstd cannot be converted.
+    librdkafka rely on the first being the requested one). zstd cannot be converted.
     """
     assert to_magic in (0, 1)
     header = read_batch_header(batch)

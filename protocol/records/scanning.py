@@ -27,9 +27,9 @@ _STEPS: Final = 16 * 1024
 def scan_batch(
     buffer: Buffer, position: int, header: BatchHeader, *, max_decompressed_bytes: int
 ) -> RecordScan:
-    """A scan of the v2 batch at ``position``, which is there whole.
+    """Scan the complete v2 batch at ``position``.
 
-    Raises what `decompress` does, and InvalidRecord for records that break the format's rules.
+    Raises the errors of `decompress`, and InvalidRecord for records that break the format's rules.
     """
     end = position + header.size_in_bytes
     block = memoryview(buffer)[position + HEADER_SIZE : end]

@@ -10,7 +10,7 @@ from ..errors import ProtocolError
 
 
 class SaslError(ProtocolError):
-    """A login failed; the reason is for the log, since it may tell a stranger who exists."""
+    """A login failed; the reason is for the log only, since it may reveal which users exist."""
 
 
 class SaslAuthenticationError(SaslError):

@@ -41,7 +41,7 @@ _FLAGS = {"required", "requisite", "sufficient", "optional"}
 
 
 class JaasError(ValueError):
-    """The text is not as JAAS has it; says where, and quotes no value."""
+    """The text is not valid JAAS; the message has the place, and quotes no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LoginModule:
 
 
 class _Token(NamedTuple):
-    """A word or what was quoted, which have a text, or a single character."""
+    """A word or a quoted text, both with `text`, or a single character."""
 
     text: str | None
     sign: str

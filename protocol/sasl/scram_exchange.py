@@ -36,7 +36,7 @@ from .scram import (
 
 
 class _State(Enum):
-    """Each side goes from one to the next, or to FAILED."""
+    """Each side moves from one state to the next, or to FAILED."""
 
     FIRST = auto()
     FINAL = auto()
@@ -122,8 +122,8 @@ class ScramServer:
         assert found is not None
         self._found = None
         final = ClientFinal.parse(token)
-        # librdkafka before 2.6.1 has its own nonce before it once more. All of ours is in what it
-        # signs, and so Kafka asks for no more.
+        # librdkafka before 2.6.1 repeats its own nonce in front. The signed text contains our whole
+        # nonce, so Kafka checks no more.
         if not final.nonce.endswith(answer.nonce):
             raise SaslError("Invalid client nonce in the final client message.")
         if len(final.proof) != self._hash.size:

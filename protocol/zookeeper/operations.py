@@ -81,7 +81,8 @@ WriteOperation: TypeAlias = Create | SetData | Delete | Check
 
 @dataclass(frozen=True, slots=True)
 class Multi:
-    """All or nothing. The result's `results` holds one result for each operation."""
+    """Operations that all succeed or all fail. The result's `results` has one result for each
+    operation."""
 
     operations: tuple[WriteOperation, ...]
 

@@ -83,7 +83,7 @@ def encode_parts(
 
 
 def _headers(headers: Any) -> bytes:
-    """How many, and each one's name and content."""
+    """Encode the number of headers, and the name and content of each."""
     parts = [encode_varlong(len(headers))]
     for name, content in headers:
         name_bytes = name.encode()

@@ -16,7 +16,7 @@ from ..vecs import i64, vec
 from .varint import read_varint, read_varlong, varint_after
 
 if TYPE_CHECKING:
-    # Of each record: where it ends, its offset, where its key begins and the key's length (below 0:
+    # For each record: its end, its offset, the start of its key and the key's length (below 0:
     # null); whether its value is null (1).
     Keyed: TypeAlias = tuple[vec[i64], vec[i64], vec[i64], vec[i64], vec[i64]]
 
@@ -52,8 +52,9 @@ def choose_records(
 ) -> tuple[list[int], list[int], bool, int]:
     """The records that stay: those behind ``latest``, and the last one of each key.
 
-    ``look_up`` has the last offset of a key, or None. Returns where the records that stay begin and
-    end, whether a tombstone is among them, and how many went for want of a key.
+    ``look_up`` has the last offset of a key, or None. Returns the starts and ends of the records
+    that stay, whether a tombstone is among them, and the number of records dropped for want of a
+    key.
     """
     record_ends, offsets, key_starts, key_lengths, nulls = _walk(block, count, base_offset)
     starts: list[int] = []

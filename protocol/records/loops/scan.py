@@ -52,9 +52,9 @@ class RecordScan:
         self._index: i64 = 0
         self._record_end: i64 = 0
         self._headers_left: i64 = 0
-        # How much of the piece has been seen; it ends with a record.
+        # The bytes of the piece scanned so far, up to the end of a record.
         self.position: i64 = 0
-        # How much the next record takes from there on, if it is known to be more than was there.
+        # The bytes that the next record takes from there on, if it is known to exceed the piece.
         self.wanted: i64 = 0
         self.highest: i64 = MIN_INT64
         self.lowest: i64 = MAX_INT64
@@ -62,13 +62,13 @@ class RecordScan:
         self.in_order = True
 
     def take(self, block: bytes, is_last: bool) -> None:
-        """The next piece, from where `position` was in the one before."""
+        """Set the next piece, which begins at `position` of the previous one."""
         self._block = block
         self._is_last = is_last
         self.position = 0
 
     def advance(self, steps: i64) -> bool:
-        """Go on for at most ``steps`` records and headers; whether the piece holds more of them.
+        """Continue for at most ``steps`` records and headers; whether the piece holds more of them.
 
         InvalidRecord where one breaks the format's rules, EndlessLength for one of these rules.
         """
