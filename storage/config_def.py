@@ -31,7 +31,7 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 MAX_SHOWN_LENGTH = 200
 # More digits than any number has that is meant: the rest must be leading zeros.
 _MAX_DIGITS = 19
-_JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
+_JAVA_BLANKS = "".join(map(chr, range(33)))  # removed by String.trim
 _LIST_COMMA = re.compile(r"\s*,\s*", re.ASCII)
 _DECIMAL_DOUBLE = re.compile(
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII

@@ -251,7 +251,7 @@ class LocalLog:
         return segment
 
     def append_failed(self, segment: Segment, size_before: int, error: OSError) -> NoReturn:
-        """Cut off what a failed write left, so that no torn batch stays; then go offline."""
+        """Cut off the remains of a failed write, so that no torn batch stays; then go offline."""
         try:
             segment.undo_append(size_before)
         except OSError as undo_error:

@@ -111,7 +111,7 @@ class Log:
         # Beside the `now_ms` of all calls: timestamps are its.
         self.wall = wall or WallClock()
         self._metadata = PartitionMetadata(files, topic_id)
-        # Whether the checkpoints may speak of an earlier log of this name; the upkeep mends that.
+        # Whether the checkpoints may be of an earlier log of this name; the upkeep corrects that.
         self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
 
         # The four offsets, smallest first; the last stable one follows from the producers.

@@ -1,6 +1,6 @@
 """Logs that go: their directory is renamed at once, and its files are removed later.
 
-Invariant: a new topic of the same name never inherits what the checkpoints say of the old one;
+Invariant: a new topic of the same name never inherits the old topic's values in the checkpoints;
 they are written again soon after each deletion.
 
 Mirrors: LogManager.asyncDelete, LocalLog.logDeleteDirName.

@@ -58,7 +58,7 @@ class IndexFile:
         self.entries = files.size(path) // entry_size if files.exists(path) else 0
         self._file: DataFile | None = None
         self._map: mmap.mmap | None = None
-        self._is_unsynced = False  # what this process has changed in it
+        self._is_unsynced = False  # changed by this process and not synced
         self.is_listed = False  # these two are of `storage.kept_open`
         self.was_used = False
 

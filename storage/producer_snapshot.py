@@ -239,7 +239,7 @@ class SnapshotStore:
         """Fill `state` from the newest good snapshot, else leave it empty at the log start; in
         pieces.
 
-        Returns what was wrong with the snapshots that were thrown away.
+        Returns the problems of the snapshots that were deleted.
         """
         problem = None
         while self.offsets:

@@ -521,8 +521,8 @@ class ProducerState:
         return not self._is_full()
 
     def _no_room(self, where: str) -> KafkaError:
-        """The refusal that every client tries again, and for which it looks for no other leader;
-        librdkafka gives records up for THROTTLING_QUOTA_EXCEEDED."""
+        """An error that every client retries without looking for another leader; librdkafka drops
+        records on THROTTLING_QUOTA_EXCEEDED."""
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{where} has {len(self.entries)} producer ids that were used in the last "

@@ -61,7 +61,7 @@ def why_deleted(log: Log, now_ms: int) -> Iterator[tuple[Segment, str]]:
 
 
 def delete_segments_below_start(log: Log, now_ms: int, limit: int = NO_LIMIT) -> int:
-    """Delete only what lies wholly below the log start offset; returns how many segments."""
+    """Delete only segments wholly below the log start offset; returns their number."""
     return _delete(log, now_ms, _below_start(log), limit)
 
 

@@ -285,7 +285,7 @@ class Segment:
         return True
 
     def undo_append(self, size: int) -> None:
-        """Cut off what a failed write left behind `size`; may fail itself."""
+        """Cut off the remains of a failed write behind `size`; may fail itself."""
         self.log_file.truncate(size)
         self.size = size
 

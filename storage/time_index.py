@@ -1,6 +1,6 @@
 """The sparse time index of a segment: 12-byte entries (timestamp, relative offset).
 
-An entry (T, off) says: every message with a timestamp > T has an offset > off. Timestamps and
+An entry (T, off) means: every message with a timestamp > T has an offset > off. Timestamps and
 offsets never decrease along the file. One slot is kept for the entry that closes the segment.
 
 Mirrors: TimeIndex.

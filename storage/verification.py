@@ -1,7 +1,7 @@
 """The transactions of a log that are being verified with their coordinator (KIP-890, part 1).
 
-A producer's first batch of a transaction is appended only when the transaction coordinator has said
-that the partition belongs to an open transaction. Between the question and the append the
+A producer's first batch of a transaction is appended only when the transaction coordinator has
+confirmed that the partition belongs to an open transaction. Between the question and the append the
 transaction may end, by a marker in this log, and even begin anew without this partition. So each
 verification gets a guard, which the append after the answer must show. Any transactional append,
 data or marker, makes the guard invalid: an outdated answer verifies nothing.

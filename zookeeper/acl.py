@@ -2,7 +2,7 @@
 
 Mirrors `ZooKeeperServer.checkACL`, `PrepRequestProcessor.fixupACL`, `DigestAuthenticationProvider`
 (SHA-1, ZooKeeper's default) and `IPAuthenticationProvider`. Schemes: world, auth (only when an ACL
-is set; it stands for the ids of the requester), digest, ip.
+is set; it means the ids of the requester), digest, ip.
 
 Left out: sasl and x509, and the super user.
 """

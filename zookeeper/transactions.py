@@ -4,7 +4,7 @@ Mirrors `org.apache.zookeeper.txn`, with two differences of our own: a create na
 ephemeral owner (so containers and TTL nodes need no types of their own), and a close of a session
 always names the nodes that it deletes.
 
-A transaction is the header (who, when, zxid) and one body. Bodies are idempotent facts (`path
+A transaction is the header (session, time, zxid) and one body. Bodies are idempotent facts (`path
 exists since zxid z with this data`), never requests, so that replay needs no checks.
 """
 

@@ -222,7 +222,7 @@ def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = F
         notes.append(f"{error}; all from there on is given up")
         put_aside = logs[logs.index(error.name) + (1 if error.offset else 0) :]
         replay.end_at(error)
-    # A snapshot that cannot be read still tells by its name how far the state went.
+    # The name of an unreadable snapshot still has the zxid of its state.
     later = [name for name in names if is_snapshot(name) and (zxid_of(name) or 0) > tree.last_zxid]
     if later and not cut:
         why = f"is of a later state than all that can be read, which ends at {tree.last_zxid:#x}"

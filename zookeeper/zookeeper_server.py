@@ -159,7 +159,7 @@ class ZooKeeperMachine:
         return Connection(token, host)
 
     def disconnected(self, connection: Connection) -> None:
-        """The socket is gone; the session lives on until it is taken up again or expires."""
+        """The socket is gone; the session lasts until it is resumed or expires."""
         self.watches.remove_watcher(connection)
         session = self.sessions.sessions.get(connection.session_id)
         if session is not None and session.connection is connection:

@@ -4,9 +4,10 @@ A consumer commits the same partitions over and over. The look-ups, the encoded 
 are the same each time but for the offsets and the time, so they are kept here: the batch for
 `__consumer_offsets`, into which both are written, and the answer of a success.
 
-Invariants: the batch is byte for byte what `plain_batch` makes of the records of `records` (a test
-compares them). The plan holds no state of the group: each commit is validated against it. Commits
-with an explicit time of commit or expiry, which only old clients send, have no plan.
+Invariants: the batch has the same bytes as the one that `plain_batch` makes of the records of
+`records` (a test compares them). The plan holds no state of the group: each commit is validated
+against it. Commits with an explicit time of commit or expiry, which only old clients send, have no
+plan.
 """
 
 from struct import Struct

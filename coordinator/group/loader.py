@@ -7,7 +7,7 @@ coordinator takes its result over in one step on the loop.
 Rules: later records win; a null offset value removes the offset, a null group value the group;
 offsets of a transaction stay aside until a COMMIT marker merges them (a newer batch base offset
 wins) or an ABORT marker drops them. Unreadable records are counted and skipped: one
-bad record must not cost the partition its other groups (Kafka gives up the whole partition).
+bad record must not cost the partition its other groups (Kafka drops the whole partition).
 
 Most records of an offsets topic are superseded by later ones, so keys and values are kept as bytes
 while reading, and only the latest are decoded at the end.

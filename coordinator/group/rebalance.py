@@ -151,7 +151,7 @@ class Rebalance:
         self._core.timers.cancel(group.pending_members.pop(member_id))
 
     def drop_member(self, group: Group, member: Member) -> None:
-        """Take a member out of the group and answer what it waits for."""
+        """Remove a member from the group and answer its waiting requests."""
         self.take_join(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
         self.take_sync(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
         self._core.timers.cancel(member.session_timer)

@@ -23,8 +23,8 @@ transactions), and batches that compaction has emptied. Row numbers of a batch a
 else the blocks of all batches one after the other, decompressed.
 
 Mirrors: CompletedFetch and RecordBatch.streamingIterator, as far as they decode.
-Leaves out: which records a consumer is to see. Aborted transactions are the caller's: it knows what
-the fetch said about them, and the batches have producer ids and markers.
+Leaves out: which records a consumer is to see. The caller must drop aborted transactions: it has
+the fetch's list of them, and the batches have producer ids and markers.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def read_produced(
     max_records: int = MAX_RECORDS,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[Entry]:
-    """The entries of what a producer sent in any format; inner CRCs are checked.
+    """The entries of a producer's message set of any format; inner CRCs are checked.
 
     One magic throughout; only uncompressed messages of v0/v1 may be more than one.
     """

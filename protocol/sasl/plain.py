@@ -25,7 +25,7 @@ class PlainMessage:
 
     @classmethod
     def parse(cls, token: bytes) -> PlainMessage:
-        # A fourth part would hold all that follows: no more than that is looked for.
+        # A fourth part would hold the whole rest: the split stops there.
         parts = str(token, "utf-8", "replace").split(_SEPARATOR, 3)
         if len(parts) != 3:
             raise SaslAuthenticationError(

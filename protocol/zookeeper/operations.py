@@ -21,7 +21,7 @@ MATCH_ANY_VERSION = -1
 
 
 class ZkStat(NamedTuple):
-    """The fields of a znode's Stat that Kafka looks at."""
+    """The fields of a znode's Stat that Kafka uses."""
 
     czxid: int
     ctime_ms: int

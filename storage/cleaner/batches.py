@@ -7,7 +7,7 @@ which tombstones and markers may go. Offsets, sequences, producer, leader epoch,
 stay.
 
 Mirrors: MemoryRecords.filterTo, Cleaner.shouldRetainRecord.
-Leaves out: mending wrappers whose inner messages have another magic (KAFKA-4298).
+Leaves out: repairing wrappers whose inner messages have another magic (KAFKA-4298).
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class CleanerManager:
                     break
                 yield
 
-    # What is shown
+    # Metrics
 
     def uncleanable_count(self, path: str) -> int:
         return len(self.uncleanable.get(path, ()))

@@ -40,7 +40,7 @@ def encode_parts(
     size: i64
     max_timestamp = last_timestamp = base_timestamp
     time = _TABLE[0]
-    tail = b""  # what ends the record before
+    tail = b""  # the end of the record before
     for timestamp, key, value, headers in records:
         if timestamp != last_timestamp:
             last_timestamp = timestamp

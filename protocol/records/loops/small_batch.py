@@ -18,7 +18,7 @@ from .varint import MIN_INT64, add_int64, read_varint, read_varlong
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-# A batch from its attributes on, which is what its CRC is of.
+# A batch from its attributes on, the part that its CRC covers.
 CHECKED_FROM: Final = 21
 _LAST_DELTA: Final = 2
 _BASE_TIMESTAMP: Final = 6
@@ -32,7 +32,7 @@ _ODD_BITS: Final = 0x6F
 
 
 def is_plain_and_whole(checked: bytes) -> bool:
-    """Whether a batch, given from its attributes on, is plain and its records are what it says.
+    """Whether a batch, given from its attributes on, is plain and its records match its header.
 
     Plain: from a client, without compression, with the time of its records; its largest time is in
     its header. The batch must be small: no other thread runs meanwhile.
