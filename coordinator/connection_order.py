@@ -1,16 +1,17 @@
-"""Requests that come late: out of a connection that its client has given up.
+"""Detect late requests: requests from a connection that its client has abandoned.
 
-Whoever speaks over one connection at a time (a producer to its coordinator, a coordinator to the
-leader of a partition) asks again on the next one when that breaks. What then comes out of the
-first, from a socket's buffer, would be taken for a request of what it does next: an EndTxn would
-end the transaction after it too soon, offsets would go back, a marker would cut a transaction in
-two. Connections are numbered in the order in which they were accepted.
+A sender that uses one connection at a time (a producer to its coordinator, a coordinator to the
+leader of a partition) retries on a new connection when the old one breaks. A request that then
+arrives from the old one, out of a socket's buffer, would be taken for a part of the sender's next
+step: an EndTxn would end the next transaction too soon, offsets would go back, a marker would cut a
+transaction in two. Connections are numbered in the order in which they were accepted.
 
-Invariants: a request on the latest connection is never late; whoever is told so and does ask again
-on the older connection is alive, and believed. What is known is known here only, and may be lost.
+Invariants: a request on the latest connection is never late; a sender that retries on the older
+connection after that answer is alive, and its request is accepted. The state is in memory only, and
+may be lost.
 
-Goes beyond Kafka, which takes them (KIP-890 part 2 closes it in 4.0 with an epoch for each
-transaction).
+Goes beyond Kafka, which accepts late requests (KIP-890 part 2 closes it in 4.0 with an epoch for
+each transaction).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Sender = TypeVar("Sender")
 
 
 class ConnectionOrder:
-    """Of one sender."""
+    """The connections of one sender."""
 
     __slots__ = ("_doubted", "_newest")
 
@@ -30,7 +31,7 @@ class ConnectionOrder:
         self._doubted = 0
 
     def is_late(self, connection: int) -> bool:
-        """Does a request come from a connection that its sender has given up?"""
+        """Whether a request comes from a connection that its sender has abandoned."""
         if connection >= self._newest:
             self._newest = connection
             return False
@@ -40,7 +41,7 @@ class ConnectionOrder:
 
 
 class ConnectionOrders(Generic[Sender]):
-    """Of many senders; of more than `limit`, who was first heard of longest ago is forgotten."""
+    """The connections of up to `limit` senders; the sender added first is forgotten first."""
 
     __slots__ = ("_limit", "_orders")
 
@@ -49,7 +50,7 @@ class ConnectionOrders(Generic[Sender]):
         self._orders: dict[Sender, ConnectionOrder] = {}
 
     def is_late(self, sender: Sender, connection: int) -> bool:
-        """As that of one."""
+        """Like `ConnectionOrder.is_late`, for one of the senders."""
         order = self._orders.get(sender)
         if order is None:
             if len(self._orders) >= self._limit:

@@ -1,7 +1,7 @@
 """Reading one partition of a coordinator's topic, from its beginning to its end.
 
-The broker gives `add` what is in the log, in any pieces of complete batches; `decode` comes last.
-Both may run in a worker thread. What cannot be understood is skipped, counted and, at first, told.
+The broker passes the log to `add`, in any pieces of complete batches; `decode` comes last. Both may
+run in a worker thread. Unreadable data is skipped and counted, and the first cases are logged.
 """
 
 import logging
@@ -19,7 +19,7 @@ _MAX_LOGGED_SKIPS = 10
 
 
 class PartitionLoad(ABC):
-    """What has been read of one partition so far."""
+    """The records of one partition read so far."""
 
     __slots__ = ("_is_decoded", "epoch", "next_offset", "partition", "record_count",
                  "skipped_count")  # fmt: skip
@@ -29,14 +29,14 @@ class PartitionLoad(ABC):
     def __init__(self, partition: int, epoch: int) -> None:
         self.partition = partition
         self.epoch = epoch
-        # Where reading goes on: one past the last offset that was seen.
+        # The offset to read next: one past the last offset read.
         self.next_offset = 0
         self.record_count = 0
         self.skipped_count = 0
         self._is_decoded = False
 
     def add(self, records: Buffer) -> None:
-        """Take in complete batches, in log order; a partial batch at the end is left alone."""
+        """Read complete batches, in log order; a partial batch at the end is ignored."""
         assert not self._is_decoded
         for position, header in iter_batch_headers(records):
             try:
@@ -46,7 +46,7 @@ class PartitionLoad(ABC):
             self.next_offset = header.next_offset
 
     def decode(self) -> None:
-        """All has been read: decode what is left, once."""
+        """Decode the rest, after the last `add`; only the first call has an effect."""
         if not self._is_decoded:
             self._is_decoded = True
             self._decode()

@@ -1,10 +1,9 @@
-"""Which permissions a request asks for: the parts of an API's access rules.
+"""The permissions that a request needs: the parts of an API's access rules.
 
-Job: `AccessRules`, which each page in `apis/` has, and its parts; data, and the conditions in it.
-The broker's guard enforces `whole`, `each` and `hidden`; `by_handler` is what the handler asks by
-itself, in the middle of its work.
-Invariants: the order of the rules is that of the questions; rules that ask nothing say in a note
-why they do not (a test).
+Job: `AccessRules`, which each page in `apis/` has, and its parts: data, with conditions.
+The broker's guard enforces `whole`, `each` and `hidden`; `by_handler` lists the questions that the
+handler itself asks during its work. Invariants: the order of the rules is that of the questions;
+rules without questions give the reason in a note (a test).
 
 Mirrors the handlers of kafka.server.KafkaApis, AclApis, ConfigHelper and ConfigAdminManager, as
 they are with ZooKeeper.
@@ -25,7 +24,7 @@ ITEM: Final = ""
 
 
 class AnyRequest(Protocol):
-    """What rules and error answers read of a request."""
+    """The attributes of a request that rules and error answers read."""
 
     @property
     def api_key(self) -> int: ...
@@ -38,9 +37,10 @@ class AnyRequest(Protocol):
 
 
 class Question(NamedTuple):
-    """May this be done to this kind of resource?
+    """Whether an operation is allowed on a kind of resource.
 
-    `field` of the request, or of an element, has the resource's name. Of the cluster there is one.
+    `field` of the request, or of an element, has the resource's name. The cluster is a single
+    resource.
     """
 
     operation: AclOperation
@@ -54,7 +54,7 @@ class When(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """Asked of the request as a whole; one of `any_of` will do."""
+    """A question for the request as a whole; one allowed of `any_of` is enough."""
 
     any_of: tuple[Question, ...]
     denied: ErrorCode
@@ -62,9 +62,10 @@ class Whole(NamedTuple):
 
 
 class Each(NamedTuple):
-    """Asked for each element of a list of the request; others are done nevertheless.
+    """A question for each element of a list of the request; a denied element does not stop the
+    others.
 
-    Not asked at all if `unless` is allowed. If `goes_on`, the handler is called even if nothing is
+    It is not asked if `unless` is allowed. If `goes_on`, the handler is called even if nothing is
     left: an error of the request as a whole comes first.
     """
 
@@ -76,7 +77,7 @@ class Each(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """What is left out of the response: elements in the list at the end of `path`."""
+    """Elements to leave out of the response, in the list at the end of `path`."""
 
     path: tuple[str, ...]
     question: Question
@@ -84,7 +85,7 @@ class Hidden(NamedTuple):
 
 
 class ByHandler(NamedTuple):
-    """Asked in the handler; `denied` says in words what is answered."""
+    """Questions that the handler asks; `denied` describes the answer in words."""
 
     any_of: tuple[Question, ...]
     denied: str

@@ -18,7 +18,7 @@ class _Code(IntEnum):
 
 
 class AclOperation(_Code):
-    """UNKNOWN is what a newer broker may have written, ANY is for filters, ALL for ACLs."""
+    """UNKNOWN is for values that a newer broker may have written, ANY for filters, ALL for ACLs."""
 
     UNKNOWN = 0
     ANY = 1

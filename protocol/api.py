@@ -1,8 +1,8 @@
 """The APIs that 3.9 serves in ZooKeeper mode: their versions, and the page of each.
 
 Job: `API_TABLE` has the versions of all APIs, from a table that is written from the pages;
-`page(key)` imports the page of an API on first use, so that a process pays only for what it speaks.
-Mirrors: org.apache.kafka.common.protocol.ApiKeys, for the listener type zkBroker.
+`page(key)` imports the page of an API on first use, so that a process pays only for the APIs it
+uses. Mirrors: org.apache.kafka.common.protocol.ApiKeys, for the listener type zkBroker.
 Leaves out: the APIs of KRaft (52-55, 59, 62-64, 70-75), telemetry and share groups.
 """
 
@@ -45,7 +45,7 @@ _pages: Final[dict[int, Api]] = {}
 
 
 def page(key: int) -> Api:
-    """All that is known about an API; its messages are imported."""
+    """All facts about an API; imports its messages."""
     try:
         return _pages[key]
     except KeyError:
@@ -55,7 +55,7 @@ def page(key: int) -> Api:
 
 
 def pages() -> Iterator[tuple[ApiKey, Api]]:
-    """The pages of all APIs: for tests and what is written from them."""
+    """The pages of all APIs, for tests and generated files."""
     for key in ApiKey:
         yield key, page(key)
 

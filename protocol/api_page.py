@@ -1,11 +1,11 @@
-"""The page of an API: one row with all that is known about it beside its messages.
+"""The page of an API: one row with all facts about it besides its messages.
 
 Job: `Api`, the row, and its parts. Each module in `apis/` has the messages of one API and one row,
-`API`, which names only what differs from the usual. What follows from the rows is computed where it
-is used: the table of versions (`generated/api_table.py`), error answers (`failures`), the questions
-to the authorizer, requests in parts, the gate for metadata, quotas, releases, docs/AUTHORIZATION.
-Invariants: a row knows nothing of handlers, connections or clients; names in it are those of fields
-of its messages (a test).
+`API`, which names only what differs from the usual. Everything derived from the rows is computed
+where it is used: the table of versions (`generated/api_table.py`), error answers (`failures`), the
+questions to the authorizer, requests in parts, the gate for metadata, quotas, releases,
+docs/AUTHORIZATION. Invariants: a row knows nothing of handlers, connections or clients; names in it
+are those of fields of its messages (a test).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 class Elements(NamedTuple):
     """Lists of the request and of the answer whose elements belong together.
 
-    The names of the lists, from the outermost to the innermost. Where the answer has fewer, the
-    names in the outer elements of the request are repeated in each of its elements. An answer
-    without lists has none.
+    The names of the lists, from the outermost to the innermost. If the answer has fewer lists, each
+    of its elements repeats the names in the outer elements of the request. An answer without lists
+    has none.
     """
 
     asked: tuple[str, ...]
     answered: tuple[str, ...]
-    renamed: Mapping[str, str]  # what names an element, where the answer has another name for it
+    renamed: Mapping[str, str]  # fields that name an element, if the answer calls them differently
     are_independent: bool  # each may be done without the others, in parts of the request
 
 
@@ -41,7 +41,7 @@ def elements(asked: str, answered: str = "", **renamed: str) -> Elements:
 
 
 def elements_together(asked: str, answered: str = "", **renamed: str) -> Elements:
-    """The handler needs all of them at once."""
+    """Elements that the handler needs all at once."""
     return Elements(_path(asked), _path(answered), renamed, False)
 
 
@@ -50,12 +50,12 @@ def _path(text: str) -> tuple[str, ...]:
 
 
 class Failure(NamedTuple):
-    """How an answer says that its request failed as a whole.
+    """The form of an answer whose request failed as a whole.
 
     Usually once, if the version has a place for that, and otherwise at each element.
     """
 
-    is_repeated: bool = False  # at each element as well, if it is said once
+    is_repeated: bool = False  # at each element as well as once
     values: Mapping[str, Any] = NOTHING  # of fields that are not the default in such an answer
     # The answer when it is made so far, and the code; None: there is no answer.
     finish: Callable[[AnyRequest, Any, int], Any] | None = None
@@ -103,7 +103,7 @@ class Api(NamedTuple):
     """The same name again and again is answered once, because one answer may be large."""
 
     def elements_in(self, version: int) -> list[Elements]:
-        """Those whose outermost lists this version has."""
+        """The elements whose outermost lists this version has."""
         return [
             each
             for each in self.elements

@@ -2,7 +2,7 @@
 
 Job: `decode`, `encode` and their variants. The readers and writers are in `generated/`: a module
 for each module of messages, imported when one of its messages is first asked for.
-Invariants: decoding raises only `ProtocolError`, whatever the bytes; it copies no records or bytes
+Invariants: decoding raises only `ProtocolError`, for any bytes; it copies no records or bytes
 fields, which are views into the given buffer; it allocates in proportion to the bytes it was given.
 Encoding raises `ProtocolError` for a message that its version cannot express.
 `large_messages` does the same in slices.
@@ -30,7 +30,7 @@ _ROOM: Final = f"{__name__.rpartition('.')[0]}.generated"
 
 @final
 class Codec:
-    """How one struct is read and written. Only a message has versions of its own."""
+    """The reader and the writer of one struct. Only a message has versions of its own."""
 
     __slots__ = ("first", "first_flexible", "last", "last_flexible", "name", "read", "read_tags",
                  "write", "write_tags")  # fmt: skip
@@ -44,7 +44,7 @@ class Codec:
         self.first_flexible, self.last_flexible = version_range(spec.flexible)
         self.read: Callable[[Reader, int], Any] = getattr(module, f"read_{name}")
         self.write: Callable[[Writer, Any, int], None] = getattr(module, f"write_{name}")
-        # What is behind a struct's other fields.
+        # The tagged fields, behind a struct's other fields.
         self.read_tags: Callable[[Reader, Any, int], None] = getattr(
             module, f"read_tags_of_{name}", _read_unknown_tags
         )
@@ -71,7 +71,7 @@ _CODECS: Final[dict[type[Struct], Codec]] = {}
 
 
 def codec_of(cls: type[Struct]) -> Codec:
-    """How `cls` is read and written."""
+    """The reader and the writer of `cls`."""
     codec = _CODECS.get(cls)
     if codec is None:
         codec = _CODECS[cls] = Codec(cls)
@@ -95,7 +95,7 @@ def decode_from(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> 
 
 
 def encode_parts(message: Message, version: int) -> list[Records]:
-    """The message in one or more parts; large records, and what stands for records in a file, are
+    """The message in one or more parts; large records, and slices of files in place of records, are
     parts of their own, and not copied."""
     parts: list[Records] = []
     codec = codec_of(type(message))
@@ -124,7 +124,7 @@ def encode_versioned(message: Message, version: int) -> bytes:
 
 def decode_versioned(cls: type[M], buffer: Buffer, *, clamp: bool = False) -> M:
     """A data message behind its version. `clamp` reads a version newer than ours as our newest, as
-    the consumer protocol asks for."""
+    the consumer protocol requires."""
     if len(buffer) < 2:
         raise ProtocolError(f"{cls.__name__} is too short for its version")
     version: int = unpack_from(">h", buffer)[0]

@@ -1,10 +1,9 @@
-"""Letting go of large messages in slices.
+"""Free large messages in slices.
 
-Job: `discard` empties the long lists of a message, some hundred elements between two yields. When a
-message of a hundred thousand elements is simply forgotten, all of them are freed at once, which
-takes tens of milliseconds.
-Invariants: only lists of more than SLICE_ELEMENTS elements are emptied, and what is in them is left
-as it is: it may live on elsewhere.
+Job: `discard` empties the long lists of a message, some hundred elements between two yields. When
+the last reference to a message of a hundred thousand elements is dropped, all of them are freed at
+once, which takes tens of milliseconds. Invariants: only lists of more than SLICE_ELEMENTS elements
+are emptied, and their elements are not changed: they may be in use elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ SLICE_ELEMENTS: Final = 500
 
 
 def discard(message: Any) -> Generator[None, None, None]:
-    """Empty all long lists in a message that nobody will look at again."""
+    """Empty all long lists in a message that is not used again."""
     for field in type(message)._fields:
         if field.kind != "array":
             continue

@@ -214,7 +214,7 @@ MAX_MESSAGE_LENGTH = 4096
 class KafkaError(Exception):
     """An expected failure with its wire code; raised and caught inside one room.
 
-    Its message fits into any response, whatever of a request it quotes.
+    Its message fits into any response, even if it quotes a long part of a request.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:

@@ -4,8 +4,8 @@ Job: `error_response` makes the answer of any API from its page: the code once i
 place for it, and otherwise at each element (topic, partition, group, resource) of the request, with
 the names of the element; `error_elements` is the list of elements alone. None means that the API
 has no error answer in this case (Produce with acks=0): the connection is closed.
-Invariants: an element that has a place for the code says it for what is inside of it; of fields
-that have no null in a version, null becomes the empty text.
+Invariants: if an element has a field for the code, the elements inside of it are left out; null
+becomes the empty text in a field that is not nullable in the version.
 
 Mirrors `AbstractRequest.getErrorResponse` of Kafka's request classes. Imported on the first error.
 """
@@ -36,7 +36,7 @@ _NAMES: Final = frozenset(
 
 
 def error_response(request: AnyRequest, code: ErrorCode, message: str | None = None) -> Any:
-    """The answer that says `code` for all of `request`, or None if there is no such answer."""
+    """The answer with `code` for all of `request`, or None if there is no such answer."""
     plan = _plan_of(request)
     text = message or code.description
     answer = plan.answer.make(int(code), text)
@@ -49,7 +49,7 @@ def error_response(request: AnyRequest, code: ErrorCode, message: str | None = N
 def error_response_slices(
     request: AnyRequest, code: ErrorCode, message: str | None = None
 ) -> Generator[None, None, Any]:
-    """As `error_response`, in slices: for requests that are large, and not handled in parts."""
+    """Like `error_response`, in slices: for large requests that are not handled in parts."""
     plan = _plan_of(request)
     text = message or code.description
     answer = plan.answer.make(int(code), text)
@@ -63,7 +63,7 @@ def error_response_slices(
 
 
 def error_elements(request: AnyRequest, code: ErrorCode) -> Any:
-    """The elements of `request`, each with `code`, in an answer that says nothing else; None if
+    """The elements of `request`, each with `code`, in an otherwise empty answer; None if
     there is no such answer. Not for every API."""
     plan = _plan_of(request)
     answer = plan.answer.make_plain()
@@ -73,7 +73,7 @@ def error_elements(request: AnyRequest, code: ErrorCode) -> Any:
 
 
 class _Shape:
-    """How one struct of an answer is made in one version: what it says of a failure."""
+    """The form of one struct of an error answer in one version."""
 
     __slots__ = ("_has_text", "_values", "code", "make_plain")
 
@@ -101,7 +101,7 @@ def _said(field: Field, value: Any, version: int) -> Any:
 
 
 class _Copy(NamedTuple):
-    """A field of the answer's element, and where it comes from."""
+    """A field of the answer's element, and its source."""
 
     name: str
     source: str  # "": the element is the name itself
@@ -130,7 +130,7 @@ Names = tuple[tuple[str, Any], ...]
 
 
 class _Level:
-    """One list of the request, and the list of the answer that its elements go to."""
+    """One list of the request, and the list of the answer with the same elements."""
 
     __slots__ = ("_answered", "_asked", "_copies", "_inner", "_others", "_same", "_shape")
 
@@ -138,8 +138,8 @@ class _Level:
         self, asked: str, answered: str, shape: _Shape | None, copies: list[_Copy],
         inner: _Level | None,
     ) -> None:  # fmt: skip
-        """Without a shape the elements have none in the answer, and only give names to those
-        inside of them."""
+        """Without a shape the elements do not appear in the answer, and only pass their names to
+        the elements inside of them."""
         self._asked = asked
         self._answered = answered
         self._shape = shape
@@ -192,7 +192,8 @@ class _Plan:
 
 
 def _levels(row: Api, place: Elements, version: int) -> _Level:
-    """From the outermost list of the request to the innermost that has elements in the answer."""
+    """The levels from the outermost list of the request to the innermost with elements in the
+    answer."""
     without = len(place.asked) - len(place.answered)
     answered = ("",) * without + place.answered
     return _level(row, place, version, row.request, row.response, place.asked, answered)

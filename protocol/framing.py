@@ -5,9 +5,9 @@ Invariants: header versions follow from the API and its version: requests carry 
 else v1 (v0 for ControlledShutdown v0); responses v1 when flexible, else v0 (always v0 for
 ApiVersions, whose sender may not know what its reader understands). The client id is never compact.
 Mirrors: org.apache.kafka.common.requests.RequestHeader and ResponseHeader; KIP-482, KIP-511.
-As there, a client id that is not UTF-8 is read as far as it can be, one with a negative length is
-none, and the order of tags does not matter.
-Leaves out: tagged fields of headers, of which Kafka defines none: they are checked and skipped.
+As in Kafka, a client id that is not UTF-8 is decoded as far as possible, a negative length means no
+client id, and the order of tags does not matter. Leaves out: tagged fields of headers, of which
+Kafka defines none: they are checked and skipped.
 
 A request for an unsupported version of ApiVersions still has a header that can be read, so that it
 can be answered with the versions that are supported.

@@ -1,13 +1,13 @@
-"""Large messages read and written in slices, between which others have their turn.
+"""Read and write large messages in slices, between which other tasks can run.
 
-Job: `decode_slices` and `encode_slices`: as `codec.decode_from` and `codec.encode_parts`, as
-generators that yield about once a millisecond.
-Invariants: no step reads or writes more than LIMITED_BYTES, a few strings, and records; the message
-and the bytes are those of `codec`, and so are the errors (a test compares them).
+Job: `decode_slices` and `encode_slices`: like `codec.decode_from` and `codec.encode_parts`, but
+generators that yield about once a millisecond. Invariants: no step reads or writes more than
+LIMITED_BYTES, a few strings, and records; the message and the bytes are those of `codec`, and so
+are the errors (a test compares them).
 
-What fits into the limit is read or written at once by the generated functions. A struct that does
-not is taken apart along its definition, field by field, and its elements are tried one by one: so
-this file is slow only where a struct, not a list, is large, of which a message has few.
+The generated functions read or write a struct within the limit at once. A larger struct is
+processed along its definition, field by field, and its elements are tried one by one: so this file
+is slow only for large structs, not for long lists, and a message has few large structs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _NUMBERS: Final = {"int32": ("i", 4), "int64": ("q", 8)}
 
 
 def decode_small(cls: type[M], version: int, buffer: Buffer, offset: int) -> tuple[M, int] | None:
-    """As `codec.decode_from`, if little of it has to be read, whatever its records take."""
+    """Like `codec.decode_from`, but None if much has to be read; the size of records does not
+    count."""
     codec = codec_of(cls)
     try:
         reader = Reader(memoryview(buffer), offset, codec.is_flexible(version), True)
@@ -50,7 +51,7 @@ def decode_small(cls: type[M], version: int, buffer: Buffer, offset: int) -> tup
 def decode_slices(
     cls: type[M], version: int, buffer: Buffer, offset: int = 0
 ) -> Generator[None, None, tuple[M, int]]:
-    """As `codec.decode_from`, in slices."""
+    """Like `codec.decode_from`, in slices."""
     codec = codec_of(cls)
     read: list[Any] = []
     try:
@@ -66,7 +67,7 @@ def decode_slices(
 
 
 def encode_slices(message: Message, version: int, parts: list[Records]) -> Steps:
-    """As `codec.encode_parts`, in slices; what is done is in `parts`."""
+    """Like `codec.encode_parts`, in slices; finished parts are in `parts`."""
     codec = codec_of(type(message))
     writer = Writer(version, codec.is_flexible(version), parts)
     try:
@@ -82,7 +83,7 @@ def encode_slices(message: Message, version: int, parts: list[Records]) -> Steps
 def _read_all(
     reader: Reader, items: list[Any], cls: type[Struct], count: int, version: int
 ) -> Steps:
-    """So many structs, which are added to `items`."""
+    """Read `count` structs and add them to `items`."""
     read = codec_of(cls).read
     next_yield = reader.place() + LIMITED_BYTES
     for _ in range(count):

@@ -1,10 +1,11 @@
-"""Numbers in bytes: librt's readers and writers, mypyc's own, and plain ones where librt is not.
+"""Numbers in bytes: librt's readers and writers, mypyc's own, and plain ones where librt is
+missing.
 
-mypyc looks at the types alone, and so takes the imports for what they say: in compiled modules each
+mypyc uses only the types, so it takes the imports at face value: in compiled modules each
 of these is a few machine instructions. Never compiled itself.
 
-A read past the end raises IndexError. A write of what does not fit raises ValueError, OverflowError
-or TypeError, whichever of the three forms runs.
+A read past the end raises IndexError. A write of a value that does not fit raises ValueError,
+OverflowError or TypeError, in all three forms.
 """
 
 from __future__ import annotations

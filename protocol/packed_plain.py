@@ -1,4 +1,4 @@
-"""What `packed` takes from librt, for interpreters that librt is not built for."""
+"""The functions that `packed` takes from librt, for interpreters without a build of librt."""
 
 from __future__ import annotations
 

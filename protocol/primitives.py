@@ -2,8 +2,8 @@
 
 Job: unsigned varints, and the type aliases for bytes-like values.
 Invariants: a read never passes the end of its buffer without a `ProtocolError`; a length is
-compared with what remains before anything is allocated for it.
-Mirrors: org.apache.kafka.common.utils.ByteUtils.
+compared with the remaining bytes before memory is allocated for it. Mirrors:
+org.apache.kafka.common.utils.ByteUtils.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 
 from .errors import ProtocolError
 
-# Whatever holds bytes: the one alias for it, of all rooms.
+# Any object that holds bytes: the one alias for all rooms.
 Buffer: TypeAlias = bytes | bytearray | memoryview
-# What a `records` field may hold: a buffer, or something with a length that can be sent in its
+# The values of a `records` field: a buffer, or an object with a length that can be sent in its
 # place, such as a slice of a file.
 Records: TypeAlias = Buffer | Sized
 

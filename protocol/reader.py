@@ -3,17 +3,18 @@
 Job: `Reader`, which has a method for each kind of field, and `Beyond`.
 Invariants: every length is compared with the bytes that remain before it is used, an array's count
 with the least its elements can take; known tags fill exactly their size; tags strictly increase.
-What its methods raise is ProtocolError, or Beyond in a reader with a limit.
-Mirrors: Kafka's ByteBufferAccessor (Readable), with Java's treatment of what is no UTF-8 (replaced
-by U+FFFD). Stricter: a tag's size and order are checked, and so is that a negative length is -1 and
-a varint fits 31 bits; no client sends such.
+Its methods raise only ProtocolError, or Beyond in a reader with a limit.
+Mirrors: Kafka's ByteBufferAccessor (Readable), with Java's treatment of invalid UTF-8 (replaced by
+U+FFFD). Stricter: tags must have the right size and order, a negative length must be -1 and a
+varint must fit 31 bits; no client violates that.
 
-Numbers are read from a window: `bytes`, which is what librt reads fast from. Of a received `bytes`
-the window is the whole; of a view it is a copy of the next WINDOW_BYTES at most. Bytes and records
-are views of what was received, and not in the window's way: behind them it begins anew.
+Numbers are read from a window: a `bytes` object, from which librt reads fast. The window of a
+received `bytes` is the whole object; that of a view is a copy of at most the next WINDOW_BYTES.
+Fields of bytes and records are views of the received buffer and need not fit the window: a new one
+begins behind them.
 
-A limited reader raises Beyond where it would read on behind its first window, of a millisecond of
-work: `large_messages` reads with it.
+A limited reader raises Beyond where it would read beyond its first window, a millisecond of work;
+`large_messages` uses it.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from .schema import NO_TAGS
 WINDOW_BYTES: Final = 4096
 # Windows that begin behind bytes and records; a limited reader opens no more of them.
 MOST_WINDOWS: Final = 4
-# Nobody sends more; without a limit they would be a loop that no slice ends.
+# No client sends more; without a limit, reading them would be a loop that no slice ends.
 MAX_UNKNOWN_TAGS: Final = 1000
 
 _MAX_INT32: Final = 0x7FFFFFFF
-# What another module has is looked up each time where this is compiled; this is not.
+# Compiled code looks up names of other modules each time; this name is its own.
 _NO_TAGS: Final = NO_TAGS
 
 
@@ -79,11 +80,11 @@ class Reader:
     # The window
 
     def place(self) -> int:
-        """Where it is in the buffer."""
+        """The position in the buffer."""
         return self.base + self.pos
 
     def open_window(self) -> None:
-        """Let the window begin where the reader is."""
+        """Open a window at the reader's position."""
         start = self.base + self.pos
         stop = start + WINDOW_BYTES
         if stop > self.end:
@@ -94,14 +95,14 @@ class Reader:
         self.size = stop - start
 
     def go_back(self, place: int) -> None:
-        """To where it was, with a window that begins there."""
+        """Move back to `place`, with a window that begins there."""
         self.base = place
         self.pos = 0
         self.windows = 0
         self.open_window()
 
     def more(self, count: i64) -> i64:
-        """Have `count` bytes from here on in the window, which has fewer; the place in it."""
+        """Move the window so that it holds the next `count` bytes; returns the position in it."""
         start = self.base + self.pos
         if start + count > self.end:
             raise ProtocolError("ends too early")
@@ -193,10 +194,10 @@ class Reader:
             raise ProtocolError(f"varint {value} does not fit 31 bits")
         return value
 
-    # What has a length
+    # Fields with a length
 
     def length(self, name: str, nullable: bool) -> i64:
-        """Of bytes, records or an array; -1 for null."""
+        """The length of bytes, records or an array; -1 for null."""
         size: i64 = self.uvarint() - 1 if self.flexible else self.int32()
         if size < 0 and (size < -1 or not nullable):
             _fail(name, "must not be null, or has a negative length")
@@ -219,7 +220,7 @@ class Reader:
         return self.data[pos : pos + size].decode("utf-8", "replace")
 
     def _long_string(self, name: str, size: i64) -> str:
-        """One that reaches behind the window."""
+        """Read a string that ends behind the window."""
         start = self.base + self.pos
         if start + size > self.end:
             _fail(name, "is longer than the buffer")
@@ -231,7 +232,7 @@ class Reader:
         return bytes(self.buffer[start : start + size]).decode("utf-8", "replace")
 
     def binary(self, name: str, nullable: bool) -> memoryview | None:
-        """A view of what was received: also of records."""
+        """A view of received bytes; also for records."""
         size = self.length(name, nullable)
         if size < 0:
             return None
@@ -246,7 +247,7 @@ class Reader:
         return view[start : start + size]
 
     def count(self, name: str, nullable: bool, least: i64) -> i64:
-        """Of an array whose elements take `least` bytes or more; -1 for null."""
+        """The count of an array whose elements take `least` bytes or more; -1 for null."""
         count = self.length(name, nullable)
         if count * least > self.end - self.base - self.pos:
             _fail(name, "has too many elements")
@@ -268,7 +269,7 @@ class Reader:
         return None if count < 0 else self.numbers("q", 8, count)
 
     def numbers(self, letter: str, size: i64, count: i64) -> list[int]:
-        """So many, which are there."""
+        """Read `count` numbers; the caller has checked that the buffer holds them."""
         data: Any = self.data
         pos = self.pos
         if pos + count * size > self.size:

@@ -1,5 +1,5 @@
-"""Names of users, clients and principals as they stand in znodes: no character that ZooKeeper or a
-metric's name could trip over.
+"""Names of users, clients and principals in znodes: without characters that are special in
+ZooKeeper or in a metric's name.
 
 Mirrors org.apache.kafka.common.utils.Sanitizer: URL-encoded, with %20 for a blank and %2A for `*`.
 """
@@ -15,5 +15,5 @@ def sanitize(name: str) -> str:
 
 
 def desanitize(text: str) -> str:
-    """What was sanitized; bytes that are no UTF-8 become replacement characters."""
+    """The name before `sanitize`; invalid UTF-8 becomes replacement characters."""
     return unquote_to_bytes(text.replace("+", " ")).decode("utf-8", "replace")

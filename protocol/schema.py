@@ -28,7 +28,7 @@ UNSET: Final[Any] = type("Unset", (), {"__slots__": (), "__repr__": lambda _: "<
 
 
 class Field:
-    """What one field looks like on the wire. `kind` is a primitive's name, `struct` or `array`."""
+    """The wire format of one field. `kind` is a primitive's name, `struct` or `array`."""
 
     __slots__ = (
         "default",
@@ -118,7 +118,7 @@ def uuid(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> bytes:
-    """16 raw bytes; all zero stands for "none"."""
+    """16 raw bytes; all zero means "none"."""
     field: Any = Field("uuid", versions, None, default, ignorable, tag)
     return field  # type: ignore[no-any-return]
 
@@ -264,7 +264,7 @@ _SHARED_DEFAULTS: dict[type[Any], Any] = {}
 
 
 def shared_default(cls: type[S]) -> S:
-    """The one, unchangeable instance that stands for "absent" in fields of this struct type.
+    """The one, immutable instance that means "absent" in fields of this struct type.
 
     Sharing it spares a construction for each absent struct, and makes "is it the default?" an `is`.
     """
@@ -280,13 +280,14 @@ def shared_default(cls: type[S]) -> S:
 
 
 def made_by_readers(cls: type[S]) -> Callable[[], S]:
-    """Makes an empty object of the class without its constructor: what reads a message sets all of
-    its fields."""
+    """Makes an empty object of the class without its constructor: the reader sets all of its
+    fields."""
     return partial(object.__new__, cls)
 
 
 class MessageSpec(NamedTuple):
-    """Where a message stands: `kind` is request, response or data; ranges as in Kafka's schemas."""
+    """The header of a message's schema: `kind` is request, response or data; ranges as in
+    Kafka's."""
 
     api_key: int
     kind: str

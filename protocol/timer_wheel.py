@@ -1,12 +1,12 @@
 """Hierarchical timer wheel: many deadlines, constant time to add and to cancel.
 
-Job: hold entries until their deadline (milliseconds) and hand out those that are due. Six levels
-of 64 slots with a 1 ms tick; a level's slot is found from the highest bit in which deadline and
+Job: hold entries until their deadline (milliseconds) and hand out those that are due. Six levels of
+64 slots with a 1 ms tick; a level's slot is found from the highest bit in which deadline and
 current time differ, and one integer a level marks the slots in use, so that empty time is skipped
-in one step however far the clock jumps. One slot more holds those that are overdue: due, and not
-handed out yet, because nobody takes more than a limit at a time. Both machines with many deadlines
-have a wheel, the purgatories and the groups; heartbeats push a deadline back all the time, so a
-later one is only noted in the entry, which moves when its slot is reached.
+in one step however far the clock jumps. One more slot holds overdue entries: due, and not handed
+out yet, because a call takes at most a limit. The two machines with many deadlines have wheels: the
+purgatories and the groups. Heartbeats push a deadline back all the time, so a later one is only
+noted in the entry, which moves when its slot is reached.
 
 Invariants: an entry is in exactly one slot while it is scheduled and knows that slot; `advance`
 never hands out an entry before its deadline, and keeps one past it only beyond the limit;
@@ -32,7 +32,7 @@ _NEVER: Final = 1 << 61
 
 
 class TimerEntry:
-    """What the wheel needs of an entry; operations derive from it."""
+    """The part of an entry that the wheel needs; operations derive from it."""
 
     __slots__ = ("deadline_ms", "wheel_slot")
 
@@ -105,15 +105,16 @@ class TimerWheel(Generic[EntryT]):
         return None if found is None else found[2]
 
     def is_due_before(self, at_ms: float) -> bool:
-        """Is there something to do before that? Costs nothing while deadlines are pushed back."""
+        """Whether an entry may be due before `at_ms`. Costs nothing while deadlines are pushed
+        back."""
         if self._soonest_ms >= at_ms:
             return False
         deadline_ms = self.next_deadline_ms()
         return deadline_ms is not None and deadline_ms < at_ms
 
     def advance(self, now_ms: int, limit: int) -> list[EntryT]:
-        """Move the clock to `now_ms`, which is never less than before, and return what is due,
-        at most `limit` of it."""
+        """Move the clock to `now_ms`, which is never less than before, and return the due entries,
+        at most `limit`."""
         while True:
             found = self._next_slot()
             if found is None or found[2] > now_ms:

@@ -11,5 +11,5 @@ TopicPartition = tuple[str, int]
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
-# Clients neither write to them nor take them into transactions; 3.9 knows of a third, for KRaft.
+# Clients neither write to them nor add them to transactions; 3.9 has a third one, for KRaft.
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})

@@ -1,11 +1,11 @@
-"""Bytes in the making, to which generated code writes one message.
+"""A growing buffer, to which generated code writes one message.
 
 Job: `Writer`, which has a method for each kind of field that is more than a number of a fixed size.
 Invariants: null only where it is allowed; a string has at most 32767 bytes; known and unknown tags
-are written together in increasing order. Large records, and what stands for records in a file, are
-parts of their own, and not copied. What its methods raise of values that the wire has no form for
-is in REFUSED; Beyond in a writer with a limit (`large_messages`).
-Mirrors: Kafka's ByteBufferAccessor (Writable).
+are written together in increasing order. Large records, and slices of files in place of records,
+are parts of their own, and not copied. For a value without a wire form its methods raise an
+exception in REFUSED, and Beyond in a writer with a limit (`large_messages`). Mirrors: Kafka's
+ByteBufferAccessor (Writable).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .reader import Beyond
 MAX_COPIED_RECORDS_BYTES: Final = 4096
 # A limited writer writes no more before it raises Beyond, but for one string.
 LIMITED_BYTES: Final = 4096
-# What an element of an array counts in it before it is written.
+# The bytes that an element of an array counts before it is written.
 LEAST_ELEMENT_BYTES: Final = 8
 
 # A number that does not fit, text that is no Unicode, a value of another type.
@@ -48,20 +48,20 @@ class Writer:
         self.limit: i64 = NO_LIMIT  # of bytes in `out`
 
     def end_part(self) -> None:
-        """What is in `out` becomes a part."""
+        """Turn the content of `out` into a part."""
         data = self.out.getvalue()
         self.parts.append(data)
         self.out.truncate(0)
         self.limit -= len(data)
 
     def go_back(self, parts: int, size: int) -> None:
-        """To when there were so many parts, and so many bytes behind them."""
+        """Undo writes: back to `parts` parts, and `size` bytes behind them."""
         data = self.parts[parts] if len(self.parts) > parts else self.out.getvalue()
         del self.parts[parts:]
         self.out.truncate(0)
         self.out.write(data[:size])
 
-    # What is refused
+    # Refused values
 
     def refuse_null(self, name: str) -> NoReturn:
         raise ProtocolError(f"{name} must not be null in version {self.version}")
@@ -96,10 +96,10 @@ class Writer:
             value >>= 7
         out.append(value)
 
-    # What has a length
+    # Fields with a length
 
     def length(self, size: int) -> None:
-        """Of bytes, records or an array; -1 for null."""
+        """Write the length of bytes, records or an array; -1 for null."""
         if not self.flexible:
             write_i32_be(self.out, size)
         elif size < 127:

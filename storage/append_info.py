@@ -1,4 +1,4 @@
-"""What an append is told and what it answers.
+"""The arguments and the result of an append.
 
 Mirrors: AppendOrigin, LogAppendInfo, RecordValidationException, ProduceResponse.RecordError.
 """
@@ -12,7 +12,8 @@ from ..protocol.errors import ErrorCode, KafkaError
 
 
 class AppendOrigin(IntEnum):
-    """Who appends: clients are checked most. What a leader has sent goes by `follower_batches`."""
+    """The origin of an append; batches of clients are checked most. `follower_batches` checks
+    batches that a leader has sent."""
 
     COORDINATOR = 1
     CLIENT = 2
@@ -36,8 +37,8 @@ class InvalidRecords(KafkaError):
 class UnexpectedAppendOffset(KafkaError):
     """A follower was given offsets below its log end.
 
-    On an empty log that is no error of the leader's: its log start lies inside of a batch
-    (DeleteRecords), and the follower starts anew at `first_offset`.
+    On an empty log that is not the leader's error: the leader's log start lies inside of a batch
+    (DeleteRecords), and the follower restarts its log at `first_offset`.
     """
 
     def __init__(self, name: str, first_offset: int, last_offset: int, expected: int) -> None:

@@ -87,7 +87,7 @@ def check_may_be_empty(request: AppendRequest) -> None:
 def check_batch(
     records: Records, position: int, header: BatchHeader, request: AppendRequest
 ) -> None:
-    """What holds for a batch of any format and origin."""
+    """Check the rules for a batch of any format and origin."""
     magic = header.magic
     version = request.request_version
     client = request.origin is AppendOrigin.CLIENT
@@ -112,7 +112,7 @@ def check_batch(
         )
     codec = header.attributes & CODEC_BITS
     if codec == Compression.ZSTD and version is not None:
-        # Message sets have no such rule; they are unreadable, whoever compressed them like that.
+        # Message sets have no such rule: with such a codec they are unreadable.
         if _FIRST_PRODUCE_VERSION_OF_V2 <= version < _FIRST_PRODUCE_VERSION_OF_ZSTD:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -127,7 +127,7 @@ def check_batch(
 
 
 def check_client_batch(header: BatchHeader, request: AppendRequest) -> None:
-    """What a client may write, for v2 batches."""
+    """Check the rules for a v2 batch of a client."""
     count = header.record_count
     if header.last_offset_delta < 0:
         what = f"Batch has an invalid offset range: [{header.base_offset}, {header.last_offset}]"
@@ -165,7 +165,7 @@ _CLAIMED_APPEND_TIME = "Producer should not set timestamp type to LogAppendTime.
 
 
 def max_records(request: AppendRequest) -> int:
-    """How many records of one batch are looked at: more than fit into one that is not compressed.
+    """The number of records of a batch that are examined: more than an uncompressed batch can hold.
     Kafka unpacks one after the other and has no limit."""
     return max(request.config.max_message_bytes, MAX_RECORDS)
 
@@ -262,7 +262,8 @@ def check_times_to_write(found: Iterable[Record]) -> None:
 
 
 def corrupt(error: ProtocolError, name: str) -> KafkaError:
-    """What cannot be unpacked must not be sent again; Kafka has no word of its own for it."""
+    """The error for records that cannot be unpacked: not retriable. Kafka has no code of its own
+    for it."""
     code = ErrorCode.CORRUPT_MESSAGE
     if isinstance(error, DamagedBlock):
         code = ErrorCode.UNKNOWN_SERVER_ERROR

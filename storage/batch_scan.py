@@ -1,8 +1,9 @@
 """Walk the batches of a segment file by their headers, without reading the records.
 
 A look-up starts at an index entry and reads on in small chunks until it finds its batch; recovery
-and producer state read whole batches through a larger window. There a batch that is cut short ends
-the walk; in a look-up it is damage, as is a header that cannot be one: KafkaError CORRUPT_MESSAGE.
+and producer state read whole batches through a larger window. For these a truncated batch ends the
+walk; in a look-up a truncated batch, like an impossible header, is damage: KafkaError
+CORRUPT_MESSAGE.
 
 Mirrors: FileLogInputStream.
 """
@@ -29,7 +30,7 @@ SCAN_CHUNK: Final = 1 << 16
 
 
 class Readable(Protocol):
-    """Of a `DataFile` what a walk needs."""
+    """The part of a `DataFile` that a walk needs."""
 
     path: str
 
@@ -37,8 +38,8 @@ class Readable(Protocol):
 
 
 class LookUp:
-    """A file during one look-up, which often asks for the beginning of the same batch: whether it
-    is the one of an index entry, whether it is the one looked for, and how large it is."""
+    """A file during one look-up, with the last chunk cached: a look-up often reads the same batch
+    header, to confirm an index entry, to compare the offset, and for the size."""
 
     __slots__ = ("_chunk", "_file", "_position", "path")
 
@@ -49,7 +50,7 @@ class LookUp:
         self._position = 0
 
     def read_at(self, size: int, position: int) -> bytes:
-        """As `DataFile.read_at`, out of what was read last if all of it is there."""
+        """Like `DataFile.read_at`, from the chunk read last if that holds the whole range."""
         chunk = self._chunk
         begin = position - self._position
         end = begin + size
@@ -112,10 +113,10 @@ def scan_batches(
 
 
 def find_in(chunk: bytes, offset: int, lowest: int, highest: int) -> int:
-    """Where the batch that holds `offset`, or the next one after it, begins in a chunk.
+    """The position in a chunk of the batch that holds `offset`, or of the next batch after it.
 
-    The chunk begins with a batch whose own offset is to be from `lowest` to `highest`. Negative if
-    that is not so, or if it takes more than this chunk, or more than v2, to tell.
+    The chunk begins with a batch whose base offset should be from `lowest` to `highest`. Negative
+    if it is not, if the chunk is too short to decide, or if a batch is not v2.
     """
     relative = 0
     end = len(chunk) - HEADER_SIZE

@@ -5,8 +5,8 @@
 - `meta.properties` (ZooKeeper mode, version 0), `partition.metadata`, `.kafka_cleanshutdown`.
 
 All are replaced whole (write aside, fsync, rename). A file that does not parse raises
-`CheckpointError`; the caller knows what it costs. Of a damaged offset checkpoint the good lines are
-told too (`salvage_offsets`): a line is about one partition, and costs no other.
+`CheckpointError`; the caller knows what it costs. `salvage_offsets` also returns the good lines of
+a damaged offset checkpoint: a bad line affects its own partition only.
 
 Mirrors: OffsetCheckpointFile, CheckpointFile, LeaderEpochCheckpointFile, MetaProperties,
 PartitionMetadataFile, CleanShutdownFileHandler.
@@ -43,7 +43,7 @@ _CHECKPOINT_VERSION = "0"
 _MAX_NUMBER = 2**63 - 1
 _MAX_EPOCH = 2**31 - 1
 _MAX_DIGITS = 20
-_SHOWN = 60  # characters of what is damaged, in a message
+_SHOWN = 60  # characters of damaged text in a message
 
 
 class CheckpointError(OSError):
@@ -51,7 +51,7 @@ class CheckpointError(OSError):
 
 
 def _read_text(files: Files, path: str) -> str | None:
-    """What a small file says, None if there is none."""
+    """The text of a small file; None if the file does not exist."""
     try:
         size = files.size(path)
         data = files.read(path) if size <= MAX_FILE_BYTES else b""
@@ -122,7 +122,7 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
 def salvage_offsets(
     files: Files, path: str
 ) -> tuple[dict[TopicPartition, int], CheckpointError | None]:
-    """The offsets in all good lines, and what is wrong with the others."""
+    """The offsets in all good lines, and the problem of the others."""
     found: dict[TopicPartition, int] = {}
     try:
         text = _read_text(files, path)
@@ -134,7 +134,7 @@ def salvage_offsets(
     problem = None if text else CheckpointError(f"{path} is damaged: it is empty")
     if lines and not text.endswith("\n"):
         problem = CheckpointError(f"{path} is damaged: it is cut inside of {lines[-1][:_SHOWN]!r}")
-        lines.pop()  # whatever number is left is not the one that was written
+        lines.pop()  # cut off: the number that is left may not be the one written
     for line in lines:
         words = line.split()
         numbers = [parse_number(word) for word in words[1:]]
@@ -176,7 +176,7 @@ def write_epochs(
 
 @dataclass(slots=True, frozen=True)
 class MetaProperties:
-    """Whose directory this is."""
+    """The broker id and cluster id that a log directory belongs to."""
 
     broker_id: int | None
     cluster_id: str | None
@@ -256,7 +256,7 @@ def write_clean_shutdown(files: Files, directory: str, broker_epoch: int = -1) -
 
 
 def write_wall_clock(files: Files, directory: str, wall_ms: int, *, sync: bool) -> None:
-    """For the next start, to see what has become of the wall clock."""
+    """Store the wall clock's time, so that the next start can detect a jump."""
     path = os.path.join(directory, WALL_CLOCK_FILE)
     files.write_atomically(path, b"%d\n" % wall_ms, sync=sync)
 

@@ -4,9 +4,8 @@ Shared by topic configs (`storage.log_config`) and broker configs (`broker/confi
 text in `server.properties`, in ZooKeeper and on the wire; `ConfigDef.parse` turns it into its
 Python value or raises `KafkaError(INVALID_CONFIG)` with the wording a Kafka user knows.
 
-What a text means is decided as Java decides it: `1_000` is no number, `0x1p3` and `1e3d` are
-doubles, only blanks up to U+0020 surround a value. One departure: no range contains NaN, which
-passes Kafka's comparisons.
+Texts are parsed as in Java: `1_000` is no number, `0x1p3` and `1e3d` are doubles, only blanks up to
+U+0020 surround a value. One departure: no range contains NaN, which passes Kafka's comparisons.
 
 Mirrors: org.apache.kafka.common.config.ConfigDef, without groups, widths, recommenders and
 dependents (they serve Kafka Connect).
@@ -32,7 +31,7 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 MAX_SHOWN_LENGTH = 200
 # More digits than any number has that is meant: the rest must be leading zeros.
 _MAX_DIGITS = 19
-_JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
+_JAVA_BLANKS = "".join(map(chr, range(33)))  # removed by String.trim
 _LIST_COMMA = re.compile(r"\s*,\s*", re.ASCII)
 _DECIMAL_DOUBLE = re.compile(
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII
@@ -66,7 +65,7 @@ class Importance(Enum):
 
 
 class DynamicMode(Enum):
-    """Where a key may be changed while the broker runs."""
+    """The level at which a key may be changed while the broker runs."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -75,9 +74,9 @@ class DynamicMode(Enum):
 
 
 class InvalidValue(ValueError):
-    """What is wrong with a value; the message completes 'Invalid value X for configuration Y: '.
+    """The error of an invalid value; the message completes 'Invalid value X for configuration Y: '.
 
-    X is `shown`, if that is not the whole value."""
+    X is `shown` if it is given, else the whole value."""
 
     def __init__(self, message: str, shown: str | None = None) -> None:
         super().__init__(message)
@@ -267,7 +266,7 @@ def trim(text: str) -> str:
 
 
 def parse_integer(text: str) -> int | None:
-    """As Integer.parseInt reads it, but of any size up to a long's digits; None if it is none."""
+    """Parse like Integer.parseInt, but with up to as many digits as a long has; None if invalid."""
     digits = text[1:] if text[:1] in ("-", "+") else text
     digits = digits.lstrip("0") or digits[:1]
     if not digits.isdecimal() or len(digits) > _MAX_DIGITS or max(digits) > "\uffff":
@@ -276,7 +275,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def _parse_double(text: str) -> float | None:
-    """As Double.parseDouble reads it; None if it is none."""
+    """Parse like Double.parseDouble; None if invalid."""
     if match := _DECIMAL_DOUBLE.fullmatch(text) or _SPECIAL_DOUBLE.fullmatch(text):
         return float(match["number"])
     if match := _HEX_DOUBLE.fullmatch(text):
@@ -301,7 +300,7 @@ def format_value(config_type: ConfigType, value: Any) -> str | None:
 
 
 def _format_double(value: float) -> str:
-    """As Java writes it: with an exponent outside of 0.001 to 10 million."""
+    """Format like Java: with an exponent outside of 0.001 to 10 million."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

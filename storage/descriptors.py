@@ -1,8 +1,8 @@
-"""What storage does when no file descriptor is left: refuse, wait, try again; no disk is broken.
+"""How storage handles a lack of file descriptors: refuse, wait, retry; it is not a broken disk.
 
-`Files` keeps a few descriptors spare and gives them to whoever opens a file when there are no
-others. So a step that has begun comes to its end; one that would keep descriptors, or that cannot
-be undone, asks beforehand (`require_descriptors`) and is refused unless all spare ones are there.
+`Files` keeps a few spare descriptors and uses them to open files when there are no others. So a
+step that has begun can finish. A step that would keep descriptors, or that cannot be undone, asks
+first (`require_descriptors`) and is refused unless all spare descriptors are available.
 
 Goes beyond Kafka, where a failed open takes the log directory offline.
 """
@@ -14,15 +14,16 @@ from .files import Files
 
 __all__ = ["OutOfDescriptors", "left_by_partitions", "require_descriptors"]
 
-# New partitions, each of which keeps one for as long as it is there, leave a share of all: for
-# clients, for other brokers and ZooKeeper, for checkpoints and syncs; where there are few, as much
-# as may be. A new segment keeps none: it takes that of the one before it.
+# New partitions, each of which keeps one descriptor while it exists, leave a share of all
+# descriptors: for clients, for other brokers and ZooKeeper, for checkpoints and syncs; a larger
+# share if there are few. A new segment needs no more: it takes the descriptor of the segment before
+# it.
 SHARE_LEFT_BY_PARTITIONS = 8
 FEW_LEFT_BY_PARTITIONS = 64
 
 
 class OutOfDescriptors(KafkaError):
-    """There was no descriptor for what was to be done. Clients try again for this code."""
+    """An operation failed for want of a descriptor. Clients retry on this code."""
 
     def __init__(self, doing: str) -> None:
         super().__init__(
@@ -33,7 +34,7 @@ class OutOfDescriptors(KafkaError):
 
 
 def left_by_partitions(limit: int) -> int:
-    """How many of the descriptors that this process may have."""
+    """The number of descriptors that new partitions leave, of the `limit` of this process."""
     return max(limit // SHARE_LEFT_BY_PARTITIONS, min(limit // 4, FEW_LEFT_BY_PARTITIONS))
 
 

@@ -1,4 +1,4 @@
-"""What all logs of one directory share: whether its disk works, and what its checkpoints may show.
+"""The state that all logs of a directory share: whether its disk works, and its checkpoints.
 
 Mirrors: LogDirFailureChannel (of one directory).
 """
@@ -18,8 +18,8 @@ logger: Final = logging.getLogger("pybroker.storage.directory_health")
 
 
 class UnreadableSegment(KafkaError):
-    """A file that was there when the log was loaded cannot be opened: somebody has removed it, or
-    taken the right to read it. The disk is not to blame, and what else the log has is served."""
+    """A file that existed when the log was loaded cannot be opened: it was removed, or its
+    permissions were changed. The disk is not at fault, and the rest of the log is served."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {reason}")
@@ -31,7 +31,7 @@ class DirectoryHealth:
     def __init__(self, path: str) -> None:
         self.path = path
         self.error: OSError | None = None  # why it is offline, for good; None: it is online
-        # Of each file the last two: the newer one may not be on disk yet.
+        # The last two contents of each file: the newer one may not be on disk yet.
         self._checkpoints: dict[str, list[Mapping[TopicPartition, int]]] = {
             name: [{}, {}] for name in checkpoints.OFFSET_FILES
         }
@@ -43,11 +43,11 @@ class DirectoryHealth:
             self.error = error
 
     def note_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """These are about to be written; what was given before is on disk."""
+        """Note `offsets` that are about to be written; those of the call before are on disk."""
         self._checkpoints[name] = [self._checkpoints[name][1], offsets]
 
     def recovery_points_on_disk(self, key: TopicPartition) -> list[int]:
-        """What the checkpoint may show of a log: one of these."""
+        """The possible recovery points of a log in the checkpoint on disk."""
         return [
             offsets.get(key, 0) for offsets in self._checkpoints[checkpoints.RECOVERY_POINT_FILE]
         ]

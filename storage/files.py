@@ -1,11 +1,12 @@
 """The filesystem seam: every file that storage touches is opened, written and renamed here.
 
 `Files` is the real thing; tests put a fault-injecting subclass in its place. Rules:
-- A `DataFile` is closed when nobody refers to it any more. A `FileSlice` on its way to a socket,
-  or a flush in a worker thread, thus never meets a descriptor that was reused for another file.
+- A `DataFile` is closed when the last reference to it is gone. A `FileSlice` on its way to a
+  socket, or a flush in a worker thread, thus never meets a descriptor that was reused for another
+  file.
 - Writes go to a position the caller knows; there is no shared file pointer.
-- `Files` may keep spare descriptors: when no others are left, whoever opens a file gets one of
-  them (see `storage.descriptors`), after all that is kept open without need was let go of.
+- `Files` may keep spare descriptors: when no others are left, files are opened with these (see
+  `storage.descriptors`), after all files that are kept open without need were released.
 - Index entries are written with pwrite and read through a shared mapping: both see the same page
   cache, and a full disk is an `OSError` instead of a SIGBUS, which would end the process.
 
@@ -28,12 +29,12 @@ from .kept_open import KeptFile, KeptOpen
 T = TypeVar("T")
 # macOS has no fdatasync.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
-# Of the descriptors of this process, for files that could be opened anew; with their mappings they
-# take twice as many.
+# The share of this process's descriptors for files that could be opened again; with their mappings
+# they take twice as many.
 KEPT_SHARE = 8
 MAX_KEPT = 16_384
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-# What is in the way of one file; anything else may be in the way of the whole disk.
+# Errors that concern one file; any other may concern the whole disk.
 OF_ONE_FILE = frozenset(
     {
         errno.EACCES,
@@ -48,13 +49,13 @@ OF_ONE_FILE = frozenset(
         errno.EPERM,
     }
 )
-# What a disk says that is broken, a file system that is damaged, a server of files that is gone;
-# no socket says any of it.
+# Errors of a broken disk, a damaged file system, or a lost file server; never errors of a socket.
 BROKEN_DISK = {errno.EIO, errno.EBADMSG, errno.ESTALE, getattr(errno, "EUCLEAN", errno.EIO)}
 
 
 def is_out_of_descriptors(error: BaseException) -> bool:
-    """This process or the whole machine has as many files open as it may: no disk is to blame."""
+    """Whether this process or the whole machine has reached its limit of open files: no disk is at
+    fault."""
     return isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS
 
 
@@ -66,7 +67,7 @@ class DataFile:
     def __init__(self, fd: int, path: str) -> None:
         self._fd = fd
         self.path = path
-        # Is told when a read fails since the disk is broken, whoever reads; set by its log.
+        # Called when any read fails because the disk is broken; set by the file's log.
         self.on_broken: Callable[[OSError], None] | None = None
 
     def fileno(self) -> int:
@@ -132,7 +133,7 @@ CLOSED_FILE = DataFile(-1, "(closed)")
 
 
 class CopiedRange(DataFile):
-    """A range of a file that was read, at its place in the file: for whoever must not keep the file
+    """The bytes of a range of a file, at their positions in it, for use without keeping the file
     open."""
 
     __slots__ = ("_data", "_start")
@@ -150,8 +151,8 @@ class CopiedRange(DataFile):
 class FileSlice:
     """A range of a file; keeps its file open while it lives.
 
-    `held` is what is in it if that has been read already, else empty. Where `file` is a
-    `CopiedRange` it always has been.
+    `held` has the bytes if they have been read already, else it is empty. If `file` is a
+    `CopiedRange`, `held` always has them.
     """
 
     __slots__ = ("file", "held", "position", "size")
@@ -199,13 +200,14 @@ class Files:
 
     _spare: list[DataFile] = []
     _spare_wanted = 0
-    descriptor_limit = 0  # of this process; 0 where nobody has said it
+    descriptor_limit = 0  # of this process; 0: not set
     _kept: KeptOpen | None = None
 
     # Descriptors
 
     def keep_spare_descriptors(self, count: int, limit: int = 0) -> None:
-        """From now on have this many for when there are no others. `limit`: of this process."""
+        """Keep `count` spare descriptors from now on, for use when there are no others. `limit`:
+        the limit of this process."""
         self._spare = []
         self._spare_wanted = count
         self.descriptor_limit = limit
@@ -213,10 +215,10 @@ class Files:
         self.has_spare_descriptors()
 
     def has_spare_descriptors(self, leaving: int = 0) -> bool:
-        """Whether all of them are there, now that those that can be had again were taken.
+        """Open missing spare descriptors if possible; whether all of them are there.
 
-        With `leaving` there must also be so many numbers that whoever keeps a descriptor does not
-        get: the lowest free number is below them.
+        With `leaving`, so many descriptor numbers must also stay free of kept files: the lowest
+        free number is below them.
         """
         if leaving and self.descriptor_limit:
             try:
@@ -256,14 +258,14 @@ class Files:
                     raise error from None
 
     def keep_open(self, kept: KeptFile, file: DataFile) -> bool:
-        """It was opened, and may be let go of when others need its descriptor. False: it must be
-        now, after its use; there is none to keep it open with."""
+        """Register a file that was opened, to be released when others need its descriptor. False if
+        there is no descriptor to keep it open: the caller must release it after its use."""
         if self._kept is not None and not self._kept.add(kept, file):
             return False
         return self.has_spare_descriptors()
 
     def _kept_let_go(self) -> bool:
-        """Give up what is kept open without need; False if nothing was."""
+        """Release all files that are kept open without need; False if there were none."""
         return self._kept is not None and self._kept.let_go_of_all()
 
     # Files
@@ -296,7 +298,7 @@ class Files:
             raise
 
     def size(self, path: str) -> int:
-        """Of a file; an OSError for anything else."""
+        """The size of a file; an OSError for anything else."""
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EISDIR, "is no file", path)

@@ -1,4 +1,4 @@
-"""What a follower checks of the batches its leader sent, how it portions them, what it tells.
+"""Check, split and describe the batches that a follower got from its leader.
 
 Mirrors: UnifiedLog.analyzeAndValidateRecords and append, for AppendOrigin.REPLICATION.
 """
@@ -61,7 +61,7 @@ def _max_timestamp(entry: tuple[int, BatchHeader]) -> int:
 def info_of_batches(
     batches: Batches, first_offset: int, log_start_offset: int, size: int
 ) -> AppendInfo:
-    """Of batches that have just been appended."""
+    """The result of an append of `batches`."""
     best = latest_header(batches)
     return AppendInfo(
         first_offset,

@@ -1,8 +1,8 @@
-"""What a crash has left in a partition's directory of a compaction or a deletion.
+"""Clean up a partition's directory after a crash during a compaction or a deletion.
 
 A cleaner writes `.cleaned` files, renames them to `.swap` when they are complete, and then takes
-their place among the segments. So `.cleaned` files are dropped, and a swap that has begun is
-completed. Names that no file of a log has are left alone, and told.
+their place among the segments. So `.cleaned` files are deleted, and a swap that has begun is
+completed. Files with names that no file of a log has are left alone and reported.
 
 Mirrors: LogLoader.removeTempFilesAndCollectSwapFiles.
 """
@@ -94,7 +94,7 @@ def _next_offset_of(files: Files, path: str, base: int) -> int:
 
 
 def _kind_of(name: str) -> str:
-    """What kind of file this is, by all that follows its offset."""
+    """The kind of a file: the part of its name from the first dot on."""
     _, dot, kind = name.partition(".")
     return dot + kind
 

@@ -1,16 +1,16 @@
-"""How many files are kept open only to be found open again.
+"""Bound the number of files that are kept open for later use.
 
-Job: whoever opens such a file says so; from a number on, one that was not used lately is closed,
-and opened anew when it is needed. So the indexes of all logs, and the data files of all segments
-that are not written to any more, together take no more than a share of this process's descriptors,
-and a log takes one, however many segments it has.
-Invariants: to let go of a file that a thread reads, or that is being sent to a client, is harmless,
-since it is closed with its last reference (`storage.files`). Those that are let go of and not
-closed yet count, too: when they are all that may be open, `add` refuses, and the one who asked uses
-its file at once and keeps nothing. From any thread; each step is one operation of a deque or a set.
+Job: the owner of such a file registers it when it is opened; above a limit, a file that was not
+used lately is closed, and opened again when it is needed. So the indexes of all logs, and the data
+files of all inactive segments, together take at most a share of this process's descriptors, and a
+log takes one, however many segments it has.
+Invariants: a file may be released while a thread reads it or while it is being sent to a client,
+since it is closed with its last reference (`storage.files`). Released files count until they are
+closed: when they alone reach the limit, `add` refuses, and the caller uses its file at once and
+does not keep it. Callable from any thread; each step is one operation of a deque or a set.
 
 The order is that of a clock (second chance): a use sets a flag, which costs nothing, and the hand
-passes over whoever has it set.
+clears the flag of a file and passes it once.
 
 Mirrors nothing of Kafka, which maps its indexes and keeps the file of each segment open.
 """
@@ -23,21 +23,21 @@ from weakref import ref
 
 
 class KeptFile(Protocol):
-    is_listed: bool  # whether `KeptOpen` has it in its list; nobody else sets this
+    is_listed: bool  # whether `KeptOpen` has it in its list; set only there
     was_used: bool  # since the hand came by
 
     def let_go(self) -> None:
-        """Close the file; it is opened again when it is needed. From any thread."""
+        """Close the file; it is opened again when it is needed. Callable from any thread."""
 
 
 class KeptOpen:
     def __init__(self, most: int) -> None:
         self._most = most
         self._files: deque[KeptFile] = deque()
-        self._open: set[ref[object]] = set()  # in use by somebody, kept or not
+        self._open: set[ref[object]] = set()  # open, kept or not
 
     def __len__(self) -> int:
-        """How many files are open."""
+        """The number of open files."""
         return len(self._open)
 
     def add(self, kept: KeptFile, file: object) -> bool:
@@ -71,7 +71,7 @@ class KeptOpen:
         return False
 
     def let_go_of_all(self) -> bool:
-        """There are too few descriptors. False if there was nothing to let go of."""
+        """Release all files, for want of descriptors. False if there was none."""
         found = False
         while self._files:
             try:

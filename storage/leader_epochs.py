@@ -1,9 +1,9 @@
 """The leader epochs of one log: which epoch began at which offset.
 
 Invariants: epochs and start offsets both grow along the list. Every change is written to
-`leader-epoch-checkpoint` at once. It is forced to disk at once too when it replaces a file that
-was; until a log's first flush there is none, recovery would read all epochs from the batches, and
-making a partition need not wait for a disk.
+`leader-epoch-checkpoint` at once. It is also forced to disk at once if it replaces a file that was
+forced. Until a log's first flush no file was: recovery would read all epochs from the batches, and
+creating a partition need not wait for a disk.
 
 Mirrors: org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache (KIP-101, KIP-279).
 """
@@ -38,7 +38,7 @@ class LeaderEpochCache:
     )
 
     def __init__(self, files: Files, directory: str, *, anew: bool = False) -> None:
-        """What the file says; `anew`: nothing, it is to be replaced by the next flush."""
+        """Read the file; with `anew` start empty: the next flush replaces the file."""
         self._files = files
         self._path = os.path.join(directory, checkpoints.LEADER_EPOCH_FILE)
         self._entries: list[tuple[int, int]] = []
@@ -58,7 +58,7 @@ class LeaderEpochCache:
         return list(self._entries)
 
     def assign(self, epoch: int, start_offset: int, *, flush: bool = True) -> None:
-        """Note that `epoch` begins at `start_offset`; a no-op while the newest epoch goes on."""
+        """Note that `epoch` begins at `start_offset`; a no-op if it is the newest epoch already."""
         if epoch == self.latest_epoch and start_offset >= self.latest_start_offset:
             return
         if epoch < 0 or start_offset < 0:
@@ -108,8 +108,8 @@ class LeaderEpochCache:
         self._changed(flush)
 
     def prepend(self, entries: Sequence[tuple[int, int]]) -> None:
-        """Put earlier epochs, ascending, before those that are known (not flushed). They were read
-        from batches: where starts do not grow with them, the later epoch counts."""
+        """Put earlier epochs, ascending, before those that are known (not flushed). The epochs were
+        read from batches: where starts do not grow with epochs, the later epoch counts."""
         if entries:
             later = [entry for entry in self._entries if entry[0] > entries[-1][0]]
             self._entries.clear()
@@ -123,7 +123,7 @@ class LeaderEpochCache:
             self._changed(flush)
 
     def flush(self) -> None:
-        """Write what `flush=False` left unwritten."""
+        """Write the changes that `flush=False` left unwritten."""
         if self._dirty:
             sync = self._was_synced
             checkpoints.write_epochs(self._files, self._path, self._entries, sync=sync)

@@ -1,15 +1,15 @@
 """The segments of one partition directory: rolling, reading, flushing, cutting, renaming.
 
-It knows which files there are and how much of them is on disk. Which offsets count (log start,
-high watermark, log end), who has produced them and in which epoch is the business of `Log` above.
+`LocalLog` knows the files and how much of them is on disk. `Log` above knows the offsets that count
+(log start, high watermark, log end), their producers and their leader epochs.
 
 Invariants: base offsets of segments grow, and there is always an active one; everything below
 `recovery_point` is on disk. An I/O error takes the whole log directory offline (`health`): from
 then on every operation of its logs is KAFKA_STORAGE_ERROR. All of it belongs to one thread, save
 `sync` and `mark_flushed`: a flush blocks and may run in a worker beside appends.
 
-A truncation is said to begin and to end, and both make the flushes under way void: what one of
-them has synced may have been replaced meanwhile.
+The begin and the end of a truncation both make the flushes under way void: the bytes that a flush
+has synced may have been replaced meanwhile.
 
 Mirrors: LocalLog; its logEndOffset is in `Log`, beside the offsets that it bounds.
 """
@@ -45,7 +45,7 @@ Place = tuple[int, int]
 
 
 class LogRead(NamedTuple):
-    """What a read found; the bytes are still in the file."""
+    """The result of a read; the bytes are still in the file."""
 
     start_offset: int
     records: FileSlice
@@ -100,7 +100,7 @@ class LocalLog:
         self.is_closed = False  # for good; the segments' files may be gone
         self._jitter = jitter
         self.roll_pace = RollPace()
-        self._has_unreadable_file = False  # which has been told
+        self._has_unreadable_file = False  # and that was logged
         # Renamed to `.deleted`, to be removed after file.delete.delay.ms.
         self._deleted_files: list[str] = []
 
@@ -108,7 +108,7 @@ class LocalLog:
         self.truncations = 0
         # (truncations before it, offset) of the last flush, which a worker thread writes.
         self._flushed = (0, parts.recovery_point)
-        # On disk whatever flushes say: at most where the last truncation cut.
+        # On disk regardless of flushes; at most the offset of the last truncation.
         self._recovery_floor = parts.recovery_point
         # Below it are segments that were rolled; flushes take the recovery point there.
         self.flush_due_offset = parts.recovery_point
@@ -126,7 +126,7 @@ class LocalLog:
         # The last place in the active segment: offset, truncations before it, segment, position.
         self._place = (-1, 0, 0, 0)
 
-        # Since somebody asked: whether there was a truncation; where the deepest cut, by watcher.
+        # Since the last call: whether there was a truncation; the lowest offset cut, by watcher.
         self._truncated = False
         self._lowest_cuts: dict[str, int] = {}
 
@@ -171,13 +171,13 @@ class LocalLog:
         return LogRead(offset, EMPTY_SLICE, False, aborted)
 
     def place_of(self, offset: int) -> Place:
-        """As `Log.place_of`, of an offset before the log end."""
+        """Like `Log.place_of`, for an offset below the log end."""
         segment = self.segments.floor(offset)
         assert segment is not None
         return self._place_in(segment, offset)
 
     def place_behind(self, offset: int) -> Place:
-        """As `Log.place_behind`."""
+        """Like `Log.place_behind`."""
         segments = self.segments
         segment = segments.floor(offset - 1)
         if segment is None:
@@ -251,7 +251,7 @@ class LocalLog:
         return segment
 
     def append_failed(self, segment: Segment, size_before: int, error: OSError) -> NoReturn:
-        """Cut off what a failed write left, so that no torn batch stays; then go offline."""
+        """Cut off the remains of a failed write, so that no torn batch stays; then go offline."""
         try:
             segment.undo_append(size_before)
         except OSError as undo_error:
@@ -259,9 +259,9 @@ class LocalLog:
         self.fail("appending", error)
 
     def append_broke(self, error: Exception) -> NoReturn:
-        """Something unexpected came up when an append had begun: the data file, the offsets and the
-        producers may tell different stories. The directory goes offline, as for a failing disk; its
-        recovery makes all of them anew from the data."""
+        """Handle an unexpected failure after an append had begun: the data file, the offsets and
+        the producers may disagree. The directory goes offline, as for a failing disk; its recovery
+        rebuilds all of them from the data."""
         if not isinstance(error, OSError):
             logger.error("An append to %s broke off", self.name, exc_info=error)
             error = OSError(f"an append broke off: {error!r}")
@@ -307,12 +307,12 @@ class LocalLog:
         self.sync_names()
 
     def note_new_file(self) -> None:
-        """There may be one more; its name is to be on disk with the next flush."""
+        """Note that there may be a new file; the next flush forces its name to disk."""
         self._is_unsynced = True
 
     def sync_names(self) -> None:
-        """Force to disk what was created, renamed and removed: a segment that was cut off must not
-        be back, either. Blocks.
+        """Force created, renamed and removed names to disk: a segment that was cut off must not
+        come back, either. Blocks.
 
         (Kafka syncs the directory when a new segment is flushed.)
         """
@@ -332,21 +332,22 @@ class LocalLog:
                 raise
 
     def mark_flushed(self, truncations: int, offset: int) -> None:
-        """All below `offset` is on disk, if no truncation came since there were so many."""
+        """Note that everything below `offset` is on disk, unless there were more than `truncations`
+        since."""
         before, flushed = self._flushed
         self._flushed = truncations, max(flushed, offset) if before == truncations else offset
 
     def took_over(self, flushed: int) -> None:
-        """This log has moved to where another one was, of which `flushed` is on disk. Its own name
-        is not, so that no more than that is vouched for before the next flush."""
+        """Note that this log has replaced another one, which was on disk up to `flushed`. Its new
+        name is not on disk yet, so no higher recovery point is valid before the next flush."""
         self._recovery_floor = min(self.recovery_point, flushed)
         self.truncations += 2  # flushes under way are void
 
     # Cutting
 
     def begin_truncation(self, offset: int) -> None:
-        """What is at and above `offset` is about to be replaced; flushes under way are void, and
-        so are checkpoints of the recovery point."""
+        """Prepare to replace the log from `offset` on; flushes under way and checkpoints of the
+        recovery point become void."""
         shown = self.health.recovery_points_on_disk(self._key)
         recovery_notes.note_cut(self.files, self.directory, offset, shown)
         self._recovery_floor = min(self.recovery_point, offset)
@@ -361,19 +362,19 @@ class LocalLog:
         self.truncations += 1
 
     def end_below(self, offset: int) -> int:
-        """Where the last batch that lies below `offset` as a whole ends."""
+        """The end offset of the last batch that lies wholly below `offset`."""
         holder = self.segments.floor(offset)
         assert holder is not None
         return holder.end_below(offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Within a truncation: drop what is at and above the end of a batch."""
+        """Within a truncation: drop everything from `offset` on, the end of a batch."""
         for segment in self.segments.from_base(offset + 1):
             self.remove(segment)
         self.segments.active.truncate_to(offset, self.config)
 
     def restart_at(self, offset: int, now_ms: int) -> None:
-        """Within a truncation: drop everything and begin anew."""
+        """Within a truncation: drop everything and restart the log at `offset`."""
         for segment in self.segments:
             self.remove(segment)
         self._create(offset, now_ms)
@@ -384,13 +385,13 @@ class LocalLog:
         return truncated
 
     def watch_cuts(self, watcher: str) -> int:
-        """Begin, or begin anew, to note truncations; returns the `lowest_cut` of before."""
+        """Start, or restart, noting truncations; returns the previous `lowest_cut`."""
         lowest = self._lowest_cuts.get(watcher, NOT_CUT)
         self._lowest_cuts[watcher] = NOT_CUT
         return lowest
 
     def lowest_cut(self, watcher: str) -> int:
-        """Where truncations have cut deepest since `watch_cuts`."""
+        """The lowest offset of a truncation since `watch_cuts`."""
         return self._lowest_cuts[watcher]
 
     # Segments that go
@@ -417,14 +418,14 @@ class LocalLog:
         self._is_unsynced = True
 
     def _rename_files(self, base_offset: int, old_suffix: str, new_suffix: str) -> None:
-        """Those that there are of the four of a segment."""
+        """Rename those of a segment's four files that exist."""
         for suffix in FILE_SUFFIXES:
             path = index_path(self.directory, base_offset, suffix)
             if self.files.exists(path + old_suffix):
                 self.files.rename(path + old_suffix, path + new_suffix)
 
     def take_deleted_files(self) -> list[str]:
-        """What was taken out of the log since the last call and is to be deleted later."""
+        """The files taken out of the log since the last call, to be deleted later."""
         deleted, self._deleted_files = self._deleted_files, []
         return deleted
 
@@ -437,7 +438,7 @@ class LocalLog:
         self.is_closed = True
 
     def release(self) -> None:
-        """Let go of the files of an offline or deleted log."""
+        """Release the files of an offline or deleted log."""
         self.is_closed = True
         for segment in self.segments:
             segment.release()

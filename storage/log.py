@@ -1,15 +1,15 @@
-"""One partition's log: what is appended, whose it is, and up to where it counts.
+"""One partition's log: its appends, their producers, and its offsets.
 
 The files are in `local` (`LocalLog`); here are the offsets, the producers and their transactions,
-the leader epochs, the topic id, and the checks of what is to be appended.
+the leader epochs, the topic id, and the checks of records before an append.
 
 Invariants: log start <= last stable offset <= high watermark <= log end; offsets of appends are
 contiguous on a leader and grow on a follower; producers, epochs and segments end with the log
 (`_check_offsets`, `_check_append`, `_check_all`). All methods belong to one thread, save `flush`,
 which blocks and may run in a worker beside appends.
 
-What fails unexpectedly once an append has begun takes the directory offline (`append_broke`): no
-half of an append is ever built upon. What fails before has changed nothing.
+An unexpected failure after an append has begun takes the directory offline (`append_broke`):
+nothing is ever appended behind half an append. A failure before that has changed nothing.
 
 Mirrors: UnifiedLog.
 Leaves out: tiered storage. Retention and compaction are in `retention` and `cleaner`.
@@ -97,7 +97,8 @@ class Log:
         wall: WallClock | None = None,
     ) -> None:
         self.local = LocalLog(files, directory, (topic, partition), config, parts, health, jitter)
-        # Of `local`, at hand for each append and read; only `set_config` replaces one of them.
+        # Fields of `local`, copied for fast access by appends and reads; only `set_config` replaces
+        # one.
         self.config = config
         self.files = files
         self.health = health
@@ -110,7 +111,7 @@ class Log:
         # Beside the `now_ms` of all calls: timestamps are its.
         self.wall = wall or WallClock()
         self._metadata = PartitionMetadata(files, topic_id)
-        # Whether the checkpoints may speak of an earlier log of this name; the upkeep mends that.
+        # Whether the checkpoints may be of an earlier log of this name; the upkeep corrects that.
         self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
 
         # The four offsets, smallest first; the last stable one follows from the producers.
@@ -122,10 +123,12 @@ class Log:
         self.leader_epochs = parts.leader_epochs
         if config.record_version < NEWEST_RECORD_VERSION:
             self.leader_epochs.clear()
-        # Of all batches below its `map_end_offset`, which is the log end after each append.
+        # The producers of all batches below its `map_end_offset`, which is the log end after each
+        # append.
         self._producers = parts.producer_state
         self.snapshots = parts.snapshots
-        # After a truncation: what builds them anew, in pieces, and those in whose place they are.
+        # After a truncation: the rebuild of the producers, in pieces; then the old state, until it
+        # is freed.
         self._rebuild: Iterator[None] | None = None
         self._replaced: ProducerState | None = None
 
@@ -261,8 +264,8 @@ class Log:
         origin: AppendOrigin,
         request_version: int | None,
     ) -> AppendInfo:
-        """To a log that stores v0 or v1: it knows no leader epochs and no producers, and each
-        entry of a set is indexed for itself."""
+        """Append to a log that stores v0 or v1: it has no leader epochs and no producers, and each
+        entry of a set is indexed separately."""
         config, first_offset = self.config, self.log_end_offset
         if isinstance(records, PreValidatedBatch):
             records = records.source
@@ -287,7 +290,7 @@ class Log:
         return info
 
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendInfo:
-        """Append what the leader sent, with its offsets and epochs."""
+        """Append the leader's batches, with their offsets and epochs."""
         if self.health.error is not None or self.local.is_closed:
             raise self.local.offline_error()
         batches = read_follower_batches(records, self.log_end_offset, self.name)
@@ -393,7 +396,7 @@ class Log:
             raise self._broken("log start <= LSO <= HW <= log end")
 
     def _check_append(self) -> None:
-        """Thorough, and of what an append has changed."""
+        """A thorough check of the state that an append has changed."""
         self._check_offsets()
         end, known = self.log_end_offset, self.producer_state.map_end_offset
         if known != end:
@@ -442,13 +445,14 @@ class Log:
 
     @property
     def unflushed_from(self) -> int:
-        """Where the messages begin that flush.messages wants on disk by now; -1: there are none."""
+        """The offset from which flush.messages demands a flush by now; -1: no flush is due."""
         recovery_point = self.local.recovery_point
         owes = self.log_end_offset - recovery_point >= self.config.flush_messages
         return recovery_point if owes else -1
 
     def note_unflushed(self, info: AppendInfo, now_ms: int) -> None:
-        """Of an append to a topic with flush.messages or flush.ms: say if a flush is due."""
+        """After an append to a topic with flush.messages or flush.ms: note in `info` whether a
+        flush is due."""
         config = self.config
         recovery_point = self.local.recovery_point
         if self._oldest_unflushed[0] < recovery_point:
@@ -472,7 +476,7 @@ class Log:
         truncations = local.truncations  # before the log end is read: see `LocalLog`
         target = self.log_end_offset
         if up_to_offset is not None:
-            # What was asked for may have been truncated before this flush began.
+            # The requested offset may have been truncated before this flush began.
             target = min(target, up_to_offset)
         start = local.recovery_point
         if target <= start and not local.has_closed_segments:
@@ -522,8 +526,8 @@ class Log:
         )
 
     def place_of(self, offset: int) -> Place:
-        """Where the batch that holds `offset` begins, or the next one after it. Kafka carries such
-        places along with offsets (LogOffsetMetadata)."""
+        """The place of the batch that holds `offset`, or of the next batch after it. Kafka carries
+        such places along with offsets (LogOffsetMetadata)."""
         if self.health.error is not None or self.is_closed:
             raise self.local.offline_error()
         active = self.segments.active
@@ -532,7 +536,7 @@ class Log:
         return self.local.place_of(offset)
 
     def place_behind(self, offset: int) -> Place:
-        """Where the messages below `offset` end, which a roll does not change."""
+        """The place where the messages below `offset` end, which a roll does not change."""
         if self.health.error is not None or self.is_closed:
             raise self.local.offline_error()
         active = self.segments.active
@@ -541,11 +545,11 @@ class Log:
         return self.local.place_behind(offset)
 
     def batches_at_or_after(self, timestamp: int) -> Iterator[BatchToSearch]:
-        """Where the first message at or after a time may be, in order."""
+        """The batches, in order, that may hold the first message at or after a timestamp."""
         return log_lookup.batches_at_or_after(self.segments, timestamp, self.log_start_offset)
 
     def latest_batches(self) -> Iterator[BatchToSearch]:
-        """Where the first message that has the largest timestamp may be."""
+        """The batches that may hold the first message with the largest timestamp."""
         return log_lookup.latest_batches(self.segments)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
@@ -606,7 +610,7 @@ class Log:
             self.local.fail("writing the leader epochs", error)
 
     def update_high_watermark(self, high_watermark: int) -> int:
-        """Set the high watermark, bounded by the log's ends; returns what it is now."""
+        """Set the high watermark, bounded by the log's ends; returns the new value."""
         bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
         self.high_watermark = bounded
         self._producers.high_watermark_updated(bounded)
@@ -615,7 +619,7 @@ class Log:
         return bounded
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Forget what is below `offset` (DeleteRecords, or the leader did)."""
+        """Forget the messages below `offset` (DeleteRecords, or the leader has)."""
         if offset > self.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -641,8 +645,8 @@ class Log:
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Drop all messages at and above `offset`; False if there are none.
 
-        A batch that holds `offset` goes as a whole and the log ends before it, so that what is
-        appended next follows on. (In Kafka it ends at `offset`: with a hole.)
+        A batch that holds `offset` is dropped as a whole and the log ends before it, so that the
+        next append is contiguous. (In Kafka the log ends at `offset`, with a hole.)
         """
         assert offset >= 0
         local = self.local
@@ -669,7 +673,7 @@ class Log:
         self._rebuild = self._producers_anew(end)
         self.rebuild_some()  # snapshots above the end are gone before anything is appended
         if end < self.high_watermark:
-            # Of transactions below it the earlier producers know too little for the LSO.
+            # The earlier producers know too little of transactions below it for the LSO.
             self._finish_rebuild()
         self.update_high_watermark(self.high_watermark)
         if invariants.THOROUGH:
@@ -686,20 +690,21 @@ class Log:
 
     @property
     def producer_state(self) -> ProducerState:
-        """As of the log end: if they are being built anew, that is done first."""
+        """The producers as of the log end; a rebuild under way is finished first."""
         if self._rebuild is not None:
             self._finish_rebuild()
         return self._producers
 
     @property
     def known_producers(self) -> ProducerState:
-        """Those that are there: after a truncation, until they were built anew, the earlier ones,
-        which know too much, and no transaction of the log too little."""
+        """The producers in memory. After a truncation, until the rebuild ends, these are the
+        earlier ones: they include truncated batches, and lack no transaction of the log."""
         return self._producers
 
     def rebuild_some(self) -> bool:
-        """Go on with building the producers anew, for a piece of a millisecond at most; whether
-        nothing is left to do. Whoever cuts a log of many producers calls it before appending."""
+        """Continue the rebuild of the producers, for a fraction of a millisecond at most; whether
+        it is complete. The caller that truncates a log of many producers calls it before
+        appending."""
         rebuild, replaced = self._rebuild, self._replaced
         if rebuild is not None:
             try:
@@ -731,7 +736,7 @@ class Log:
     def truncate_fully_and_start_at(
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
     ) -> None:
-        """Drop everything and begin anew at `offset`."""
+        """Drop everything and restart the log at `offset`."""
         local = self.local
         require_descriptors(self.files, f"truncating {self.name}")
         try:
@@ -761,7 +766,7 @@ class Log:
                 self.roll(now_ms)
             following = self.segments.after(segments[-1])
             assert following is not None
-            # First the offset: whoever looks an older one up must not find a gap.
+            # The offset first: a look-up of an older offset must not find a gap.
             self.maybe_increment_log_start_offset(following.base_offset)
             for segment in segments:
                 self.local.remove(segment)
@@ -772,7 +777,7 @@ class Log:
             self.local.fail("deleting segments", error)
 
     def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
-        """Put what a cleaning has made of `sources` into their place."""
+        """Replace `sources` by the segment that a cleaning made of them."""
         require_descriptors(self.files, f"replacing segments of {self.name}")
         self._finish_rebuild()
         try:
@@ -789,7 +794,7 @@ class Log:
         if offset in self.snapshots.offsets:
             self.snapshots.delete(offset)
 
-    # Snapshots of many producers, which `SnapshotStore` tells of
+    # Snapshots of many producers, see `SnapshotStore`
 
     def write_snapshot(self, frozen: FrozenProducers) -> None:
         """Blocks, in any thread; an OSError if there is no descriptor for it."""
@@ -838,23 +843,24 @@ class Log:
             self.local.fail("writing partition.metadata", error)
 
     def take_stored_topic_id(self, topic_id: bytes | None, *, is_lost: bool = False) -> None:
-        """What `partition.metadata` said; whether that was ever forced to disk is not known."""
+        """Set the topic id read from `partition.metadata`, which may never have been forced to
+        disk."""
         self._metadata.take_stored(topic_id, is_lost=is_lost)
 
     def set_config(self, config: LogConfig) -> None:
-        """A config is not refused for a broken disk; whoever uses the log next is told."""
+        """Set the config, even if the disk is broken: the next use of the log reports that."""
         self.config = config
         self.local.set_config(config)
         if config.record_version < NEWEST_RECORD_VERSION:
-            # Batches below v2 have no leader epochs: followers go by the high watermark.
+            # Batches below v2 have no leader epochs: followers truncate to the high watermark.
             try:
                 self.leader_epochs.clear()
             except OSError as error:
                 self.health.fail(error)
 
     def close(self) -> None:
-        """Snapshot the producers and trim all files; the caller flushed before. After a clean stop
-        nothing is recovered, so what is said to be there is forced to disk: names, too."""
+        """Snapshot the producers and trim all files; the caller flushed before. There is no
+        recovery after a clean stop, so all files and their names are forced to disk."""
         if self.is_closed:
             return
         try:
@@ -871,7 +877,7 @@ class Log:
             self.local.fail("closing", error)
 
     def release(self) -> None:
-        """Let go of the files of an offline or deleted log."""
+        """Release the files of an offline or deleted log."""
         self._rebuild = None
         self.local.release()
 

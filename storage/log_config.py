@@ -96,7 +96,7 @@ def validate_topic_configs(
 
 
 def validate_together(config: LogConfig) -> None:
-    """Check what must hold between the configs of a log."""
+    """Check the rules between the configs of a log."""
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -267,7 +267,7 @@ class LogConfig:
     ) -> LogConfig:
         """Topic overrides first, then broker synonyms, then defaults.
 
-        Unknown override names are ignored, as a broker does with what it finds in ZooKeeper.
+        Unknown override names are ignored, as a broker ignores them in ZooKeeper.
         """
         values: dict[str, Any] = {}
         for name, definition in TOPIC_CONFIGS.items():

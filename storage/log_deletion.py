@@ -1,6 +1,6 @@
 """Logs that go: their directory is renamed at once, and its files are removed later.
 
-Invariant: a new topic of the same name never inherits what the checkpoints say of the old one;
+Invariant: a new topic of the same name never inherits the old topic's values in the checkpoints;
 they are written again soon after each deletion.
 
 Mirrors: LogManager.asyncDelete, LocalLog.logDeleteDirName.
@@ -45,7 +45,8 @@ class LogDeletion:
         return f"{now_ms:016x}{number:016x}"
 
     def free_path(self, directory: LogDirectory, key: TopicPartition, now_ms: int) -> str:
-        """A path that the next load would delete, for what is not to be seen yet."""
+        """A free path that the next load would delete, for a directory that must not be loaded
+        yet."""
         path = self._delete_path(directory, key, now_ms)
         while self._files.exists(path):
             path = self._delete_path(directory, key, now_ms)

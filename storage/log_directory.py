@@ -32,7 +32,7 @@ _MAX_PARTITION = 2**31 - 1
 
 
 def is_of_one_file(error: OSError) -> bool:
-    """Whether a file is damaged or in the way, rather than the disk broken."""
+    """Whether the error concerns one file, damaged or in the way, and not the disk."""
     return isinstance(error, CheckpointError) or error.errno in OF_ONE_FILE
 
 
@@ -43,7 +43,7 @@ class LogSize(NamedTuple):
     is_future: bool
 
 
-# What a partition does without what a checkpoint said of it.
+# The effect on a partition of a lost line in each checkpoint; for a log message.
 _COSTS: Mapping[str, str] = {
     checkpoints.RECOVERY_POINT_FILE: "they are read from the beginning if they must be recovered",
     checkpoints.LOG_START_OFFSET_FILE: "they begin with their first segment, and records that were "
@@ -62,7 +62,8 @@ class LogDirDescription(NamedTuple):
 
 
 class StartupError(Exception):
-    """The broker cannot start, or go on, on these directories; the message says what to do."""
+    """The broker cannot start, or continue, on these directories; the message says how to fix
+    that."""
 
 
 class LogDirectory:
@@ -82,7 +83,7 @@ class LogDirectory:
         self.health = DirectoryHealth(self.path)
         self.cleanly_stopped = False
         self.wall_clock_ms: int | None = None  # as the last run noted it
-        # What its checkpoints said at the start, by the name of the file.
+        # The offsets in its checkpoints at the start, by file name.
         self.checkpointed: dict[str, dict[TopicPartition, int]] = {
             name: {} for name in checkpoints.OFFSET_FILES
         }
@@ -93,7 +94,7 @@ class LogDirectory:
         return self.health.error is None
 
     def fail(self, error: OSError) -> None:
-        """Take it offline; but what failed for want of a descriptor is to be tried again."""
+        """Take it offline; but an error for want of a descriptor is raised again, for a retry."""
         if is_out_of_descriptors(error):
             raise error
         if self.is_online:
@@ -160,7 +161,7 @@ class LogDirectory:
             )
 
     def read_checkpoints(self) -> None:
-        """What the last run left. A damaged checkpoint costs what its bad lines said."""
+        """Read the files of the last run. The bad lines of a damaged checkpoint are lost."""
         try:
             self.cleanly_stopped = checkpoints.take_clean_shutdown(self.files, self.path)
             self.wall_clock_ms = checkpoints.read_wall_clock(self.files, self.path)

@@ -1,6 +1,6 @@
 """The blocking work of storage as objects: checkpoint writes and deletions.
 
-A job carries all that it needs, so that it can run in a worker thread while the loop goes on.
+A job holds all its inputs, so that it can run in a worker thread beside the loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger("pybroker.storage.log_jobs")
 
 class Job(NamedTuple):
     """Work that blocks, for a worker thread. It reports failures to its directory's health; an
-    OSError for want of a descriptor asks for the same again."""
+    OSError for want of a descriptor means: retry the job."""
 
     name: str
     run: Callable[[], None]
@@ -40,7 +40,7 @@ def _high_watermark(log: Log) -> int | None:
 
 
 def _log_start_offset(log: Log) -> int | None:
-    """Only those that the first segment's name does not tell."""
+    """Only offsets that differ from the first segment's name."""
     start = log.log_start_offset
     return start if start > log.segments.first.base_offset else None
 
@@ -74,7 +74,7 @@ class WriteCheckpoint:
 
 @dataclass(slots=True, frozen=True)
 class NoteWallClock:
-    """Leave the next start the wall clock's time; it goes by it only if it has changed little."""
+    """Store the wall clock's time for the next start, which compares it with its own wall clock."""
 
     directory: LogDirectory
     wall_ms: int

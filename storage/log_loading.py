@@ -1,12 +1,12 @@
-"""Loading all logs of a broker when it starts: what each sub-directory is, and what becomes of it.
+"""Load all logs of a broker when it starts: the kinds of sub-directories and their treatment.
 
 A partition is loaded, a `-delete` directory removed, a `-future` one (a replica on its way to this
-directory) loaded as such; anything else is left alone and told. A partition in two directories is
-in neither, unless one of them carries the mark that it has been replaced: then a crash came between
-the two renames that end a move, and the marked one is deleted.
+directory) loaded as such; anything else is left alone and logged. A partition in two directories is
+loaded from neither, unless one has the mark that it was replaced: then a crash came between the two
+renames at the end of a move, and the marked one is deleted.
 
-Invariant: what is wrong with the files of one partition makes that partition offline, in one log
-line that names the file; only an error of the disk makes the directory offline.
+Invariant: a problem with the files of one partition takes that partition offline, with one log line
+that names the file; only an error of the disk takes the directory offline.
 
 Mirrors: LogManager.loadLogs and loadLog. Beyond Kafka: the mark (Kafka wants one of the two
 directories deleted by hand); partitions fail alone (Kafka's directory goes offline, or the broker
@@ -53,7 +53,7 @@ Run = Callable[[Iterable[Callable[[], None]]], None]
 
 
 class Checkpointed(NamedTuple):
-    """What the checkpoints of a directory say of a log."""
+    """The values of a log in the checkpoints of its directory."""
 
     shown_recovery_point: int = 0
     recovery_point: int = 0  # the true one
@@ -108,7 +108,7 @@ class LogOpener:
         *,
         clean: bool = True,
     ) -> Log:
-        """Recover what is in a partition's directory; OSError and KafkaError as they come."""
+        """Recover the log in a partition's directory; raises OSError and KafkaError."""
         parts = LogLoader(
             self.files,
             path,
@@ -137,7 +137,7 @@ class LogOpener:
 
 
 class LogLoading:
-    """One load of all directories; what it finds is put into the table."""
+    """One load of all directories; the logs found are put into the table."""
 
     __slots__ = ("_deletion", "_files", "_now_ms", "_opener", "_replaced", "_table", "_upkeep")
 
@@ -189,7 +189,7 @@ class LogLoading:
             run_all(loads)
         table.check_any_online()
 
-    # What there is
+    # Finding the logs
 
     def _sort_out(self, directory: LogDirectory) -> list[Found]:
         """The logs of a directory: path, partition, and whether it is a future replica."""
@@ -252,7 +252,7 @@ class LogLoading:
                 partitions[number] = target, key, False
 
     def _is_replaced(self, directory: LogDirectory, key: TopicPartition) -> bool:
-        """Of one of two directories of a partition: whether it bears the mark; then it goes."""
+        """Whether one of two directories of a partition has the mark; if so, delete it."""
         path = os.path.join(directory.path, f"{key[0]}-{key[1]}")
         if not self._files.exists(os.path.join(path, REPLACED_MARK)):
             return False
@@ -322,7 +322,8 @@ class LogLoading:
         log.update_high_watermark(known.high_watermark)
         log.first_dirty_offset = known.first_dirty_offset
         if log.unflushed_from >= 0:
-            # A leader's HW would wait for it, and clients be told OFFSET_NOT_AVAILABLE meanwhile.
+            # A leader's HW would wait for the flush, and clients would get OFFSET_NOT_AVAILABLE
+            # meanwhile.
             log.flush()
         return log
 

@@ -17,8 +17,8 @@ from .transaction_index import AbortedTransaction
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
-# Segments are asked for their largest timestamps, which after a start are in their files; after so
-# many the caller, who searches each batch while others have their turn, is given an empty one.
+# The largest timestamp of a segment is in its files after a start, so it is slow to get. After so
+# many segments the caller gets an empty batch: it lets other tasks run between batches.
 SEGMENTS_PER_TURN = 16
 NOTHING = BatchToSearch(b"", 0, 0, 0)
 
@@ -32,10 +32,10 @@ class TimestampOffset(NamedTuple):
 def batches_at_or_after(
     segments: Segments, timestamp: int, log_start_offset: int
 ) -> Iterator[BatchToSearch]:
-    """Where the first message at or after `timestamp` and the log start may be, in order.
+    """The batches, in order, that may hold the first message at or after `timestamp` and log start.
 
-    Apache Kafka gives up if the first segment that is late enough has the messages in question
-    below the log start; here the search goes on.
+    Apache Kafka ends the search if the first segment that is late enough has such messages only
+    below the log start; here the search continues in the next segments.
     """
     for number, segment in enumerate(segments, 1):
         if segment.largest_timestamp >= timestamp:
@@ -45,7 +45,7 @@ def batches_at_or_after(
 
 
 def latest_batches(segments: Segments) -> Iterator[BatchToSearch]:
-    """Where the first message with the largest timestamp of all segments may be."""
+    """The batches that may hold the first message with the largest timestamp of all segments."""
     latest = segments.first
     for number, segment in enumerate(segments, 1):
         if segment.max_timestamp > latest.max_timestamp:
@@ -56,7 +56,7 @@ def latest_batches(segments: Segments) -> Iterator[BatchToSearch]:
 
 
 def search(batches: Iterable[BatchToSearch], name: str) -> TimestampOffset | None:
-    """What the first of the batches holds in which it is; for a log of this name."""
+    """The first match in the batches, or None; `name` is the log's, for the error."""
     try:
         for batch in batches:
             found = batch.search()
@@ -94,14 +94,15 @@ def legacy_offsets_before(
 def aborted_transactions(
     segments: Segments, segment: Segment, offset: int, found: FileSlice, log_end_offset: int
 ) -> list[AbortedTransaction]:
-    """What a read_committed consumer must drop from `found`, which begins at `offset`."""
+    """The aborted transactions that a read_committed consumer must drop from `found`, a read from
+    `offset` on."""
     result: list[AbortedTransaction] = []
     upper = None
     current: Segment | None = segment
     while current is not None:
         index = current.transaction_index
         if index.entries:
-            if upper is None:  # most logs have no aborted transactions, and need not be asked
+            if upper is None:  # most logs have no aborted transactions, and need no look-up
                 upper = _end_of(segments, segment, found, log_end_offset)
             entries, complete = index.collect(offset, upper)
             result += entries

@@ -1,11 +1,11 @@
 """All logs of a broker, over all its log directories.
 
-Composes the table of what is where (`log_table`), loading at the start (`log_loading`), periodic
-work (`log_upkeep`) and deletion (`log_deletion`); itself it creates logs and lets replicas move.
+Composes the table of logs (`log_table`), loading at the start (`log_loading`), periodic work
+(`log_upkeep`) and deletion (`log_deletion`); it creates logs and moves replicas itself.
 
-Loading takes the checkpoints and the clean-shutdown mark of each directory; a directory with an
-I/O error goes offline while the others live on. New partitions go to the directory that was asked
-for, else to the one with the fewest. A partition may have a second log in another directory, its
+Loading takes the checkpoints and the clean-shutdown mark of each directory; a directory with an I/O
+error goes offline while the others stay online. New partitions go to the requested directory, else
+to the one with the fewest partitions. A partition may have a second log in another directory, its
 future replica (`-future`), which takes the first one's place when it has caught up.
 
 Mirrors: LogManager.
@@ -78,7 +78,7 @@ class LogManager:
         self.upkeep = LogUpkeep(self._table, config, self.wall, limits)
         self._deletion = LogDeletion(files, self._table, self.upkeep, random_below)
         self._opener = LogOpener(files, config, random_below, self.wall, limits)
-        # Where a replica is to be made, asked for before it exists.
+        # The directories requested for replicas that do not exist yet.
         self._preferred: dict[TopicPartition, str] = {}
 
     def load(
@@ -87,8 +87,8 @@ class LogManager:
         topic_configs: Mapping[str, LogConfig] | None = None,
         run_all: Run | None = None,
     ) -> None:
-        """Open all directories and recover all logs in them; StartupError if that cannot be, an
-        OSError if there are too few descriptors.
+        """Open all directories and recover all logs in them; StartupError if that fails, an OSError
+        if there are too few descriptors.
 
         `run_all` may run the loads of one directory in parallel
         (num.recovery.threads.per.data.dir).
@@ -110,7 +110,7 @@ class LogManager:
             self.wall.resume(now_ms, max(wall_ms or 0 for wall_ms in known))
         self.upkeep.begin(now_ms)
 
-    # What there is
+    # Look-ups
 
     def get_log(self, topic: str, partition: int) -> Log | None:
         """The log if it is here and its directory is online."""
@@ -153,8 +153,8 @@ class LogManager:
         return self._table.take_newly_offline()
 
     def describe(self) -> list[LogDirDescription]:
-        """Every directory with the sizes of its logs (DescribeLogDirs), which are looked at while
-        somebody iterates over them: there may be many."""
+        """Every directory with the sizes of its logs (DescribeLogDirs), which are computed during
+        iteration: there may be many."""
         return self._table.describe()
 
     # Creating
@@ -171,8 +171,8 @@ class LogManager:
     ) -> Log:
         """The log of a partition, made in the emptiest directory if there is none.
 
-        Unless the controller says that the replica is new, none is made while a directory is
-        offline: the log may be there.
+        While a directory is offline, a log is created only if the controller says that the replica
+        is new: the log may be in that directory.
         """
         key = topic, partition
         table = self._table
@@ -237,7 +237,8 @@ class LogManager:
     def _make_noted_directory(
         self, directory: LogDirectory, key: TopicPartition, path: str, now_ms: int
     ) -> None:
-        """In place of a log that was deleted; a crash must not show it without the note."""
+        """Create a log in place of a deleted one; after a crash it must not exist without the
+        note."""
         unborn = self._deletion.free_path(directory, key, now_ms)
         self.files.make_directory(unborn)
         note_new(self.files, unborn)
@@ -294,8 +295,8 @@ class LogManager:
             self._deletion.delete(*taken, now_ms)
 
     def preparation(self, topic: str, partition: int) -> Callable[[], None]:
-        """What must be done, and blocks, before the future replica takes over: its flush, and
-        the mark by which a crash between the two renames is known."""
+        """The blocking work before the future replica takes over: its flush, and the mark that
+        shows a crash between the two renames."""
         key = topic, partition
         return PrepareSwap(self._table.current.logs[key], self._table.future.logs[key])
 
@@ -318,7 +319,7 @@ class LogManager:
         try:
             self._deletion.delete(old, old_home, now_ms)
         except KafkaError as error:
-            # The old directory is offline, with a replica in it that nobody needs.
+            # The old directory is offline, with a replica in it that is not needed.
             logger.error("The replaced %s is left where it was: %s", old.name, error.message)
         return new
 
@@ -333,8 +334,8 @@ class LogManager:
         return self.upkeep.retain(now_ms)
 
     def look_after_producers(self, now_ms: int) -> Iterator[Job | None]:
-        """Forget idle producers, and write snapshots of those that are many, as far as it is due;
-        others may have their turn at each step. A job of it is to be run before the next step."""
+        """Forget idle producers, and write due snapshots of logs with many; other tasks may run at
+        each step. The caller must run a job before it asks for the next step."""
         return self.upkeep.look_after_producers(now_ms)
 
     # Stopping
@@ -342,8 +343,8 @@ class LogManager:
     def clean_shutdown(self, broker_epoch: int = -1, run: Run = run_serially) -> None:
         """Flush and close all logs, write all checkpoints and the clean-shutdown marks. Blocks.
 
-        `run` does that of each log, in threads if it likes: most of it waits for the disk, which
-        makes what several ask for at the same time durable in one go.
+        `run` stops each log, possibly in threads: most of the time is spent waiting for the disk,
+        which completes simultaneous syncs together.
         """
         failed: set[str] = set()
 
@@ -366,5 +367,5 @@ class LogManager:
         self.release()
 
     def release(self) -> None:
-        """Let go of all files and locks, as a crash would."""
+        """Release all files and locks, as a crash would."""
         self._table.release()

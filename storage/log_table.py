@@ -1,10 +1,11 @@
-"""Which logs a broker has, in which of its directories, and which it could not load.
+"""The logs of a broker, their directories, and the logs that it could not load.
 
 A partition has at most one log that serves it, and one more while its replica moves to another
-directory (its future log). The table only knows; who creates, loads or deletes files says so here.
+directory (its future log). The table does no I/O: code that creates, loads or deletes files records
+that here.
 
-Invariants: a partition's log and its future one are in different directories; all of it is the
-loop's, save while loading.
+Invariants: a partition's log and its future one are in different directories; only the loop's
+thread uses the table, save while loading.
 
 Mirrors: the maps of LogManager (currentLogs, futureLogs, strayLogs aside).
 """
@@ -28,9 +29,10 @@ class LogSet:
     __slots__ = ("homes", "logs")
 
     def __init__(self) -> None:
-        # Where each partition is, be its log loaded or not; known before its files are looked at.
+        # The directory of each partition, whether its log is loaded or not; set before its files
+        # are read.
         self.homes: dict[TopicPartition, LogDirectory] = {}
-        # Each has a home, whose health it shares. It may be offline, until that is told.
+        # Each has a home and shares its health. The home may be offline until that is reported.
         self.logs: dict[TopicPartition, Log] = {}
 
     def get(self, key: TopicPartition) -> Log | None:
@@ -46,7 +48,7 @@ class LogSet:
         self.homes[key] = home
 
     def take(self, key: TopicPartition) -> tuple[Log, LogDirectory] | None:
-        """Forget the partition; what there was of it, if it was loaded."""
+        """Forget the partition; returns its log and directory, None if it was not loaded."""
         log = self.logs.pop(key, None)
         home = self.homes.pop(key, None)
         return None if log is None or home is None else (log, home)
@@ -57,7 +59,7 @@ class LogSet:
         return None if home is None else home.path
 
     def release_in(self, directory: LogDirectory) -> list[TopicPartition]:
-        """Let go of the logs in one directory; the partitions that are at home in it."""
+        """Release the logs in one directory; returns the partitions that have their home in it."""
         lost = [key for key, home in self.homes.items() if home is directory]
         for key in lost:
             log = self.logs.pop(key, None)
@@ -76,7 +78,7 @@ class LogTable:
         # Partitions whose files are damaged, and where; the rest of the directory is served. Each
         # has a home among the current ones, and no log.
         self.failed: dict[TopicPartition, Sequence[str]] = {}
-        # Paths of the directories whose failure has been told; their current homes stay known.
+        # Paths of the directories whose failure was reported; their current homes stay known.
         self._known_offline: set[str] = set()
 
     # Partitions
@@ -108,7 +110,7 @@ class LogTable:
         return [d for d in self.directories if d.is_online]
 
     def directories_by_load(self) -> list[LogDirectory]:
-        """Those that are online, the one with the fewest partitions first."""
+        """The online directories, the one with the fewest partitions first."""
         counts = {d.path: 0 for d in self.directories}
         for kind in (self.current, self.future):
             for home in kind.homes.values():
@@ -125,7 +127,7 @@ class LogTable:
             raise StartupError(self.all_offline_message())
 
     def check_all_online(self, key: TopicPartition) -> None:
-        """Raises KafkaError if the partition may be in a directory that cannot be looked at."""
+        """Raises KafkaError if the partition may be in an offline directory."""
         offline = [d.path for d in self.directories if not d.is_online]
         if offline:
             raise KafkaError(
@@ -161,8 +163,8 @@ class LogTable:
         return failed
 
     def describe(self) -> list[LogDirDescription]:
-        """Every directory with the sizes of its logs (DescribeLogDirs), which are looked at while
-        somebody iterates over them: there may be many."""
+        """Every directory with the sizes of its logs (DescribeLogDirs), which are computed during
+        iteration: there may be many."""
         result = []
         for directory in self.directories:
             error = ErrorCode.NONE if directory.is_online else ErrorCode.KAFKA_STORAGE_ERROR
@@ -177,7 +179,7 @@ class LogTable:
                     yield LogSize(*key, log.size_bytes, is_future)
 
     def release(self) -> None:
-        """Let go of all files and locks, as a crash would."""
+        """Release all files and locks, as a crash would."""
         for kind in (self.current, self.future):
             for log in kind.logs.values():
                 log.release()

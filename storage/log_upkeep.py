@@ -1,11 +1,11 @@
 """The periodic work on all logs of a broker: checkpoints, flushes, retention, deletion of files.
 
-`tick` hands out what blocks as jobs: the caller runs them one after the other in a worker thread.
-`retain` takes old segments out of the logs, which is for the caller's loop: it gives the loop back
-after each step, and the files go later, as jobs. So does `look_after_producers`.
+`tick` returns blocking work as jobs: the caller runs them one after the other in a worker thread.
+`retain` takes old segments out of the logs on the caller's loop: it yields to the loop after each
+step, and jobs delete the files later. `look_after_producers` yields to the loop likewise.
 
-All times are of the clock that only goes on; what goes by timestamps (retention, producers that
-were only read from disk) rests in the first interval after a jump of the wall clock.
+All times are of the monotonic clock; work that compares timestamps (retention, expiry of producers
+that were only read from disk) pauses in the first interval after a jump of the wall clock.
 
 Mirrors: the scheduled tasks of LogManager, whose retention and expiry of producers take the wall
 clock for true at any time.
@@ -44,13 +44,13 @@ from .retention import delete_old_segments, delete_segments_below_start
 
 logger = logging.getLogger("pybroker.storage.log_upkeep")
 
-# Segments of one log that go in one step of `retain`, and logs that are looked at in one.
+# Segments of one log that one step of `retain` deletes, and logs that it examines.
 SEGMENTS_PER_STEP = 4
 LOGS_PER_STEP = 64
 # How often the wall clock is noted for the next start, while it is trusted.
 WALL_CLOCK_INTERVAL_MS = 5_000
-# Producers that are written to a snapshot in one step, and steps of a tick (which comes each
-# second): half a millisecond, and a twentieth of the time.
+# Producers written to a snapshot in one step, and steps in one tick (each second): half a
+# millisecond a step, and a twentieth of the time.
 SNAPSHOT_ROWS_PER_STEP = 500
 SNAPSHOT_STEPS_PER_TICK = 100
 
@@ -106,18 +106,18 @@ class LogUpkeep:
         self._deletions.append((due_ms, directory, path))
 
     def checkpoint_soon(self, directory: LogDirectory) -> None:
-        """What is in its checkpoints is not true any more."""
+        """Mark the checkpoints of `directory` as outdated, so that they are written soon."""
         self._unchecked.add(directory.path)
 
     def cleaned(self, log: Log) -> None:
-        """It has been compacted further, which its directory's checkpoint is to show."""
+        """Note that `log` was compacted further, for its directory's checkpoint."""
         self._cleaned.append(log)
 
-    # What is due
+    # Due work
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
-        # What the checkpoint calls clean must not be undone by a power cut.
+        # A power cut must not undo a compaction that the checkpoint records.
         jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in self._cleaned]
         jobs += self._due_checkpoint_jobs(now_ms)
         jobs += self._wall_clock_jobs(now_ms)
@@ -141,7 +141,8 @@ class LogUpkeep:
         ]
 
     def _due_checkpoint_jobs(self, now_ms: int) -> list[Job]:
-        """Each file once: `recovery_points_on_disk` is about the last two."""
+        """At most one job for each file: `recovery_points_on_disk` knows only the last two
+        contents."""
         config = self._config
         intervals_ms = {
             RECOVERY_POINT_FILE: config.flush_offset_checkpoint_interval_ms,
@@ -163,8 +164,8 @@ class LogUpkeep:
         return jobs + self.new_log_jobs(unchecked)
 
     def new_log_jobs(self, only: Collection[str]) -> list[Job]:
-        """For when all checkpoints of these directories have been written: they know the logs
-        now that took the place of deleted ones."""
+        """The jobs to run after all checkpoints of these directories have been written, which now
+        have the values of logs that replaced deleted ones."""
         return [
             Job(f"end the newness of {log.name}", ForgetNew(directory, log))
             for directory in self._table.online_directories()
@@ -191,7 +192,7 @@ class LogUpkeep:
                 if offset is not None:
                     offsets[log.topic, log.partition] = offset
             for key in self._table.failed_in(directory):
-                # Kept for the time when its files have been mended.
+                # Kept until its files are repaired.
                 said = directory.checkpointed[name].get(key)
                 if said is not None:
                     offsets[key] = said
@@ -215,8 +216,8 @@ class LogUpkeep:
     # Producers
 
     def look_after_producers(self, now_ms: int) -> Iterator[Job | None]:
-        """Forget idle producers, and write snapshots of those that are many, as far as it is due;
-        others may have their turn at each step. A job of it is to be run before the next step."""
+        """Forget idle producers, and write due snapshots of logs with many; other tasks may run at
+        each step. The caller must run a job before it asks for the next step."""
         for _ in self._expire_producers(now_ms):
             yield None
         for _ in range(SNAPSHOT_STEPS_PER_TICK):
@@ -241,7 +242,8 @@ class LogUpkeep:
                 yield
 
     def _write_snapshots(self, now_ms: int) -> Iterator[Job | None]:
-        """Of all logs whose snapshot is due; the producers of all are counted by the way."""
+        """Write the snapshots of all logs for which one is due; also count the producers of all
+        logs."""
         count = 0
         for kind in (self._table.current, self._table.future):
             for number, log in enumerate(kind.online()):

@@ -1,7 +1,8 @@
-"""Which message format a topic is stored in: `message.format.version` and what it depends on.
+"""The message format a topic is stored in: `message.format.version` and the configs it depends on.
 
-It counts only while `inter.broker.protocol.version` is below 3.0; from there on, and by default,
-everything is stored in v2. A topic's version above the inter-broker protocol's is ignored too.
+`message.format.version` counts only while `inter.broker.protocol.version` is below 3.0; from 3.0
+on, and by default, everything is stored in v2. A topic's version above the inter-broker protocol's
+is ignored too.
 
 Mirrors: LogConfig.MessageFormatVersion, MetadataVersion, TopicConfigHandler.excludedConfigs.
 """
@@ -52,7 +53,7 @@ _VERSIONS = _all_versions()
 def find_version(text: str) -> Version | None:
     """A version to compare: its release, and the interim version, which is the last if not named.
 
-    What follows the release after one more dot does not count: `0.10.0.1` is `0.10.0`, `2.8.1` and
+    The part after the release and one more dot is ignored: `0.10.0.1` is `0.10.0`, `2.8.1` and
     `2.8.x` are `2.8`. None if there is no such version.
     """
     text = trim(text)

@@ -1,10 +1,10 @@
 """The sparse offset index of a segment: 8-byte entries (relative offset, file position).
 
 Invariants: entries grow in both fields; the file of an active segment is preallocated to its
-largest size and holds `entries` valid ones, that of an inactive segment is trimmed to them.
-Entries are appended with pwrite and searched through a read-only shared mapping (see
-`storage.files`); both are opened when they are needed, and let go of when others need their
-descriptors (`storage.kept_open`): by a thread, too, so each method takes them once.
+largest size and holds `entries` valid ones, that of an inactive segment is trimmed to them. Entries
+are appended with pwrite and searched through a read-only shared mapping (see `storage.files`); both
+are opened when they are needed, and released when others need their descriptors
+(`storage.kept_open`). Another thread may release them, so each method reads the fields once.
 
 Mirrors: AbstractIndex, OffsetIndex, LazyIndex.
 """
@@ -24,14 +24,14 @@ from .files import DataFile, Files
 
 _ENTRY: Final = Struct(">ii")
 _OFFSET: Final = Struct(">i")
-# How many entries that the data does not confirm are passed over before all of them are.
+# After so many entries that the data does not confirm, the whole index is ignored.
 DOUBTED_ENTRIES: Final = 64
 _MAX_OFFSET: Final = 2**63 - 1
 OFFSET_DIGITS: Final = 20
 
 
 class IndexFile:
-    """What offset and time index share: entries of fixed size in a mapped file."""
+    """The base of offset and time index: entries of fixed size in a mapped file."""
 
     __slots__ = (
         "_file",
@@ -58,7 +58,7 @@ class IndexFile:
         self.entries = files.size(path) // entry_size if files.exists(path) else 0
         self._file: DataFile | None = None
         self._map: mmap.mmap | None = None
-        self._is_unsynced = False  # what this process has changed in it
+        self._is_unsynced = False  # changed by this process and not synced
         self.is_listed = False  # these two are of `storage.kept_open`
         self.was_used = False
 
@@ -128,7 +128,7 @@ class IndexFile:
         self.open_for_append(max_bytes)
 
     def trim(self) -> None:
-        """Cut the file to its entries and let go of it: the segment is inactive now."""
+        """Cut the file to its entries and release it: the segment is inactive now."""
         self._map = None
         file = self._open()
         size = self.entries * self.entry_size
@@ -137,7 +137,7 @@ class IndexFile:
         self._file = None
 
     def sync(self) -> None:
-        """Force to the disk what was changed. Blocks; safe beside appends."""
+        """Force the changes to disk. Blocks; safe beside appends."""
         if not self._is_unsynced:
             return
         self._is_unsynced = False
@@ -169,7 +169,7 @@ class IndexFile:
 
 
 class OffsetIndex(IndexFile):
-    """Where in its segment a batch at or below an offset begins; entries of eight bytes."""
+    """Maps an offset to the position of a batch at or below it; entries of eight bytes."""
 
     __slots__ = ("last_offset",)
 
@@ -202,7 +202,7 @@ class OffsetIndex(IndexFile):
         return self.entry(number) if number >= 0 else (self.base_offset, 0)
 
     def entries_below(self, offset: int) -> Iterator[tuple[int, int]]:
-        """What `look_up` finds, then some entries before it, should that one be damaged."""
+        """The entry that `look_up` finds, then some entries before it, in case it is damaged."""
         number = self._search(offset)
         for earlier in range(number, max(number - DOUBTED_ENTRIES, -1), -1):
             yield self.entry(earlier)

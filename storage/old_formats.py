@@ -1,4 +1,4 @@
-"""Appends in which message format v0 or v1 takes part: as what is sent, or as what is stored.
+"""Appends with message format v0 or v1, as the sent or as the stored format.
 
 | sent | stored | what happens |
 |---|---|---|
@@ -6,9 +6,9 @@
 | v1 wrapper | v1, same codec, inner offsets 0, 1, ... | so are those of the wrapper |
 | any | any other | the records are built anew; without a codec each is an entry of its own |
 
-Before 3.0 `message.format.version` says what is stored; see `storage.log_config`. Records of
-producers with an id, and control records, need v2: UNSUPPORTED_FOR_MESSAGE_FORMAT. Headers, and a
-topic whose `compression.type` is zstd, are what Kafka has no error code of its own for.
+Before 3.0 `message.format.version` decides the stored format; see `storage.log_config`. Records of
+producers with an id, and control records, need v2: UNSUPPORTED_FOR_MESSAGE_FORMAT. Kafka has no
+error code of its own for headers, nor for a topic whose `compression.type` is zstd.
 
 Mirrors: LogValidator for everything that is not v2 both before and after.
 """

@@ -1,11 +1,11 @@
 """Batches that this broker has built itself: a coordinator's records, transaction markers.
 
-Nothing in them has to be looked for. Apache Kafka scans them as it does a client's (LogValidator,
-with origin COORDINATOR), which for a commit of one offset costs as much as the append.
+They need no validation. Apache Kafka scans them like a client's (LogValidator, with origin
+COORDINATOR), which for a commit of one offset costs as much as the append.
 
-Invariant: what is written is byte for byte what `validate` would have made of the batch; a test
-holds it to that. A topic whose config changes batches (codec, time of the append) or refuses them
-(size) has them validated as all others.
+Invariant: the written bytes equal those that `validate` would have made of the batch (a test
+compares them). If the topic's config changes batches (codec, time of the append) or refuses them
+(size), they are validated like all others.
 """
 
 from __future__ import annotations

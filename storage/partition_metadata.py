@@ -1,7 +1,7 @@
 """The topic id of one log, kept in `partition.metadata`.
 
-It is forced to disk at once if the log has been flushed before; else with the first flush, so that
-making a partition need not wait for a disk.
+The file is forced to disk at once if the log has been flushed before; else with the first flush, so
+that creating a partition need not wait for a disk.
 
 Mirrors: PartitionMetadataFile.
 """
@@ -34,13 +34,13 @@ class PartitionMetadata:
         self._is_unsynced = not sync
 
     def take_stored(self, topic_id: bytes | None, *, is_lost: bool) -> None:
-        """What the file said; whether that was ever forced to disk is not known."""
+        """Set the topic id read from the file, which may never have been forced to disk."""
         self.topic_id = topic_id
         self.is_lost = is_lost
         self._is_unsynced = topic_id is not None
 
     def sync(self, directory: str) -> bool:
-        """Force to disk what is not there yet; whether there was anything. Blocks."""
+        """Force an unsynced file to disk; whether there was one. Blocks."""
         if not self._is_unsynced:
             return False
         path = os.path.join(directory, checkpoints.PARTITION_METADATA_FILE)

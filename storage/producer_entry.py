@@ -1,7 +1,8 @@
-"""What is known of one producer of a log, and all of them as they were at one offset.
+"""The state of one producer of a log, and a snapshot of all producers at one offset.
 
-Of a producer: its epoch, its last batches, its open transaction. `FrozenProducers` is a snapshot on
-its way to a file: it is written down in pieces, and each producer before it changes.
+An entry has the epoch, the last batches and the open transaction of a producer. `FrozenProducers`
+is a snapshot on its way to a file: its rows are made in pieces, and the row of a producer before it
+changes.
 
 Mirrors: ProducerStateEntry, BatchMetadata; the rows of ProducerStateManager's snapshots.
 """
@@ -18,7 +19,7 @@ from ..protocol.wall_clock import NOT_SEEN
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
-DROPPED: Final = 2**60  # a generation that none comes up to
+DROPPED: Final = 2**60  # a generation above all others
 
 
 class BatchMetadata(NamedTuple):
@@ -39,7 +40,7 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    """What is known of one producer id."""
+    """The state of one producer id."""
 
     __slots__ = (
         "batches",
@@ -55,20 +56,21 @@ class ProducerEntry:
     def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
         # Never changes.
         self.producer_id = producer_id
-        # Of its last batch or marker, set by `apply`: on a leader it never goes back.
+        # The epoch of its last batch or marker, set by `apply`: on a leader it never goes back.
         self.epoch = epoch
-        # Of the coordinator that wrote its last marker, set by `apply`; -1: there was none.
+        # The epoch of the coordinator that wrote its last marker, set by `apply`; -1: no marker.
         self.coordinator_epoch = -1
-        # Of its last batch, as the producer has put it there; snapshots have it.
+        # The timestamp of its last batch, as the producer set it; stored in snapshots.
         self.last_timestamp = -1
-        # When this process last appended for it, by the clock that only goes on; NOT_SEEN: never,
-        # it was read from a snapshot or the log.
+        # When this process last appended for it, by the monotonic clock; NOT_SEEN: never, it was
+        # read from a snapshot or the log.
         self.seen_ms = NOT_SEEN
-        # All frozen producers up to this number have it written down, or do not have it.
+        # All frozen snapshots up to this number have its row, or do not contain it.
         self.generation = 0
-        # Where its open transaction begins, set with its first batch; NO_OFFSET after the marker.
+        # The first offset of its open transaction, set with its first batch; NO_OFFSET after the
+        # marker.
         self.current_txn_first_offset = NO_OFFSET
-        # The last ones of `epoch`, five at most, in the order of their offsets.
+        # The last batches of `epoch`, five at most, in the order of their offsets.
         self.batches: list[BatchMetadata] = []
 
     def __repr__(self) -> str:
@@ -85,7 +87,7 @@ class ProducerEntry:
 
     @property
     def latest_offset(self) -> int:
-        """The largest one that it knows of."""
+        """The largest offset in the entry."""
         return max(self.last_data_offset, self.current_txn_first_offset)
 
     @property
@@ -146,7 +148,7 @@ class FrozenProducers:
     def __init__(self, offset: int, generation: int, entries: list[ProducerEntry]) -> None:
         self.offset = offset
         self.generation = generation
-        self.is_over = False  # nobody wants it any more
+        self.is_over = False  # it is not needed any more
         self.is_written = False  # to a file
         self.rows = bytearray()
         self._entries = entries
@@ -168,12 +170,12 @@ class FrozenProducers:
         return True
 
     def keep(self, entry: ProducerEntry) -> None:
-        """It is about to change, and is not written down yet."""
+        """Make the row of a producer that is about to change and has none yet."""
         if not self.is_over:
             self.rows += snapshot_row(entry)
 
     def end(self) -> None:
-        """It is in a file, or is not needed any more."""
+        """Drop the rows: they are in a file, or are not needed any more."""
         self.is_over = True
         self.rows = bytearray()
         self._let_go()

@@ -1,4 +1,4 @@
-"""Builds the producers of a log anew: from the newest good snapshot, then from the log behind it.
+"""Rebuild the producers of a log: from the newest good snapshot, then from the log behind it.
 
 Job: `rebuild_producer_state` for a log that is loaded, and the same in pieces for one that is cut
 while others want their turn: `producer_rebuild`.
@@ -52,7 +52,7 @@ def producer_rebuild(
     last_offset: int,
     report: Report | None = None,
 ) -> Iterator[None]:
-    """As `rebuild_producer_state` without a clean stop before, in pieces."""
+    """Like `rebuild_producer_state` after an unclean stop, in pieces."""
     wanted = {*segments.base_offsets[-2:], last_offset}
     snapshots.delete_outside(log_start_offset, last_offset)
     yield

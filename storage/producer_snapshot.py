@@ -3,12 +3,12 @@
 Only the last batch of each producer is kept in the file. A snapshot that does not check out is
 deleted and the next older one is used; the log behind it is read again.
 
-So one that is missing costs time at the next start or truncation; who is forgotten then, as in
-Kafka, has no batch in the log any more. A segment is begun with a snapshot of its own where
-the producers are few. Those of many are frozen and left to whoever calls `begin` now and then: it
-has them written in pieces, and then to a file whose name the next start deletes, which becomes a
-snapshot (`finish`) if the log was not truncated below it meanwhile. At most one is written in
-MIN_INTERVAL_MS; of those that wait the last one counts.
+So a missing snapshot costs time at the next start or truncation; a producer that is forgotten then,
+as in Kafka, has no batch in the log any more. If the producers are few, a new segment begins with a
+snapshot. If they are many, they are frozen, and periodic calls of `begin` have their rows made in
+pieces and written to a file whose name the next start deletes; `finish` makes it a snapshot if the
+log was not truncated below it meanwhile. At most one is written per MIN_INTERVAL_MS; the newest
+waiting one replaces the others.
 
 Mirrors: ProducerStateManager.readSnapshot / writeSnapshot, SnapshotFile. Kafka writes all of them
 when it rolls, under the lock of the log.
@@ -80,7 +80,7 @@ def count_rows(data: bytes) -> int:
 
 
 def decode_rows(data: bytes, first: int, end: int) -> list[ProducerEntry]:
-    """Those of the rows from `first` up to `end`."""
+    """The producers of the rows from `first` up to (excluding) `end`."""
     entries = []
     for number in range(first, end):
         (
@@ -157,10 +157,10 @@ class SnapshotStore:
         self.last_snapshot_offset = max(offset, self.last_snapshot_offset)
         self.is_newest_unsynced = True
 
-    # Those of many producers
+    # Snapshots of many producers
 
     def take_soon(self, state: ProducerState) -> None:
-        """As `take`; where the producers are many it is left to `begin`."""
+        """Like `take`, but leaves the snapshot of many producers to `begin`."""
         if len(state.entries) <= ROWS_AT_ONCE:
             self.take(state)
         elif state.map_end_offset > self._awaited_offset():
@@ -169,7 +169,7 @@ class SnapshotStore:
             self._waiting = state.freeze()
 
     def _awaited_offset(self) -> int:
-        """Where the newest snapshot is, of those that are there and those that are to be."""
+        """The offset of the newest snapshot, including one that waits or is being written."""
         newest = self._waiting or self._writing
         return self.last_snapshot_offset if newest is None else newest.offset
 
@@ -179,7 +179,7 @@ class SnapshotStore:
         )
 
     def begin(self, now_ms: int) -> FrozenProducers:
-        """The one that waits, as one is due: to be encoded, then written, then finished."""
+        """The waiting snapshot, when one is due: the caller encodes, writes and finishes it."""
         frozen = self._waiting
         assert frozen is not None, "no snapshot waits"
         if self._writing is not None:
@@ -200,7 +200,7 @@ class SnapshotStore:
         frozen.is_written = True
 
     def finish(self, frozen: FrozenProducers) -> None:
-        """Let it count, if it still does."""
+        """Make the written file a snapshot, or remove it if it is obsolete."""
         path = self.path(frozen.offset)
         if not frozen.is_over and frozen.is_written:
             self._files.rename(path + DELETED_SUFFIX, path)
@@ -212,7 +212,7 @@ class SnapshotStore:
             self._writing = None
 
     def _give_up(self, low_exclusive: int = -1, high_inclusive: int = -1) -> None:
-        """Those that are to be, but within an interval of offsets."""
+        """Drop the snapshots not written yet whose offsets lie outside the interval."""
         for frozen in (self._writing, self._waiting):
             if frozen is not None and not low_exclusive < frozen.offset <= high_inclusive:
                 frozen.end()
@@ -221,7 +221,7 @@ class SnapshotStore:
         if self._waiting is not None and self._waiting.is_over:
             self._waiting = None
 
-    # What there is
+    # Stored snapshots
 
     def sync(self, offset: int) -> None:
         """Force the snapshot at `offset`, if there is one, to the disk. Blocks."""
@@ -239,7 +239,7 @@ class SnapshotStore:
         """Fill `state` from the newest good snapshot, else leave it empty at the log start; in
         pieces.
 
-        Returns what was wrong with the snapshots that were thrown away.
+        Returns the problems of the snapshots that were deleted.
         """
         problem = None
         while self.offsets:
@@ -276,7 +276,8 @@ class SnapshotStore:
                 self.delete(offset)
 
     def delete_below(self, offset: int) -> None:
-        """The log begins at `offset` now: what is read from there on does not follow on them."""
+        """Delete the snapshots below `offset`, the new log start: the log has no records behind
+        them."""
         self._give_up(offset - 1, MAX_OFFSET)
         for older in self.offsets[: bisect_left(self.offsets, offset)]:
             self.delete(older)

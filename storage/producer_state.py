@@ -4,23 +4,23 @@ For each producer id: its epoch, its last five batches (a retry of one of them i
 is answered with its old offsets), its open transaction. Transactions bound the last stable
 offset: up to the first one that is open, or completed but not yet below the high watermark.
 
-`check` judges a batch and changes nothing of it; `apply` takes it in, after it is in the log. A
-leader appends one batch at a time, so no state is needed in between.
+`check` validates a batch and changes nothing; `apply` records it after it is in the log. A leader
+appends one batch at a time, so no state is needed in between.
 
-`freeze` keeps the producers as they are at one offset, however many: one that changes later, or is
-dropped, is written down before. So a snapshot of very many is made in pieces, beside appends.
+`freeze` keeps the producers as they are at one offset, however many: before a producer changes or
+is dropped, its row is made. So a snapshot of very many is made in pieces, beside appends.
 
 The number of producers is bounded (`ProducerLimits`): an idle one makes room for a new one, and is
-unknown from then on, as if it had expired. Where none is idle, a client's new producer has to come
-again later: what is known of one that has just written is never given up, or its retry could be
-stored twice. A follower takes what its leader took, and drops the longest idle one.
+unknown from then on, as if it had expired. If none is idle, a client's new producer must retry
+later: the state of a producer that has just written is never dropped, or its retry could be stored
+twice. A follower accepts all that its leader accepted, and drops the longest idle producer.
 
-A batch that would begin a transaction must show the guard of its verification, if it is asked for
-one (`verification.py`).
+A batch that would begin a transaction must carry the guard of its verification, if verification is
+required (`verification.py`).
 
 Invariants: offsets of a producer's batches grow, and no more than five are kept; each open
-transaction is one producer's; `first_unstable_offset` is that of the first transaction that is not
-stable; what a leader takes in from a client follows the producer's last sequence.
+transaction is one producer's; `first_unstable_offset` is the first offset of the first unstable
+transaction; a batch that a leader accepts from a client follows the producer's last sequence.
 
 Rules: SEMANTICS 14. Mirrors: ProducerStateManager, ProducerAppendInfo (KIP-98, KIP-360, KIP-890).
 Beyond Kafka: the bound; and a producer expires by the time since its last append, not by the
@@ -67,9 +67,10 @@ IDS_OF_ANY_LOG: Final = 1_000
 # A producer that has been silent for so long sends nothing again: more than twice the time in
 # which clients deliver a record or give up (delivery.timeout.ms, by default two minutes).
 IDLE_MS: Final = 5 * 60 * 1000
-# For how long at least one that was only read from disk is kept, whatever its timestamps say.
+# The minimum time for which a producer that was only read from disk is kept, regardless of its
+# timestamps.
 KEPT_AFTER_START_MS: Final = 10 * 60 * 1000
-# Producers that are looked at in one step: for room, for expiry.
+# Producers examined in one step: for room, for expiry.
 _LOOKED_AT_FOR_ROOM: Final = 32
 # Dropped producers that stay listed, beside as many as there are others.
 _LISTED_BEYOND: Final = 1_000
@@ -79,14 +80,14 @@ _LET_GO_PER_STEP: Final = 5_000
 
 
 class ProducerLimits:
-    """How many ids are kept; of all logs of a broker, which share it."""
+    """The limits of the number of ids; all logs of a broker share the object."""
 
     __slots__ = ("is_broker_full", "of_broker", "of_log")
 
     def __init__(self, of_log: int = MAX_IDS_OF_LOG, of_broker: int = MAX_IDS_OF_BROKER) -> None:
         self.of_log = of_log
         self.of_broker = of_broker
-        # Whoever counts them all sets it; until then a log may have its own many.
+        # Set by the owner of the broker's count; until then only the log's own limit applies.
         self.is_broker_full = False
 
 
@@ -129,18 +130,18 @@ class ProducerState:
 
     def __init__(self, limits: ProducerLimits | None = None) -> None:
         self.limits = limits or ProducerLimits()
-        # By producer id; those that were looked at for room lately are at the end.
+        # By producer id; those examined last for room are at the end.
         self.entries: dict[int, ProducerEntry] = {}
         self.verifications = Verifications()
-        # In the order in which they came; of those that were dropped some are still there.
+        # In the order of arrival; some dropped entries are still listed.
         self._listed: list[ProducerEntry] = []
-        # Of how many times they were frozen, and those times that may not be over.
+        # The number of snapshots frozen so far, and the snapshots that may not be over.
         self._generation = 0
         self._frozen: list[FrozenProducers] = []
         # Open ones by first offset, in its order; completed ones in the order of their markers.
         self._ongoing: dict[int, Transaction] = {}
         self._unreplicated: deque[Transaction] = deque()
-        # Both in the order of first offsets, from the first one on that is not stable.
+        # Both in the order of first offsets, from the first unstable transaction on.
         self._begun: deque[Transaction] = deque()
         self.first_unstable_offset: int | None = None
         self.map_end_offset = 0
@@ -350,7 +351,8 @@ class ProducerState:
     # Invariants
 
     def check_sequence(self, producer_id: int, where: str) -> None:
-        """Thorough: what a leader has just taken in from a client follows the batch before it."""
+        """Thorough check: a client's batch that a leader has just applied follows the batch before
+        it."""
         entry = self.entries.get(producer_id)
         if entry is None or len(entry.batches) < 2:  # a marker leaves none
             return
@@ -395,15 +397,15 @@ class ProducerState:
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def successor(self) -> ProducerState:
-        """An empty state that is to take its place once it was built anew."""
+        """An empty state that will replace this one after its rebuild."""
         state = ProducerState(self.limits)
         state.verifications = self.verifications
         return state
 
     def recall(self, earlier: ProducerState) -> Iterator[None]:
-        """The state was built anew from a snapshot, which has only the last batch of a producer,
-        and the log. What an earlier one knows of the log below its end is true still. In pieces;
-        only at the end the offsets of transactions count."""
+        """Add the knowledge of an earlier state, in pieces. This state was rebuilt from a snapshot,
+        which has only the last batch of a producer, and the log; the earlier state is still right
+        below this log's end. The offsets of transactions are valid only at the end."""
         for start in range(0, len(self._listed), _RECALLED_PER_STEP):
             for entry in self._listed[start : start + _RECALLED_PER_STEP]:
                 known = earlier.entries.get(entry.producer_id)
@@ -425,8 +427,8 @@ class ProducerState:
         self._find_first_unstable_offset()
 
     def let_go_of_some(self) -> bool:
-        """Another state is in its place: forget some of its producers, which takes a while for
-        all; whether all are gone."""
+        """Forget some producers of a replaced state, since dropping all at once is slow; whether
+        all are gone."""
         entries = self.entries
         for _ in range(min(_LET_GO_PER_STEP, len(entries))):
             entries.popitem()
@@ -487,7 +489,7 @@ class ProducerState:
         return frozen
 
     def _keep_frozen(self, entry: ProducerEntry) -> None:
-        """It is about to change, the first time since the producers were frozen."""
+        """Make the rows of a producer that changes for the first time since it was frozen."""
         for frozen in self._frozen:
             if entry.generation < frozen.generation:
                 frozen.keep(entry)
@@ -507,8 +509,8 @@ class ProducerState:
             self._listed = list(self.entries.values())
 
     def _make_room(self, now_ms: int) -> bool:
-        """Drop producers that are idle, among some that were not looked at for the longest time;
-        whether there is room now for another one."""
+        """Drop idle producers among those not examined for the longest time; whether there is room
+        now for another producer."""
         entries = self.entries
         for entry in list(islice(entries.values(), _LOOKED_AT_FOR_ROOM)):
             is_idle = entry.seen_ms != NOT_SEEN and now_ms - entry.seen_ms >= IDLE_MS
@@ -519,8 +521,8 @@ class ProducerState:
         return not self._is_full()
 
     def _no_room(self, where: str) -> KafkaError:
-        """The refusal that every client tries again, and for which it looks for no other leader;
-        librdkafka gives records up for THROTTLING_QUOTA_EXCEEDED."""
+        """An error that every client retries without looking for another leader; librdkafka drops
+        records on THROTTLING_QUOTA_EXCEEDED."""
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{where} has {len(self.entries)} producer ids that were used in the last "
@@ -528,8 +530,8 @@ class ProducerState:
         )
 
     def _drop_longest_idle(self) -> None:
-        """One of those that were not looked at for the longest time, unless each of them has a
-        transaction open. For what was let in elsewhere: by the leader, or earlier."""
+        """Drop one of the producers not examined for the longest time, unless each has an open
+        transaction. For producers that were accepted already: by the leader, or earlier."""
         found: ProducerEntry | None = None
         for entry in islice(self.entries.values(), _LOOKED_AT_FOR_ROOM):
             if entry.current_txn_first_offset < 0 and (
@@ -546,9 +548,9 @@ class ProducerState:
     def expire(self, now_ms: int, wall_ms: int | None, expiration_ms: int) -> Iterator[int]:
         """Drop producers that were idle for too long, in steps; yields how many.
 
-        One that was only read from disk has written last when its timestamp says, `wall_ms` being
-        the time (None: nobody knows, not now), but not later than that, and not so long ago that
-        it could not come back after this start.
+        The last write of a producer that was only read from disk is taken from its timestamp: at
+        most `wall_ms`, the current time (None: unknown, so it is kept now), and not so long ago
+        that it could not come back after this start.
         """
         self.verifications.remove_expired(now_ms, expiration_ms)
         oldest_ms = max(expiration_ms - KEPT_AFTER_START_MS, 0)
@@ -616,7 +618,7 @@ def end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:
 
 
 def read_end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:
-    """As `end_txn_marker`, of any form."""
+    """Like `end_txn_marker`, for a batch of any form."""
     for record in iter_records(buffer):
         kind = int.from_bytes((record.key or b"")[2:4], "big")
         if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):

@@ -1,15 +1,15 @@
 """Load a partition directory: tidy up, check indexes, recover after a crash, rebuild producers.
 
-Damage costs what it holds: indexes, snapshots and leader epochs are made anew from the batches; a
-log start above everything is not believed. Names that no file of a log has are left alone. What
-cannot be mended is a KafkaError or an OSError of this partition alone.
+Damage costs what it holds: indexes, snapshots and leader epochs are rebuilt from the batches; a log
+start above all offsets is ignored. Files with names that no file of a log has are left alone.
+Damage that cannot be repaired is a KafkaError or an OSError of this partition alone.
 
 After an unclean stop every segment from the recovery point on is read batch by batch (size, CRC,
-growing offsets); its indexes are rebuilt; the first invalid batch and all behind it are cut off.
-A segment that ends below the next one's base lost its tail on a batch's edge: there Kafka goes on
-with a hole in the log; we cut, so that what is left is a prefix and replicas stay alike. Only
-compaction makes such gaps rightly, and says before how far. (A follower of a compacted log has its
-gaps inside of segments.)
+growing offsets); its indexes are rebuilt; the first invalid batch and everything behind it are cut
+off. A segment that ends below the next one's base lost its tail at the edge of a batch: Kafka keeps
+such a hole in the log; we cut there, so that the rest is a prefix of the log and replicas stay
+alike. Only compaction makes such gaps legitimately, and it notes their extent first. (A follower of
+a compacted log has its gaps inside of segments.)
 
 Mirrors: LogLoader, LogSegment.recover.
 Beyond Kafka: it takes the log directory or the whole broker down for damage like this.
@@ -47,7 +47,7 @@ _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 class LogParts(NamedTuple):
-    """What loading a partition directory finds."""
+    """The result of loading a partition directory."""
 
     segments: Segments
     leader_epochs: LeaderEpochCache
@@ -155,10 +155,11 @@ class LogLoader:
         )
 
     def _producer_state(self, log_start: int, log_end: int) -> ProducerState:
-        """What recovery has read to the log end, else by the newest snapshot.
+        """The state that recovery has built up to the log end, else one rebuilt from the newest
+        snapshot.
 
         A crash leaves producers with several batches that are in the log and not yet answered: they
-        send all of them again, and each must be known as a duplicate, not only the last one.
+        send all of them again, and each must be recognized as a duplicate, not only the last one.
         """
         state = self.recovered_state
         if (
@@ -182,8 +183,8 @@ class LogLoader:
     def _restore_first_epochs(self, log_start: int) -> None:
         """Records below the first known epoch were deleted, but the crash took the new log start.
 
-        Followers that ask for an older epoch must not be told to keep what is ours of a later one.
-        (Kafka goes on without; batches of old formats have no epoch and stay so.)
+        The answer to a follower that asks for an older epoch must not let it keep records of a
+        later epoch of ours. (Kafka does not restore them; batches of old formats have no epoch.)
         """
         entries = self.epochs.entries
         if not entries or entries[0][1] <= log_start:
@@ -231,7 +232,7 @@ class LogLoader:
         """A log start that the leader epochs do not know is a damaged number.
 
         Raising the log start raises the first epoch's start with it, before any checkpoint is
-        written. Records that were deleted may come back by a crash; none may go by a wrong digit.
+        written. A crash may bring deleted records back; a wrong digit must not delete any.
         """
         entries = self.epochs.entries
         if not self.epochs_lost and entries and entries[0][1] < self.log_start:
@@ -261,8 +262,8 @@ class LogLoader:
     def _check_indexes(self) -> None:
         """Rebuild indexes that cannot be trusted, save where recovery does so anyway.
 
-        The segment before those may be the one that was flushed while it was active, without its
-        indexes, and then rolled: what a power cut left of them is looked at as a whole.
+        The segment before those may have been flushed while it was active, without its indexes, and
+        then rolled: its indexes are checked as a whole after a power cut.
         """
         checked = Segments()
         found, self.segments = self.segments, checked
@@ -279,11 +280,11 @@ class LogLoader:
             checked.add(segment)
 
     def _recover(self, segment: Segment, following: Segment | None) -> bool:
-        """Rebuild a segment's indexes, cut off what is invalid; whether there was such a thing.
+        """Rebuild a segment's indexes and cut off invalid data; whether there was any.
 
-        What reaches into the following segment was cut off before that was begun, and nobody had
-        forced that to disk. One whose epoch is lower than that of the batch before it was cut off
-        with its segment.
+        A batch that reaches into the following segment was truncated before that segment began, and
+        the truncation was not forced to disk. A batch with a lower epoch than the batch before it
+        was truncated with its segment.
         """
         state = self._state_before(segment)
         segment.reset_indexes(self.config)
@@ -329,21 +330,22 @@ class LogLoader:
             self.report(f"{segment.path}: {error.message}")
         cut = segment.finish_recovery(valid)
         if segment.transaction_index.entries:
-            # It was destroyed to be made anew, and what of it gets lost, nobody can tell. All below
-            # the recovery point counts as flushed, so nobody would do this later.
+            # The index was cleared and rebuilt, and a loss of its entries could not be noticed.
+            # Everything below the recovery point counts as flushed, so no later flush would sync
+            # it.
             segment.transaction_index.sync()
             self.files.sync_directory(self.directory)
         if cut:
             self.report(f"{segment.path}: cut {cut} bytes behind position {valid}")
-            segment.sync_data()  # after a clean stop nobody would cut it again
+            segment.sync_data()  # after a clean stop it would not be cut again
         state.map_end_offset = expected
         self.snapshots.take_soon(state)
         self.recovered_state = state
         return cut > 0 and not goes_on
 
     def _state_before(self, segment: Segment) -> ProducerState:
-        """The producers where it begins: as the recovery of the segment before has left them, or
-        read anew."""
+        """The producers at the start of the segment: from the recovery of the segment before, or
+        read again."""
         state = self.recovered_state
         if state is not None and state.map_end_offset == segment.base_offset:
             return state
@@ -389,9 +391,10 @@ class LogLoader:
         return self.config.compact if noted is None else offset <= noted
 
     def _vouch_for_gaps(self, log_end: int, *, is_new: bool) -> bool:
-        """From here on we note ourselves what is compacted; whether the note must be synced yet.
+        """Begin to note the gaps that compaction leaves; whether the note must be synced yet.
 
-        A new log has no gaps. There is none without a second segment, so that can wait for one.
+        A new log has no gaps. It cannot have one without a second segment, so the sync can wait for
+        that.
         """
         if not self.config.compact or gaps_below(self.files, self.directory) is not None:
             return False
@@ -412,8 +415,8 @@ class LogLoader:
     def _log_end(self) -> int:
         """The log end; a log that ends below its start offset is dropped.
 
-        By a crash that took records which nobody wants any more. After a clean stop, or where the
-        leader epochs do not confirm it, the log start is a damaged number.
+        Such a log lost, in a crash, records that were deleted already. After a clean stop, or if
+        the leader epochs do not confirm the log start, that number is damaged.
         """
         if len(self.segments):
             log_end, position = self.segments.active.end()

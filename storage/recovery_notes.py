@@ -1,20 +1,20 @@
-"""What recovery must know of a log beyond the checkpoints of its directory.
+"""Facts about a log that recovery needs beyond the checkpoints of its directory.
 
-Two small files of a partition's own, forced to disk before that happens of which they tell:
+Small files in the partition's directory, each forced to disk before the event it records:
 
-- `stale-recovery-points`, "low high". Recovery reads a log from its recovery point on, which the
-  checkpoint shows as it was when that was last written. When a log is cut below that, what is
-  appended next is not on disk, and recovery would not look at it. So a recovery point in
-  (low, high] means low. What a later checkpoint shows is above that range, or in it by chance,
-  which makes recovery read more than it must: the note may stay.
+- `stale-recovery-points`, "low high". Recovery reads a log from the recovery point in the
+  checkpoint on, which may be old. When a log is truncated below that point, the next appends are
+  not on disk, and recovery would not read them. So a recovery point in (low, high] means low. A
+  later checkpoint has a point above that range, or in it by chance, and then recovery reads more
+  than it must: the note may stay.
 - `gaps-below.deleted`, an offset; compacted logs have it. Between two segments below it there may
-  be gaps, left by the cleaner; above it a gap is a tail that was lost. The checkpoint of the
-  cleaner tells that too late: after the swap. Apache Kafka's cleaner leaves no such note, and the
-  log may have been Kafka's meanwhile; but whenever Kafka loads a log it removes files of that
-  suffix. So the note holds as long as it is there, and of a compacted log without one nothing is
-  known: its gaps are taken as they are.
-- `new-since-checkpoints.deleted`, of no content: what the checkpoints say is of an earlier log of
-  this name, which was deleted. It goes when they have been written anew, by us or by Kafka.
+  be gaps, left by the cleaner; above it a gap is a tail that was lost. The cleaner's checkpoint
+  records them too late, after the swap. Apache Kafka's cleaner leaves no such note, and the log may
+  have been Kafka's meanwhile; but whenever Kafka loads a log it removes files of that suffix. So
+  the note is right as long as it exists; the gaps of a compacted log without one are accepted.
+- `new-since-checkpoints.deleted`, empty: the values in the checkpoints belong to an earlier log of
+  this name, which was deleted. The file is removed when the checkpoints have been written anew, by
+  us or by Kafka.
 
 Mirrors: LogManager.truncateTo, which writes the checkpoint of the whole directory instead. Kafka
 takes any gap as it is.
@@ -31,7 +31,7 @@ from .files import Files
 STALE_RECOVERY_POINTS_FILE = "stale-recovery-points"
 GAPS_FILE = "gaps-below.deleted"
 NEW_FILE = "new-since-checkpoints.deleted"
-# Not to be taken for what a deletion has left.
+# Must not be taken for a left-over of a deletion.
 KEPT_FILES = frozenset({GAPS_FILE, NEW_FILE})
 _EVERYWHERE = 2**63 - 1
 
@@ -86,7 +86,7 @@ def sync_gaps(files: Files, directory: str) -> None:
 
 
 def gaps_below(files: Files, directory: str) -> int | None:
-    """None: somebody else may have cleaned this log."""
+    """None: another broker may have cleaned this log."""
     path = os.path.join(directory, GAPS_FILE)
     if not files.exists(path):
         return None

@@ -1,17 +1,17 @@
-"""Which segments of a log are too old to be kept: by log start offset, by size, by time.
+"""Delete old segments of a log: by log start offset, by size, by time.
 
 Rules: oldest first, and the first segment that stays ends the search; nothing at or above the high
-watermark goes; an empty active segment stays, one that holds only old messages goes too, after a
-new one has been rolled. Size and time count with `cleanup.policy=delete` only; what is wholly below
-the log start offset (DeleteRecords) goes in any case. At equal size or age a segment stays.
+watermark is deleted; an empty active segment stays, an active segment with only old messages is
+deleted after a new one has been rolled. Size and time count with `cleanup.policy=delete` only; a
+segment wholly below the log start offset (DeleteRecords) is deleted in any case. At equal size or
+age a segment stays.
 
 Age is the wall clock's time less a record's timestamp. In the first interval after a jump of that
-clock (`WallClock.rests`) nothing goes by its age.
+clock (`WallClock.rests`) nothing is deleted by age.
 
-For logs with `cleanup.policy=delete` the broker's upkeep calls `delete_old_segments`, for those
-that are compacted (`compact,delete` too) the cleaner calls it between its cleanings. It belongs to
-the thread of the log, and renames files; to unlink them comes later
-(`LocalLog.take_deleted_files`).
+For logs with `cleanup.policy=delete` the broker's upkeep calls `delete_old_segments`, for compacted
+logs (`compact,delete` too) the cleaner calls it between its cleanings. It runs on the thread of the
+log and renames files; they are unlinked later (`LocalLog.take_deleted_files`).
 
 Mirrors: UnifiedLog.deleteOldSegments, LocalLog.deletableSegments. Leaves out tiered storage.
 """
@@ -36,9 +36,10 @@ logger = logging.getLogger("pybroker.storage.retention")
 def delete_old_segments(
     log: Log, now_ms: int, limit: int = NO_LIMIT, *, interval_ms: int = 0
 ) -> int:
-    """Delete the segments that the log's configs do not want any more; returns how many.
+    """Delete the segments that exceed the log's limits; returns their number.
 
-    `limit` many at once: when that many went, ask again. `interval_ms`: how often this is done.
+    At most `limit` at once: if so many were deleted, call again. `interval_ms`: the interval of the
+    calls.
     """
     count = delete_segments_below_start(log, now_ms, limit)
     if log.config.delete:
@@ -60,7 +61,7 @@ def why_deleted(log: Log, now_ms: int) -> Iterator[tuple[Segment, str]]:
 
 
 def delete_segments_below_start(log: Log, now_ms: int, limit: int = NO_LIMIT) -> int:
-    """Delete only what lies wholly below the log start offset; returns how many segments."""
+    """Delete only segments wholly below the log start offset; returns their number."""
     return _delete(log, now_ms, _below_start(log), limit)
 
 
@@ -73,7 +74,8 @@ def _delete(log: Log, now_ms: int, breaching: Iterator[Segment], limit: int) -> 
 
 
 def _delete_old(log: Log, now_ms: int, limit: int) -> int:
-    """By time. It says why: records with timestamps of long ago go soon after they came."""
+    """Delete by time, and log the reason: records with old timestamps are deleted soon after their
+    append."""
     wall_ms = log.wall.at_ms(now_ms)
     too_old = list(islice(_breaching_time(log, wall_ms), limit))
     if not too_old:
@@ -98,7 +100,7 @@ def _delete_old(log: Log, now_ms: int, limit: int) -> int:
 
 
 def date_text(timestamp_ms: int) -> str:
-    """A record's timestamp for people; whatever a producer has put there."""
+    """A record's timestamp as readable text; any value from a producer is accepted."""
     try:
         return (_EPOCH + timedelta(milliseconds=timestamp_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
     except OverflowError:

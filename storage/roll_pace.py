@@ -1,12 +1,11 @@
-"""How often time makes a log begin a segment (SEMANTICS 11).
+"""Limit how often time makes a log begin a segment (SEMANTICS 11).
 
 Job: `segment.ms` counts from the timestamp of a segment's first batch to that of the next one,
-which producers choose: a batch of 70 bytes that says it is a week later than the one before begins
-a segment, with four files, and a record of it in memory for as long as it is kept. So a segment
-that holds little begins the next one only as often as this allows: MAX_BURST times at once, as
-whoever loads nineteen years by their weeks does, and then once in REFILL_MS. One that holds
-FREE_BYTES has cost its producer as much as a roll costs us.
-Meanwhile the segment goes on, so that its records are deleted, or compacted, later than they might
+which producers choose: a batch of 70 bytes with a timestamp a week after that of the batch before
+begins a segment, which takes four files, and memory for as long as it is kept. So small segments
+are rolled by time only MAX_BURST times at once (enough to load nineteen years week by week), and
+then once in REFILL_MS. A segment of FREE_BYTES has cost its producer as much as a roll costs us.
+Meanwhile the segment grows, so that its records are deleted, or compacted, later than they might
 have been; full segments are never held back.
 
 Mirrors nothing: Kafka rolls at each such batch.
@@ -26,7 +25,7 @@ class RollPace:
 
     def __init__(self) -> None:
         self._left = MAX_BURST
-        self._since_ms = 0  # up to when what came back is counted in `_left`
+        self._since_ms = 0  # refills up to this time are counted in `_left`
 
     def allows(self, size: int, now_ms: int) -> bool:
         """Whether a segment of so many bytes may be rolled for its age; counted as done."""

@@ -1,14 +1,14 @@
 """One segment of a log: a data file and its three indexes.
 
-The active segment has its data file open. That of any other is opened when it is read, and let go
-of when others need its descriptor (`storage.kept_open`): by a thread, too, so each method takes it
-once. An answer on its way to a client holds a file of its own; where there is no descriptor for
-that it is a copy, and not longer than it must be.
+The active segment has its data file open. The data file of any other segment is opened for a read,
+and released when others need its descriptor (`storage.kept_open`). Another thread may release it,
+so each method reads the field once. An answer on its way to a client holds its file open; if there
+is no descriptor for that, it holds a copy, no longer than necessary.
 
-Invariants: `size` is the end of the last complete append, whatever lies behind it in the file;
-offsets of a segment differ from its base by less than 2^31; of a batch spanning a look-up target
-the whole batch is returned. `recent` remembers where the last appended batches begin, so that
-tailing readers need neither the index nor a scan.
+Invariants: `size` is the end of the last complete append, regardless of bytes behind it in the
+file; offsets of a segment differ from its base by less than 2^31; a look-up inside of a batch
+returns the whole batch. `recent` remembers where the last appended batches begin, so that tailing
+readers need neither the index nor a scan.
 
 Mirrors: LogSegment.
 """
@@ -78,7 +78,7 @@ class BatchToSearch(NamedTuple):
     leader_epoch: int
 
     def search(self) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch). It takes long if the batch is large."""
+        """(timestamp, offset, leader epoch). Slow if the batch is large."""
         if not self.data:
             return None
         for record in iter_records(self.data):
@@ -134,7 +134,7 @@ class Segment:
         self.base_offset = base_offset
         # index.interval.bytes of its topic, which `LocalLog.set_config` keeps up.
         self.index_interval_bytes = config.index_interval_bytes
-        # By the clock that only goes on: of a segment that was loaded, when it was.
+        # By the monotonic clock; of a segment that was loaded, the time of loading.
         self.created_ms = now_ms
         # How much earlier than segment.ms it is rolled, at most segment.jitter.ms; never changes.
         self.jitter_ms = jitter_ms
@@ -143,9 +143,9 @@ class Segment:
                 files.remove(self._path(suffix))
         # The last one of its log: its indexes have their full size, its file is open.
         self.is_active = False
-        # It was taken out of its log, and its files have `.deleted` names; for good.
+        # The segment was taken out of its log, and its files have `.deleted` names; final.
         self.is_deleted = False
-        # Always there while it is active; None: not open.
+        # Always set while the segment is active; None: not open.
         self._file: DataFile | None = None
         self._on_broken: Callable[[OSError], None] | None = None
         self.is_listed = False  # these two are of `storage.kept_open`
@@ -181,7 +181,7 @@ class Segment:
 
     @property
     def log_file(self) -> DataFile:
-        """The data file. It is open as long as one refers to it; OSError if it cannot be opened."""
+        """The data file. It stays open while it is referenced; OSError if it cannot be opened."""
         file = self._file
         if file is None:
             file = self._files.open(self.path)
@@ -198,7 +198,8 @@ class Segment:
             self._file.on_broken = on_broken
 
     def let_go(self) -> None:
-        """Of the data file, which is opened again when it is needed; any thread may ask."""
+        """Release the data file, which is opened again when it is needed; callable from any
+        thread."""
         if not self.is_active:
             self._file = None
 
@@ -267,7 +268,7 @@ class Segment:
             self._forget_older_half()
 
     def _forget_older_half(self) -> None:
-        """Of `recent`: many at once cost less than the oldest one at each append."""
+        """Drop half of `recent`: cheaper than dropping the oldest entry at each append."""
         self._recent = dict(islice(self._recent.items(), _RECENT_LIMIT, None))
 
     def _add_index_entries(self, last_offset: int, position: int) -> bool:
@@ -284,14 +285,14 @@ class Segment:
         return True
 
     def undo_append(self, size: int) -> None:
-        """Cut off what a failed write left behind `size`; may fail itself."""
+        """Cut off the remains of a failed write behind `size`; may fail itself."""
         self.log_file.truncate(size)
         self.size = size
 
     def append_aborted_transaction(self, entry: AbortedTransaction) -> None:
         self.transaction_index.append(entry)
 
-    # What rolling asks
+    # Conditions for rolling
 
     def should_roll(
         self,
@@ -356,12 +357,12 @@ class Segment:
     # Looking up
 
     def position_of(self, offset: int) -> int | None:
-        """Where the batch that holds `offset`, or the next one after it, begins."""
+        """The position of the batch that holds `offset`, or of the next batch after it."""
         position = self._recent.get(offset)
         return self._find(offset, LookUp(self.log_file)) if position is None else position
 
     def _find(self, offset: int, file: Readable) -> int | None:
-        """`position_of` for what is not recent."""
+        """`position_of` for offsets that are not recent."""
         start = self._start_below(offset, file)
         for position, header in scan_headers(file, start, self.size):
             if header.last_offset >= offset:
@@ -369,9 +370,10 @@ class Segment:
         return None
 
     def _start_below(self, offset: int, file: Readable | None = None) -> int:
-        """A batch at or before `offset`: that of the nearest index entry which the data confirms.
+        """The position of a batch at or before `offset`, from the nearest index entry that the data
+        confirms.
 
-        Kafka believes its indexes, and skips records for a wrong digit in one.
+        Kafka trusts its indexes, and skips records if a digit in one is wrong.
         """
         for entry_offset, position in self.offset_index.entries_below(offset):
             if entry_offset <= offset and self._is_confirmed(entry_offset, position, file):
@@ -379,7 +381,8 @@ class Segment:
         return 0
 
     def _is_confirmed(self, offset: int, position: int, file: Readable | None = None) -> bool:
-        """Whether the batch at the position of an index entry can be the one it tells of."""
+        """Whether the batch at the position of an index entry can be the batch that the entry
+        means."""
         header = self._header_at(position, file)
         if header is not None and self.base_offset <= header.base_offset <= offset:
             return True
@@ -449,9 +452,9 @@ class Segment:
         max_position: int,
         min_one_batch: bool,
     ) -> FileSlice | None:
-        """As `read`, found and read in one system call; None if it is not as simple as that.
+        """Like `read`, but with one system call; None if one is not enough.
 
-        `start` is where the batch begins, if that is known.
+        `start` is the position of the batch, if it is known.
         """
         if start is None:
             begin, highest, ahead = 0, offset, _READ_AHEAD_BYTES
@@ -502,7 +505,7 @@ class Segment:
         return result, end
 
     def end_below(self, offset: int) -> int:
-        """Where the last batch that lies below `offset` as a whole ends."""
+        """The end offset of the last batch that lies wholly below `offset`."""
         start = self._start_below(offset - 1)
         result = self.base_offset
         for _, header in scan_headers(self.log_file, start, self.size):
@@ -512,7 +515,7 @@ class Segment:
         return result
 
     def batches_at_or_after(self, timestamp: int, starting_offset: int) -> Iterator[BatchToSearch]:
-        """Where a message may be that is late enough, from `starting_offset` on."""
+        """The batches from `starting_offset` on that may hold a message late enough."""
         file = self.log_file
         offset = self._offset_before(timestamp)
         start = self._start_below(max(offset, starting_offset))
@@ -538,7 +541,7 @@ class Segment:
         return header is not None and header.max_timestamp == timestamp
 
     def latest_batches(self) -> Iterator[BatchToSearch]:
-        """Where a message with the largest timestamp may be."""
+        """The batches that may hold a message with the largest timestamp."""
         target = self.max_timestamp
         if target < 0:
             return
@@ -582,15 +585,16 @@ class Segment:
             self._rolling_timestamp = None
 
     def _reload_max_timestamp(self) -> None:
-        """What lies behind the last index entry need not be in the time index.
+        """Read the largest timestamp: batches behind the last index entry need not be in the time
+        index.
 
-        Nothing may be deleted as too old for a damaged entry: then all batches are asked.
+        No segment may be deleted as too old because of a damaged entry: then all batches are read.
         """
         best, best_offset = self.time_index.last_timestamp, self.time_index.last_offset
         start = self._start_below(self.offset_index.last_offset)
         if self.time_index.entries and not self._is_time_confirmed(best, best_offset):
             best, best_offset, start = NO_TIMESTAMP, self.base_offset, 0
-        with contextlib.suppress(KafkaError):  # behind damaged data nothing is known
+        with contextlib.suppress(KafkaError):  # nothing is known behind damaged data
             for _, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
                 if header.max_timestamp > best:
                     best, best_offset = header.max_timestamp, header.last_offset
@@ -600,7 +604,7 @@ class Segment:
         """Grow the indexes to their full size, and keep the data file open."""
         if not self.is_active:
             self.is_active = True
-            self._file = None  # what `KeptOpen` counts is not the active segment's
+            self._file = None  # `KeptOpen` must not count the active segment's file
             self._file = self.log_file
         self.offset_index.open_for_append(config.segment_index_bytes)
         self.time_index.open_for_append(config.segment_index_bytes)
@@ -619,7 +623,8 @@ class Segment:
             self._file = None
 
     def close(self) -> None:
-        """Trim and force to disk what was left out while the segment was active. Blocks."""
+        """Trim the files and force to disk the parts not synced while the segment was active.
+        Blocks."""
         if self.is_active:
             self.become_inactive()
             if self._is_cut:
@@ -628,10 +633,10 @@ class Segment:
             self.time_index.sync()
         self.transaction_index.release()
         if self._has_damaged_index:
-            self.offset_index.remove()  # the next load makes it anew
+            self.offset_index.remove()  # the next load rebuilds it
 
     def release(self) -> None:
-        """Let go of all files without touching them."""
+        """Release all files without touching them."""
         self.is_active = False
         self._file = None
         self.offset_index.release()
@@ -687,7 +692,7 @@ class Segment:
         )
 
     def finish_recovery(self, valid_bytes: int) -> int:
-        """Cut off what is behind the last valid batch; returns the bytes cut."""
+        """Cut off the bytes behind the last valid batch; returns their number."""
         cut = self.size - valid_bytes
         if cut:
             recent = dict(self._recent)

@@ -1,7 +1,7 @@
 """The segments of a log in the order of their base offsets.
 
 Invariants: base offsets grow, and no two segments share one; the active segment is the last one;
-one that goes, or is replaced, was there.
+only an existing segment is removed or replaced.
 
 Mirrors: LogSegments.
 """
@@ -65,7 +65,7 @@ class Segments:
         self.active = values[-1]
 
     def check(self, log_start_offset: int, log_end_offset: int, where: str) -> None:
-        """Thorough: the segments are in order, and hold what the log says that it has."""
+        """Thorough check: the segments are in order, and hold the offsets of the log."""
         bases, values = self._bases, self._values
         if (
             bases != [segment.base_offset for segment in values]

@@ -1,6 +1,6 @@
 """The sparse time index of a segment: 12-byte entries (timestamp, relative offset).
 
-An entry (T, off) says: every message with a timestamp > T has an offset > off. Timestamps and
+An entry (T, off) means: every message with a timestamp > T has an offset > off. Timestamps and
 offsets never decrease along the file. One slot is kept for the entry that closes the segment.
 
 Mirrors: TimeIndex.
@@ -65,7 +65,7 @@ class TimeIndex(IndexFile):
         return next(self.entries_below(timestamp), (NO_TIMESTAMP, self.base_offset))
 
     def entries_below(self, timestamp: int) -> Iterator[tuple[int, int]]:
-        """What `look_up` finds, then some entries before it, should that one be damaged."""
+        """The entry that `look_up` finds, then some entries before it, in case it is damaged."""
         number = self._search(timestamp)
         for earlier in range(number, max(number - DOUBTED_ENTRIES, -1), -1):
             yield self.entry(earlier)

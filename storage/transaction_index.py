@@ -1,7 +1,7 @@
 """The index of aborted transactions of a segment: 34-byte entries, made on first use.
 
-Invariant: entries are in the order of their last offset (the abort marker's). A consumer with
-read_committed learns from it which transactions to drop from what it fetched.
+Invariant: entries are in the order of their last offset (the abort marker's). A read_committed
+fetch takes from it the aborted transactions that the consumer must drop.
 
 Mirrors: TransactionIndex, AbortedTxn (KIP-98).
 """
@@ -113,7 +113,7 @@ class TransactionIndex:
         return all(entry.last_offset >= base_offset for entry in self.entries)
 
     def sync(self) -> None:
-        """Force it to disk, also what was written before the file was let go of. Blocks."""
+        """Force it to disk, including entries written before the file was released. Blocks."""
         if not self._is_unsynced:
             return
         self._is_unsynced = False

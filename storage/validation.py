@@ -1,15 +1,15 @@
-"""What a leader checks before it appends, and how it rewrites a batch.
+"""Validate a batch before a leader appends it, and rewrite it.
 
-A v2 batch is judged by its header, its CRC and a scan of its records, unpacked if need be; base
-offset and leader epoch are written in place. Without `full` validation the records are looked at
-only where a rule is about them: a compacted topic needs keys, timestamp bounds are set, the codec
-changes (Apache Kafka always looks at all records). The scan makes no objects; where it finds that a
-rule is broken, the records are decoded to say which ones. The rules are in `append_rules`; old
-formats, sent or stored, in `old_formats`.
+A v2 batch is validated by its header, its CRC and a scan of its records, unpacked if need be; base
+offset and leader epoch are written in place. Without `full` validation the records are scanned only
+if a rule concerns them: a compacted topic needs keys, timestamp bounds are set, the codec changes
+(Apache Kafka always examines all records). The scan makes no objects; if it finds a broken rule,
+the records are decoded to name the bad ones. The rules are in `append_rules`; old formats, sent or
+stored, in `old_formats`.
 
-To look at all records can take seconds: `needs_record_scan` tells, `pre_validate` does it in
-another thread, before the batch has its turn, and `validate` takes what was found. What is small
-enough is looked at on the spot, by `validate` itself or `pre_validate_quickly`.
+A scan of all records can take seconds: `needs_record_scan` says whether one is needed,
+`pre_validate` runs it in another thread before the batch has its turn, and `validate` takes the
+result. Small batches are scanned at once, by `validate` itself or `pre_validate_quickly`.
 
 Mirrors: UnifiedLog.analyzeAndValidateRecords, LogValidator, ProduceRequest.validateRecords.
 """
@@ -69,17 +69,17 @@ from .append_rules import (
 from .log_config import LogConfig
 from .old_formats import validate_with_old_format
 
-# Timestamp type, control, delete horizon: not in what a producer usually sends.
+# Timestamp type, control, delete horizon: usually not set by producers.
 _ODD_BITS: Final = 0x68
 
 # Up to here a batch is checked in one call, for which it is copied.
 _SMALL_BYTES: Final = 16 * 1024
-# Plain batches up to this size are looked at in one go, whatever is in them.
+# Plain batches up to this size are scanned at once, regardless of their content.
 QUICK_BYTES: Final = 16 * 1024
-# The same for batches of which no rule asks more than that their records are whole: a record takes
+# The same for batches whose records only need to be whole: a record takes
 # 7 bytes or more, and 15 ns compiled, 1 us interpreted.
 _SCAN_BYTES: Final = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
-# Compressed batches are looked at in one go up to this size, if they unpack to no more than that.
+# Compressed batches are scanned at once up to these sizes, packed and unpacked.
 _QUICK_PACKED_BYTES: Final = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
 _QUICK_UNPACKED_BYTES: Final = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
 _QUICK_GZIP_BYTES: Final = 512 * 1024 if COMPILED else QUICK_BYTES  # it is slow to unpack
@@ -105,16 +105,16 @@ class PreValidatedBatch:
         return len(self.source)
 
 
-# What a leader is given to append.
+# The input of a leader's append.
 AppendInput = Records | PreValidatedBatch
 
 
 class _TakesLong(Exception):
-    """A batch unpacks to more than is looked at on the spot."""
+    """A batch unpacks to more bytes than are scanned at once."""
 
 
 def needs_record_scan(records: Records, config: LogConfig, full: bool) -> bool:
-    """Whether each record of a client's batch has to be looked at, and may be one of very many."""
+    """Whether each record of a client's batch must be examined, and there may be very many."""
     if len(records) < HEADER_SIZE or config.record_version < MAGIC_V2:
         return False
     if records[MAGIC_POSITION] == MAGIC_V2:
@@ -138,7 +138,7 @@ def pre_validate(
     name: str,
     full: bool,
 ) -> PreValidatedBatch:
-    """What of `validate` takes long, for a client's batch; in any thread.
+    """The slow part of `validate`, for a client's batch; in any thread.
 
     `records` are written to, and have to stay as they are until they are appended.
     """
@@ -159,7 +159,8 @@ def pre_validate_quickly(
     name: str,
     full: bool,
 ) -> PreValidatedBatch | None:
-    """The same for a compressed batch that is small, packed and unpacked; None if it is not that.
+    """Like `pre_validate`, for a compressed batch that is small, packed and unpacked; None for
+    others.
 
     `records` are written to, and have to stay as they are until they are appended.
     """
@@ -204,7 +205,7 @@ def validate(
     """One batch for a log of v2, with its offsets assigned.
 
     None if `records` holds no complete batch. Raises KafkaError with the code of 3.9. The first
-    lines let the plain good batch through; whatever is odd about it is found out below.
+    lines let the plain good batch through; all others are examined below.
     """
     if type(records) is PreValidatedBatch:
         return _take(
@@ -246,7 +247,7 @@ def validate(
 
 
 def _is_good(records: Records, header: BatchHeader, full: bool) -> bool:
-    """Whether a batch asks for nothing but its offset; if `full`, its records have been seen."""
+    """Whether a batch only needs its offset assigned; with `full`, its records are examined too."""
     _, _, _, _, _, attributes, delta, _, _, producer_id, _, sequence, count = header
     return (
         delta + 1 == count > 0
@@ -259,7 +260,8 @@ def _is_good(records: Records, header: BatchHeader, full: bool) -> bool:
 
 
 def _are_plain_and_whole(records: Records, header: BatchHeader) -> bool:
-    """Whether the records are not compressed, all there, and no younger than the header says."""
+    """Whether the records are uncompressed and complete, and the header has their largest
+    timestamp."""
     if header.is_compressed:
         return False
     try:
@@ -272,7 +274,7 @@ def _are_plain_and_whole(records: Records, header: BatchHeader) -> bool:
 
 
 def _take(batch: PreValidatedBatch, request: AppendRequest) -> Validated | None:
-    """What was found, unless the topic's config has changed since: then all is looked at again."""
+    """The result of the pre-validation; if the topic's config has changed since, validate again."""
     found = batch.found
     if batch.config is not request.config:
         return _validate_any(batch.source, request)
@@ -336,7 +338,7 @@ def _stamp(records: Records, max_timestamp: int, request: AppendRequest) -> Batc
 
 
 def _scanned(records: Records, header: BatchHeader, request: AppendRequest) -> RecordScan:
-    """What a scan found, once no rule about records is broken."""
+    """The result of a scan, after checking that no rule about records is broken."""
     name = request.name
     try:
         scan = scan_batch(records, 0, header, max_decompressed_bytes=request.max_unpacked_bytes)

@@ -1,13 +1,13 @@
-"""Which transactions of a log are being verified with their coordinator (KIP-890, part 1).
+"""The transactions of a log that are being verified with their coordinator (KIP-890, part 1).
 
-A producer's first batch of a transaction is appended only when the transaction coordinator has said
-that the partition belongs to an open transaction. Between the question and the append the
-transaction may end, by a marker in this log, and even begin anew without this partition. So the
-asker gets a guard, which only the append after the answer can show, and which dies with any
-transactional append, data or marker: an answer that is out of date verifies nothing.
+A producer's first batch of a transaction is appended only when the transaction coordinator has
+confirmed that the partition belongs to an open transaction. Between the question and the append the
+transaction may end, by a marker in this log, and even begin anew without this partition. So each
+verification gets a guard, which the append after the answer must show. Any transactional append,
+data or marker, makes the guard invalid: an outdated answer verifies nothing.
 
-The lowest sequence that has asked is kept: while it has to be sent again, no later one may pass it.
-There are at most MAX_VERIFICATIONS: the one that began first makes room. Kafka has no limit.
+The lowest sequence of the requests is kept: while its batch must be retried, no later one may pass
+it. There are at most MAX_VERIFICATIONS: the oldest makes room. Kafka has no limit.
 
 Mirrors: VerificationGuard, VerificationStateEntry, and their part of ProducerStateManager.
 """
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# Of one log. A verification takes milliseconds; if so many others have begun since one did, its
-# asker, who may have invented the producer, is not waited for any more.
+# The limit of one log. A verification takes milliseconds; one after which so many others have begun
+# is dropped, since its producer may be invented.
 MAX_VERIFICATIONS: Final = 10_000
 
 
@@ -27,7 +27,7 @@ class VerificationGuard:
     __slots__ = ()
 
 
-# Shown by an append that must be verified and is not: it is nobody's guard.
+# Shown by an append that must be verified and is not; equal to no verification's guard.
 NOT_VERIFIED = VerificationGuard()
 
 
@@ -43,7 +43,7 @@ class Verification:
         self.since_ms = now_ms
 
     def note(self, sequence: int, epoch: int) -> None:
-        """Another batch asks to be verified."""
+        """Note another batch that needs verification."""
         if epoch > self.epoch:
             self.epoch = epoch
             self.lowest_sequence = sequence
@@ -52,7 +52,7 @@ class Verification:
 
 
 class Verifications:
-    """Those of one log, by producer id."""
+    """The verifications of one log, by producer id."""
 
     __slots__ = ("_by_producer",)
 
@@ -84,7 +84,7 @@ class Verifications:
         self._by_producer.clear()
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget those that nobody came back for."""
+        """Remove verifications that were not used in time."""
         for producer_id in [
             producer_id
             for producer_id, verification in self._by_producer.items()

@@ -1,8 +1,8 @@
-"""Access control lists: who may do what to a znode.
+"""Access control lists: the permissions of identities on a znode.
 
 Mirrors `ZooKeeperServer.checkACL`, `PrepRequestProcessor.fixupACL`, `DigestAuthenticationProvider`
 (SHA-1, ZooKeeper's default) and `IPAuthenticationProvider`. Schemes: world, auth (only when an ACL
-is set; it stands for the ids of the requester), digest, ip.
+is set; it means the ids of the requester), digest, ip.
 
 Left out: sasl and x509, and the super user.
 """
@@ -27,7 +27,7 @@ def digest_id(credentials: bytes) -> Id:
 
 
 def proves(credentials: bytes, identity: Id) -> bool:
-    """Whether these are its credentials; how long it takes tells nothing of them."""
+    """Whether `credentials` are those of `identity`; compared in constant time."""
     shown = digest_id(credentials)
     return identity.scheme == "digest" and hmac.compare_digest(
         shown.id.encode(), identity.id.encode()
@@ -69,7 +69,7 @@ def fix_acl(acl: Sequence[ACL] | None, identities: Sequence[Id]) -> Acl:
         scheme, name = entry.id
         if entry.id == ANYONE:
             fixed.append(entry)
-        elif scheme == "auth":  # whatever its id: clients send an empty one, or none
+        elif scheme == "auth":  # the id is ignored: clients send an empty one, or none
             proven = [identity for identity in identities if identity.scheme == "digest"]
             if not proven:
                 raise KeeperError(ZkCode.INVALID_ACL)
@@ -85,7 +85,7 @@ def fix_acl(acl: Sequence[ACL] | None, identities: Sequence[Id]) -> Acl:
 
 
 def without_digests(acl: Acl) -> list[ACL]:
-    """The ACL as getACL shows it to whoever may not administer the node."""
+    """The ACL as getACL shows it to a client without permission to administer the node."""
     return [
         ACL(entry.perms, Id("digest", entry.id.id.split(":", 1)[0] + ":x"))
         if entry.id.scheme == "digest" and ":" in entry.id.id
@@ -96,7 +96,7 @@ def without_digests(acl: Acl) -> list[ACL]:
 
 def _is_valid(scheme: str, name: str) -> bool:
     if scheme == "digest":
-        # As Java's split(":"), which drops trailing empty parts.
+        # Like Java's split(":"), which drops trailing empty parts.
         return len(name.rstrip(":").split(":")) == 2
     if scheme == "ip":
         return _network(name) is not None

@@ -1,10 +1,10 @@
-"""What one client's connection has done so far: counts, its last operation, its latencies.
+"""Statistics of one client's connection: counts, its last operation, its latencies.
 
 Mirrors the statistics of `ServerCnxn` and `ServerStats` (packets, latency, size of responses). The
-runtime tells of every frame in and out; replies leave in the order of their requests, so a reply
-belongs to the oldest request that waits.
+runtime reports every frame in and out; replies leave in the order of their requests, so a reply
+belongs to the oldest waiting request.
 
-Leaves out what only a JVM has, and a reset (crst, srst): anyone could wipe another's numbers.
+Leaves out the figures of a JVM, and a reset (crst, srst): any client could wipe another's numbers.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..protocol.zookeeper.constants import NOTIFICATION_XID, Op
 
 NO_OPERATION = "NA"
-# As FinalRequestProcessor names them; what is not here has no name there either.
+# The names in FinalRequestProcessor; operations missing here have no name there either.
 OPERATION_NAMES: dict[int, str] = {
     Op.PING: "PING",
     Op.CREATE_SESSION: "SESS",
@@ -49,7 +49,7 @@ _SIZE_BYTES = 4
 
 
 class Latency:
-    """Lowest, mean and highest of what was recorded, in milliseconds."""
+    """Lowest, mean and highest of the recorded latencies, in milliseconds."""
 
     __slots__ = ("_count", "_low_ms", "_sum_ms", "high_ms")
 

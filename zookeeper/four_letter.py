@@ -1,19 +1,19 @@
 """Four-letter words: a monitoring request of four bytes, answered in text.
 
 Mirrors `org.apache.zookeeper.server.command` of 3.9, word by word in its format. ZooKeeper serves
-only srvr unless a whitelist says more. Here every word that reads is served:
+only srvr unless a whitelist has more. Here every word that reads is served:
 
     conf cons dirs dump envi isro mntr ruok srvr stat wchc wchp wchs
 
-and the rest is refused in ZooKeeper's own words for one that is not in the whitelist: crst and
-srst (anyone could wipe everyone's numbers), gtmk and stmk (the JVM server's trace mask), hash (a
-history of digests of the tree, which only an ensemble compares). 3.9 has no others: lsnp, obsr,
-sysp and the like are commands of its AdminServer.
+and the rest is refused with ZooKeeper's text for a word that is not in the whitelist: crst and srst
+(any client could wipe all numbers), gtmk and stmk (the JVM server's trace mask), hash (a history of
+digests of the tree, which only an ensemble compares). 3.9 has no others: lsnp, obsr, sysp and the
+like are commands of its AdminServer.
 
-A closed server (see `zookeeper_server`) says to anybody that it lives, ruok and isro, and no more.
+A closed server (see `zookeeper_server`) serves only ruok and isro, to any client.
 
-Leaves out: of envi what only a JVM has (java.*, os.memory.*), of mntr the counters of
-`ServerMetrics`; what `dumpMonitorValues` prints is all there.
+Leaves out: the values of a JVM in envi (java.*, os.memory.*), and the counters of `ServerMetrics`
+in mntr, which has all values of `dumpMonitorValues`.
 """
 
 from collections import defaultdict
@@ -41,7 +41,7 @@ class ClientInfo(NamedTuple):
 
 
 class ServerInfo(NamedTuple):
-    """What the runtime knows and the machine does not."""
+    """Facts that the runtime knows and the state machine does not."""
 
     client_port: int
     listen_backlog: int
@@ -170,7 +170,8 @@ def _cons(machine: ZooKeeperMachine, info: ServerInfo) -> str:
 
 
 def _client_line(client: ClientInfo) -> str:
-    """Up to its closing bracket. [1]: its requests are read; [0]: it is about to be closed."""
+    """The line of a client up to its closing bracket. [1]: its requests are read; [0]: it is about
+    to be closed."""
     stats = client.stats
     return (
         f" /{client.host}:{client.port}[{0 if client.is_asking else 1}]"
@@ -236,7 +237,7 @@ def _expiry_sets(
     return lines
 
 
-# Watches: ZooKeeper tells of the data watches alone
+# Watches: ZooKeeper reports the data watches only
 
 
 def _wchs(machine: ZooKeeperMachine, _info: ServerInfo) -> str:

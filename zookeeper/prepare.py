@@ -1,4 +1,4 @@
-"""From a write request to a transaction: every check that ZooKeeper makes, in its order.
+"""Turn a write request into a transaction, with every check that ZooKeeper makes, in its order.
 
 Mirrors `PrepRequestProcessor`. Nothing is changed here: a multi is checked against an overlay in
 which the effects of its earlier parts are noted, and an overlay that is dropped is the rollback.
@@ -55,7 +55,7 @@ WriteRequest = (
 
 
 class Pending(NamedTuple):
-    """What the checks need to know of a node."""
+    """The state of a node that the checks need."""
 
     version: int
     cversion: int

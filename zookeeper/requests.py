@@ -1,7 +1,7 @@
 """The requests of clients: bodies read, reads answered, multi requests taken apart.
 
 Mirrors the request side of `FinalRequestProcessor`, `MultiOperationRecord` and `MultiResponse`.
-Functions here read the tree and set watches; what changes the tree goes through `prepare` and the
+Functions here read the tree and set watches; changes of the tree go through `prepare` and the
 machine.
 """
 
@@ -173,7 +173,7 @@ class Reads:
         return GetChildren2Response(children, node.stat())
 
     def set_watches(self, op: int, body: Buffer, watcher: Hashable) -> list[tuple[EventType, str]]:
-        """Take up the watches of a client that was away; returns what it missed."""
+        """Restore the watches of a reconnected client; returns the events that it missed."""
         missed: list[tuple[EventType, str]] = []
         request: Any = jute.decode(SetWatches if op == Op.SET_WATCHES else SetWatches2, body)
         since_zxid = request.relative_zxid

@@ -1,4 +1,4 @@
-"""Sessions: who is alive, and until when.
+"""Sessions and their deadlines.
 
 Mirrors `SessionTrackerImpl` and `ExpiryQueue`. A session lives until its deadline, which every
 frame from its client moves on; deadlines are rounded up to the next multiple of the tick, so that
@@ -6,8 +6,8 @@ all sessions of one tick expire together and a touch within one tick changes not
 
 Invariant: no session expires before its deadline.
 
-The password that a client must show to take its session up again is a keyed hash of the session
-id: nothing to store beside the one secret of the server.
+The password that a client must show to resume its session is a keyed hash of the session id: only
+the server's secret must be stored.
 """
 
 import hmac
@@ -20,7 +20,8 @@ _MASK_56_BITS = (1 << 56) - 1
 
 
 def session_password(secret: bytes, session_id: int) -> bytes:
-    """What proves that a session is one's own; who holds the server's secret may close any."""
+    """The password that proves ownership of a session; with the server's secret, that of any
+    session."""
     raw = session_id.to_bytes(8, "big", signed=True)
     return blake2b(raw, key=secret, digest_size=PASSWORD_SIZE).digest()
 
@@ -33,9 +34,9 @@ class Session:
     def __init__(self, session_id: int, timeout_ms: int) -> None:
         # Never 0, and no other's; never changes.
         self.session_id = session_id
-        # Negotiated when it was made or taken up again: 2 to 20 ticks.
+        # Negotiated when it was created or resumed: 2 to 20 ticks.
         self.timeout_ms = timeout_ms
-        # Set by `touch`: a multiple of the tick, under which it stands in `_buckets`. -1: never.
+        # Set by `touch`: a multiple of the tick, and its key in `_buckets`. -1: never set.
         self.deadline_ms = -1
         # The connection that has it now; None: its client is away.
         self.connection: object | None = None
@@ -53,7 +54,7 @@ class SessionTable:
         self._tick_ms = tick_ms
         self._secret = secret
         self._buckets: dict[int, dict[int, None]] = {}
-        # As initializeNextSessionId for server 0: the time makes ids differ between two runs.
+        # Like initializeNextSessionId for server 0: the time makes ids differ between two runs.
         self._next_id = ((now_ms << 24) & 0xFFFF_FFFF_FFFF_FFFF) >> 8
 
     def negotiate_ms(self, wanted_ms: int) -> int:

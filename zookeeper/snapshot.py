@@ -45,9 +45,9 @@ class Capture(NamedTuple):
 
 
 def capture(tree: DataTree, sessions: Mapping[int, int]) -> Capture:
-    """The state as it is now, unaffected by what comes after.
+    """A copy of the current state, unaffected by later changes.
 
-    A dict keeps the order in which its keys came, so parents stand before their children.
+    A dict keeps the insertion order of its keys, so parents come before their children.
     """
     nodes = [
         (

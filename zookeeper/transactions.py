@@ -1,10 +1,10 @@
-"""Transactions: what a successful (or failed) write did, as it is logged and replayed.
+"""Transactions: the effects of a successful (or failed) write, as logged and replayed.
 
 Mirrors `org.apache.zookeeper.txn`, with two differences of our own: a create names the final
 ephemeral owner (so containers and TTL nodes need no types of their own), and a close of a session
 always names the nodes that it deletes.
 
-A transaction is the header (who, when, zxid) and one body. Bodies are idempotent facts (`path
+A transaction is the header (session, time, zxid) and one body. Bodies are idempotent facts (`path
 exists since zxid z with this data`), never requests, so that replay needs no checks.
 """
 
@@ -77,7 +77,7 @@ class ErrorTxn(NamedTuple):
 
 
 class MultiTxn(NamedTuple):
-    """All parts at one zxid. Encoded as a count, then the type and body of each part."""
+    """Several operations at one zxid. Encoded as a count, then the type and body of each part."""
 
     parts: list[tuple[Op, "Body"]]
 

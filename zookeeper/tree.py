@@ -3,12 +3,12 @@
 Mirrors `DataTree` and `DataNode`. Invariants:
 - every node but the root has a parent that lists it; "" and "/" are the same node (ZooKeeper's own
   way of saying that the parent of "/a" is "");
-- `cversion` counts creations only (it numbers sequential children); the one that clients see is
-  twice that minus the number of children, so that deletions count too;
+- `cversion` counts creations only (it numbers sequential children); clients see twice that minus
+  the number of children, so that deletions count too;
 - applying a transaction cannot fail: the request was checked before. Replay over a newer snapshot
   is never needed, because snapshots are taken between two transactions.
 
-`apply` returns the changes in order, each with the ACL that decides who may hear of it.
+`apply` returns the changes in order, each with the ACL that decides which watchers may be notified.
 """
 
 from typing import NamedTuple
@@ -58,11 +58,12 @@ class Node:
 
     def __init__(self, data: bytes | None, acl: Acl, owner: int, zxid: int, time_ms: int) -> None:
         self.data = data
-        # One tuple for all equal ones, by `DataTree.intern_acl`.
+        # Equal ACLs share one tuple, by `DataTree.intern_acl`.
         self.acl = acl
-        # A session's id, or what `owner_kind` says of it; 0: nobody's. Never changes.
+        # A session's id, or another kind of owner (see `owner_kind`); 0: no owner. Never changes.
         self.owner = owner
-        # Of the transactions that made it, set its data, and last changed its children.
+        # The zxids of the transactions that created it, last set its data, and last changed its
+        # children.
         self.czxid = self.mzxid = self.pzxid = zxid
         self.ctime = self.mtime = time_ms
         self.version = self.cversion = self.aversion = 0
@@ -86,7 +87,7 @@ class Node:
 
 
 class Change(NamedTuple):
-    """One event for the watches: what happened where, and the ACL of the node it names."""
+    """One event for the watches: its type, its path, and the ACL of the node it names."""
 
     event: EventType
     path: str
@@ -109,7 +110,7 @@ class DataTree:
         self.ephemerals: dict[int, dict[str, None]] = {}
         self.containers: dict[str, None] = {}
         self.ttls: dict[str, None] = {}
-        # Of the last transaction that was applied; it only grows.
+        # The zxid of the last applied transaction; it only grows.
         self.last_zxid = 0
         # Bytes of all paths and data.
         self.data_size = len("/")
@@ -124,7 +125,7 @@ class DataTree:
 
     @property
     def node_count(self) -> int:
-        """As ZooKeeper counts: the root is there twice, as "" and as "/"."""
+        """The number of nodes as ZooKeeper counts: the root counts twice, as "" and as "/"."""
         return len(self.nodes)
 
     def all_children_count(self, path: str) -> int:
@@ -161,7 +162,7 @@ class DataTree:
             self._link(path, node)
 
     def intern_acl(self, acl: Acl) -> Acl:
-        """One tuple for all equal ACLs: a tree has few different ones."""
+        """The one tuple for all equal ACLs: a tree has few different ACLs."""
         return self._acls.setdefault(acl, acl)
 
     def _apply_part(self, part: Body, header: TxnHeader, changes: list[Change]) -> Node | None:

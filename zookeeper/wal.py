@@ -1,6 +1,6 @@
 """The transaction log: its bytes, and how a state is recovered from snapshots and logs.
 
-ZooKeeper's files hold the same things in another form; ours are our own.
+ZooKeeper's files hold the same data in another format; this one is our own.
 
 Log file `log.<zxid of its first transaction, 16 hex digits>`:
 
@@ -9,9 +9,9 @@ Log file `log.<zxid of its first transaction, 16 hex digits>`:
 
 Recovery: the newest readable snapshot, then every logged transaction above it. zxids are
 contiguous, so a hole is noticed. The newest log may end in a torn record (the machine stopped in
-the middle of a write that nobody had been told of): it is cut there. A tail is torn only if no
-valid record follows what cannot be read. Anything else is an error that names the file and the
-offset, never a silent loss; who wants to go on without the rest says so (`cut`).
+the middle of a write that was not acknowledged): it is cut there. A tail is torn only if no valid
+record follows the unreadable bytes. Anything else is an error that names the file and the offset,
+never a silent loss; an operator who accepts the loss of the rest asks for it (`cut`).
 
 Mirrors: FileTxnSnapLog.restore, FileTxnLog (which stops at a wrong checksum, too).
 """
@@ -49,7 +49,7 @@ HEADER_SIZE = _HEADER.size + _CRC.size
 
 
 class RecoveryError(Exception):
-    """The files do not add up to a state; the message says which one, where, and why."""
+    """The files do not yield a state; the message names the file, the position and the reason."""
 
     def __init__(self, name: str, offset: int, why: str) -> None:
         super().__init__(f"{name} {why}")
@@ -64,7 +64,8 @@ class Logged(NamedTuple):
 
 
 class LogContents(NamedTuple):
-    """What a log file holds: whole transactions up to `valid_bytes`, then perhaps a torn one."""
+    """The content of a log file: whole transactions up to `valid_bytes`, then perhaps a torn
+    one."""
 
     transactions: list[Logged]
     valid_bytes: int
@@ -176,8 +177,8 @@ def _payload_at(data: bytes, position: int) -> memoryview | None:
 def _find_record(data: bytes, start: int, last_zxid: int) -> Logged | None:
     """The first whole record at or behind `start` with a transaction after `last_zxid`.
 
-    What the header of each must look like is left to a regular expression: a log has millions of
-    bytes, and only some deserve a checksum.
+    A regular expression finds possible headers: a log has millions of bytes, and a checksum at each
+    would be slow.
     """
     most = last_zxid + 1 + (len(data) - start) // _RECORD.size
     tops = {_ZXID_TOP.pack(zxid >> 24)[3:] for zxid in (last_zxid + 1, most)}
@@ -198,9 +199,9 @@ def _find_record(data: bytes, start: int, last_zxid: int) -> Logged | None:
 
 
 def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = False) -> Recovered:
-    """The state that the files of a directory amount to. Raises RecoveryError.
+    """Recover the state from the files of a directory. Raises RecoveryError.
 
-    With `cut` the state up to the first damage in the logs, if there is any at all.
+    With `cut`, the state up to the first damage in the logs, if there is any state before it.
     """
     notes: list[str] = []
     tree, sessions = _newest_snapshot(names, read, notes)
@@ -221,7 +222,7 @@ def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = F
         notes.append(f"{error}; all from there on is given up")
         put_aside = logs[logs.index(error.name) + (1 if error.offset else 0) :]
         replay.end_at(error)
-    # A snapshot that cannot be read still tells by its name how far the state went.
+    # The name of an unreadable snapshot still has the zxid of its state.
     later = [name for name in names if is_snapshot(name) and (zxid_of(name) or 0) > tree.last_zxid]
     if later and not cut:
         why = f"is of a later state than all that can be read, which ends at {tree.last_zxid:#x}"
@@ -289,7 +290,7 @@ class _Replay:
             raise RecoveryError(name, valid_bytes, problem)
 
     def end_at(self, error: RecoveryError) -> None:
-        """Go on behind what is good."""
+        """Continue the log behind its last good transaction."""
         if error.offset:
             self.last_log, self.valid_bytes = error.name, error.offset
         elif self.last_log == error.name:

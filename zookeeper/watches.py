@@ -1,11 +1,12 @@
-"""Watches: who wants to hear of changes to which path.
+"""Watches: the watchers to notify of changes to a path.
 
 Mirrors `WatchManager` (two tables, data and children), `WatcherMode` and the watch side of
 `DataTree`. A watcher is any hashable token (a connection). Rules:
-- a standard watch fires once; a persistent one stays, a persistent recursive one also hears of
-  all descendants, but never of NodeChildrenChanged (it stands in the data table only);
-- one watcher hears of one change once, though it may watch in several ways: a deletion goes to
-  the data watchers of the path, then to those of its child watchers that have not had it.
+- a standard watch fires once; a persistent one stays, a persistent recursive one is also notified
+  of changes to all descendants, but never of NodeChildrenChanged (it stands in the data table
+  only);
+- a watcher is notified of a change once, even if it watches in several ways: a deletion goes to the
+  data watchers of the path, then to those of its child watchers that were not notified yet.
 """
 
 from collections.abc import Hashable, Iterator
@@ -62,7 +63,7 @@ class WatchTable:
             self.remove(path, watcher, ANY_MODE)
 
     def trigger(self, path: str) -> dict[Hashable, None]:
-        """Who is to hear of a change to `path`; standard watches on it are used up."""
+        """The watchers to notify of a change to `path`; standard watches on it are removed."""
         found: dict[Hashable, None] = {}
         watchers = self._watchers.get(path)
         if watchers:
@@ -116,7 +117,7 @@ def _ancestors(path: str) -> Iterator[str]:
 
 
 class Watches:
-    """The two tables, and what each kind of change and of request does to them."""
+    """The two tables, and the effects of each kind of change and of request on them."""
 
     __slots__ = ("children", "data")
 
@@ -125,7 +126,7 @@ class Watches:
         self.children = WatchTable()
 
     def trigger(self, event: EventType, path: str) -> Iterator[Hashable]:
-        """The watchers to tell, each once. To be exhausted before the next change."""
+        """The watchers to notify, each once. The caller must exhaust it before the next change."""
         if event is EventType.CHILDREN_CHANGED:
             yield from self.children.trigger(path)
             return

@@ -5,18 +5,18 @@ Mirrors `ZooKeeperServer` and its chain of processors (prepare, sync, final), st
 The runtime calls `connected`, `receive`, `disconnected` and `tick`, and after each round takes
 `effects`: log records to make durable, then frames to send, in that order. Because a write is
 applied to the tree at once, *everything* that is sent after it waits for its record, reads of
-others too: no client ever sees what a crash could take back (ZooKeeper's sync processor has the
+others too: no client ever sees a state that a crash could undo (ZooKeeper's sync processor has the
 same effect). Frames to one connection stay in order, and an event precedes the reply that would
 reveal it.
 
-zxids: every write takes one, a failed one too, so failures are logged as well: a client that has
-seen a zxid is turned away by a server that has not.
+zxids: every write takes one, a failed one too, so failures are logged as well: a server that has
+not seen a client's zxid rejects the client.
 
-A closed server (`admitted`) serves those alone who prove one digest identity. Whoever connects is a
-stranger with no more than a claim to a session: it is answered as any client, so that clients have
-somebody to log in to, but there is no session, no log record and no taking over before the login,
-and its first frame must be that one. ZooKeeper's enforce.auth.enabled is not enough for this: its
-digest scheme takes any password, and sessions of strangers are written to its log.
+A closed server (`admitted`) serves only clients that prove one digest identity. A new connection is
+a stranger that may claim a session: it gets the usual answer, so that clients can log in, but
+before the login no session is made, logged or taken over, and its first frame must be the login.
+ZooKeeper's enforce.auth.enabled is not enough for this: its digest scheme accepts any password, and
+sessions of strangers are written to its log.
 """
 
 from typing import NamedTuple
@@ -79,7 +79,7 @@ CONTAINER_CHECK_MS = 60_000
 
 
 class Claim(NamedTuple):
-    """The session that a stranger asks for: a new one, or one whose password it has shown."""
+    """The session that a stranger requests: a new one, or one whose password it has shown."""
 
     session_id: int
     timeout_ms: int
@@ -145,10 +145,10 @@ class ZooKeeperMachine:
 
     @property
     def is_closed(self) -> bool:
-        """To all but one identity."""
+        """Whether the server is closed to all but one identity."""
         return self._admitted is not None
 
-    # What the runtime calls
+    # Calls of the runtime
 
     def take_effects(self) -> Effects:
         effects = Effects(self._records, self._frames)
@@ -159,7 +159,7 @@ class ZooKeeperMachine:
         return Connection(token, host)
 
     def disconnected(self, connection: Connection) -> None:
-        """The socket is gone; the session lives on until it is taken up again or expires."""
+        """The socket is gone; the session lasts until it is resumed or expires."""
         self.watches.remove_watcher(connection)
         session = self.sessions.sessions.get(connection.session_id)
         if session is not None and session.connection is connection:
@@ -272,7 +272,8 @@ class ZooKeeperMachine:
     def _hear_stranger(
         self, connection: Connection, claim: Claim, frame: Buffer, now_ms: int
     ) -> None:
-        """One frame decides: the login of the one who is admitted, or the end."""
+        """Handle the first frame of a stranger: it must be the admitted login, or the connection
+        ends."""
         assert self._admitted is not None
         xid, op = jute.read_request_header(frame)
         if op != Op.AUTH:
@@ -284,7 +285,7 @@ class ZooKeeperMachine:
             self.refused_logins += 1
             self._refuse(connection, jute.reply_frame(xid, 0, ZkCode.AUTH_FAILED))
         elif not claim.is_new and claim.session_id not in self.sessions.sessions:
-            self._refuse(connection)  # it has expired meanwhile; the next connect will be told so
+            self._refuse(connection)  # it has expired meanwhile; the next connect gets that answer
         else:
             connection.claim = None
             connection.identities.append(self._admitted)
@@ -292,7 +293,7 @@ class ZooKeeperMachine:
             self._send(connection, jute.reply_frame(xid, 0, 0))
 
     def _refuse(self, connection: Connection, frame: bytes | None = None) -> None:
-        """Say it, if there is something to say, and hear nothing more."""
+        """Send `frame`, if there is one, and read nothing more."""
         connection.is_refused = True
         if frame is not None:
             self._send(connection, frame)
@@ -305,7 +306,7 @@ class ZooKeeperMachine:
         self._send(connection, frame)
 
     def _close_session(self, session_id: int, cxid: int, now_ms: int) -> None:
-        """All its ephemeral nodes go at one zxid."""
+        """Close a session: all its ephemeral nodes are deleted at one zxid."""
         paths = list(self.tree.ephemerals.get(session_id, ()))
         self.sessions.remove(session_id)
         self._log(session_id, cxid, Op.CLOSE_SESSION, CloseSessionTxn(paths), now_ms)
@@ -408,7 +409,7 @@ class ZooKeeperMachine:
     def _log(
         self, session_id: int, cxid: int, op: Op, body: Body, now_ms: int
     ) -> list[Stat | None]:
-        """Give a transaction its zxid, log it, apply it and tell the watchers."""
+        """Give a transaction its zxid, log it, apply it and notify the watchers."""
         txn = Txn(TxnHeader(session_id, cxid, self.tree.last_zxid + 1, now_ms, op), body)
         self._records.append(encode_txn(txn))
         changes, stats = self.tree.apply(txn)

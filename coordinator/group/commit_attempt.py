@@ -1,4 +1,4 @@
-"""One request to commit offsets: what of it was refused, with which error, and what is left.
+"""One request to commit offsets: the refused partitions with their errors, and the offsets left.
 
 OffsetCommit and TxnOffsetCommit have this in common, and OffsetDelete the shape of the answer: one
 error a partition, in the order of the request.
@@ -32,7 +32,7 @@ from .placement import utf16_length
 
 RequestT = TypeVar("RequestT", bound=OffsetCommitRequest | TxnOffsetCommitRequest)
 
-# What a failed append of offsets means to a client.
+# The error that a client gets for a failed append of offsets.
 _COMMIT_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -89,7 +89,7 @@ class CommitAttempt(Generic[RequestT]):
                     self.values[partition] = to_offset(entry)
 
     def settle(self, error: ErrorCode) -> None:
-        """This is the result of all that is left."""
+        """Set `error` as the result of all partitions left."""
         errors = self.errors
         for partition in self.values:
             errors[partition] = error
@@ -112,7 +112,7 @@ class CommitAttempt(Generic[RequestT]):
 
 
 def client_error(error: ErrorCode) -> ErrorCode:
-    """What a failed append of offsets, or a failed verification, means to a client."""
+    """The error that a client gets for a failed append of offsets or a failed verification."""
     return _COMMIT_ERRORS.get(error, error)
 
 

@@ -1,12 +1,13 @@
-"""A commit that comes again and again with other offsets: all of it that stays the same.
+"""The constant parts of a commit that is repeated with other offsets.
 
-A consumer commits the same partitions over and over. What has to be looked up, encoded and answered
-for that is the same each time but for the offsets and the time, so it is kept here: the batch for
-`__consumer_offsets`, into which both are written, and the answer when all goes well.
+A consumer commits the same partitions over and over. The look-ups, the encoded batch and the answer
+are the same each time but for the offsets and the time, so they are kept here: the batch for
+`__consumer_offsets`, into which both are written, and the answer of a success.
 
-Invariants: the batch is byte for byte what `plain_batch` makes of the records of `records` (a test
-compares them). The plan says nothing of the group: whether the commit is allowed is judged each
-time. Without an explicit time of commit or expiry, which only old clients give.
+Invariants: the batch has the same bytes as the one that `plain_batch` makes of the records of
+`records` (a test compares them). The plan holds no state of the group: each commit is validated
+against it. Commits with an explicit time of commit or expiry, which only old clients send, have no
+plan.
 """
 
 from struct import Struct
@@ -39,13 +40,15 @@ class CommitPlan:
     )  # fmt: skip
 
     def __init__(self, request: OffsetCommitRequest) -> None:
-        """Of a request that is changed in place: each time its entries have other offsets."""
+        """Make the plan of a request whose entries are changed in place, with other offsets each
+        time."""
         self.request = request
         self.group_id = request.group_id
         self.generation_id = request.generation_id_or_member_epoch
         self.member_id = request.member_id
         self.group_instance_id = request.group_instance_id
-        # The partition, its entry in the request, and where in the batch offset and time stand.
+        # The partition, its entry in the request, and the positions of offset and time in the
+        # batch.
         self.entries: list[tuple[TopicPartition, OffsetCommitRequestPartition, int, int]] = []
         records: list[tuple[bytes, bytes]] = []
         position = HEADER_SIZE
@@ -71,18 +74,18 @@ class CommitPlan:
         self.longest_metadata = max(
             len(entry.committed_metadata or "") for _, entry, _, _ in self.entries
         )
-        # Of whoever answers: the frame of the answer behind the correlation id.
+        # Set by the code that answers: the frame of the answer behind the correlation id.
         self.answer: bytes | None = None
         # The version of the metadata in which all partitions were known to exist.
         self.known_at = -1
 
     @property
     def is_ambiguous(self) -> bool:
-        """A partition is named twice."""
+        """Whether a partition is named twice."""
         return len({entry[0] for entry in self.entries}) != len(self.entries)
 
     def values(self, now_ms: int, stamp_ms: int) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed now; `stamp_ms` is this moment in terms of timestamps."""
+        """The offsets to commit now; `stamp_ms` is the current time for timestamps."""
         return {entry[0]: _to_offset(entry[1], now_ms, stamp_ms) for entry in self.entries}
 
     def batch(self, stamp_ms: int) -> bytearray:
@@ -97,7 +100,7 @@ class CommitPlan:
 
 
 def plan_of(request: Any, api_version: int, metadata_max_bytes: int) -> CommitPlan | None:
-    """A plan for requests like this one; None if they have to be looked at each time."""
+    """A plan for requests like this one; None if they must be examined each time."""
     if api_version < FIRST_VERSION or not any(topic.partitions for topic in request.topics):
         return None
     plan = CommitPlan(request)

@@ -5,9 +5,9 @@ Mirrors the offset part of GroupCoordinator and GroupMetadataManager (KIP-211, 3
 A commit is accepted from a member of the current generation, or, with a negative generation, from a
 "simple" consumer while the group is Empty. It becomes visible when its append is complete. Expiry:
 an Empty group's offsets by the time since it became Empty; offsets of topics that a Stable consumer
-group no longer subscribes to, and those of simple consumers, by their commit time; an explicit
-expire timestamp (OffsetCommit v2-4) by itself. Otherwise never. A group that is left Empty without
-offsets is removed, with tombstones.
+group no longer subscribes to, and those of simple consumers, by their commit time; offsets with an
+explicit expire timestamp (OffsetCommit v2-4) at that time. Others never expire. A group that is
+left Empty without offsets is removed, with tombstones.
 
 Offsets that are committed within a transaction are in `transactions`.
 """
@@ -149,10 +149,10 @@ class Commits:
     # The same commit again
 
     def begin_again(self, plan: CommitPlan, now_ms: int) -> RepeatedCommit | None:
-        """Begin a commit of which everything is good; None: it has to be looked at.
+        """Begin a commit by its plan; None: it must go through the full checks.
 
-        The batch is to be appended at once. If that has to wait for replicas `wait_again` is told
-        before anything else happens; `end_again` hears of the end.
+        The caller appends the batch at once. If the append must wait for replicas, it calls
+        `wait_again` before anything else happens; it calls `end_again` with the outcome.
         """
         core = self._core
         group = core.groups.get(plan.group_id)
@@ -175,7 +175,8 @@ class Commits:
         return RepeatedCommit(group, plan.values(now_ms, stamp_ms), plan.batch(stamp_ms))
 
     def wait_again(self, commit: RepeatedCommit) -> int:
-        """It waits for replicas: until `end_again` gets this id, its offsets are pending."""
+        """Note that the append waits for replicas: its offsets are pending until `end_again` gets
+        this id."""
         append_id = self._core.next_append_id()
         commit.group.offsets.prepare(append_id, commit.values)
         return append_id
@@ -183,7 +184,7 @@ class Commits:
     def end_again(
         self, commit: RepeatedCommit, append_id: int | None, error: ErrorCode, base_offset: int
     ) -> None:
-        """The outcome of its append; `append_id` None if it had not to wait."""
+        """The outcome of its append; `append_id` is None if it did not wait."""
         group, values, _ = commit
         if error is not ErrorCode.NONE:
             logger.info("an append of offsets of %r failed: %s", group.group_id, error.name)
@@ -291,8 +292,9 @@ class Commits:
         self._clean_up(group, group.offsets.remove_all(), now_ms, is_deleted=True)
 
     def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
-        """What this process has seen itself is as old as the clock says that only goes on. What it
-        has only read of goes by its timestamps, and not in the first interval after a jump."""
+        """The partitions whose offsets have expired. Ages of events in this process are measured by
+        the monotonic clock. Ages of events read from the log are measured by their timestamps, and
+        not in the first interval after a jump of the wall clock."""
         core = self._core
         interval_ms = core.config.offsets_retention_check_interval_ms
         wall_ms = core.wall.comparable_ms(now_ms, interval_ms)

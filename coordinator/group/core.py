@@ -1,4 +1,4 @@
-"""What the parts of the group coordinator share: configuration, state, effects, appends, timers.
+"""Shared parts of the group coordinator: configuration, state, effects, appends, timers.
 
 Effects are collected while a request, a completion or a tick is processed; the runtime takes them
 in order. Appends to one partition must reach the log in that order, which is also the order in
@@ -52,8 +52,8 @@ class Reply(NamedTuple):
 class Append(NamedTuple):
     """Effect: append a batch to a partition of `__consumer_offsets`.
 
-    With `required_acks` 0 nobody waits for it and `appended` must not be called. `verification` is
-    what the runtime gave with a transactional commit, for the log to judge.
+    With `required_acks` 0 the runtime must not call `appended`. `verification` is the value that
+    the runtime passed with a transactional commit, for the log to check.
     """
 
     append_id: int
@@ -130,9 +130,9 @@ class Core:
         return partition_for_key(group_id, self.partition_count)
 
     def check_group(self, group_id: str | None, *, allow_empty_id: bool = False) -> ErrorCode:
-        """May this coordinator answer for the group?
+        """Whether this coordinator may answer for the group: NONE, or the error.
 
-        A group that is known is in a partition that is owned: its name need not be hashed.
+        A known group is in an owned partition: its name need not be hashed.
         """
         if group_id and group_id in self.groups and self.is_active:
             return ErrorCode.NONE
@@ -153,11 +153,11 @@ class Core:
         return group
 
     def is_current(self, group: Group) -> bool:
-        """Is this object still the group (it was not deleted, unloaded or loaded anew)?"""
+        """Whether this object is still the group (not deleted, unloaded or loaded again)."""
         return self.groups.get(group.group_id) is group
 
     def forget_group(self, group: Group) -> None:
-        """Take a Dead group out, with all its timers."""
+        """Remove a Dead group with all its timers."""
         del self.groups[group.group_id]
         timers = [group.join_timer, group.sync_timer, *group.pending_members.values()]
         timers.extend(member.session_timer for member in group.members.values())
@@ -189,7 +189,7 @@ class Core:
         now_ms: int,
         completion: AppendCompletion,
     ) -> int:
-        """As `append`, for keys with their values, all of this moment."""
+        """Like `append`, for pairs of key and value, all with the current timestamp."""
         stamp_ms = self.wall.stamp_ms(now_ms)
         compression = self.config.offsets_topic_compression
         if compression is Compression.NONE:
@@ -229,7 +229,7 @@ class Core:
     def append_proof(
         self, partition: int, records: Iterable[SimpleRecord], completion: AppendCompletion
     ) -> None:
-        """Append records that change nothing, to hear whether the ISR follows this broker."""
+        """Append records that change nothing, to learn whether the ISR follows this broker."""
         append_id = self._emit_append(partition, build_batch(records), ACKS_ALL)
         self._appends[append_id] = completion
 
@@ -239,7 +239,7 @@ class Core:
         self._emit_append(partition, batch, ACKS_NONE)
 
     def take_completion(self, append_id: int) -> AppendCompletion:
-        """Who waits for this append; it is asked for exactly once."""
+        """Remove and return the completion of an append; called exactly once for each."""
         completion = self._appends.pop(append_id, None)
         if completion is None:
             raise BrokenInvariant(f"append {append_id} is answered twice, or was never handed out")

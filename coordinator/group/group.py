@@ -1,13 +1,14 @@
 """One classic group: members, generation, leader, protocol, and its offsets.
 
-Mirrors Kafka's GroupMetadata. This is the data and its own consistency; what happens in which
-order, and who is answered, is in `membership.py` and `rebalance.py`.
+Mirrors Kafka's GroupMetadata. This is the data and its own consistency; the steps, their order and
+the answers are in `membership.py` and `rebalance.py`.
 
 Invariants: `generation_id` never goes back; `awaiting_join_count` is the number of members with a
 waiting JoinGroup; the leader is a member or None; `static_members` maps each group.instance.id of
-the group to its current member; `_protocol_support` counts the members that support a protocol; who
-has an assignment, or is to fetch one, is a member; only a group that is Empty, or about to
-rebalance, has no members. Who was given an id and has not joined is no member yet.
+the group to its current member; `_protocol_support` counts the members that support a protocol;
+every client that has an assignment, or is to fetch one, is a member; only a group that is Empty, or
+about to rebalance, has no members. A client that was given an id and has not joined is no member
+yet.
 """
 
 from collections import Counter
@@ -76,13 +77,13 @@ class Group:
         self.partition = partition
         # Set by `transition_to`, and by `loaded`; never Dead in the coordinator's map.
         self.state = GroupState.EMPTY
-        # Since when it is in its state, by the clock that only goes on; None: it was read so.
+        # When it entered its state, by the monotonic clock; None: the state was read from the log.
         self.state_since_ms = state_since_ms
-        # Then the same as the log has it, in ms since the epoch; None: not even that is known.
+        # If it was read: the same time from the log, in ms since the epoch; None: unknown.
         self.state_timestamp_ms: int | None = None
-        # Of the first member, which all others share; None: there never was one.
+        # The type of the first member, which all others share; None: there never was a member.
         self.protocol_type: str | None = None
-        # Of the generation, set by `next_generation`; None without members.
+        # The protocol of the generation, set by `next_generation`; None without members.
         self.protocol_name: str | None = None
         # Set by `next_generation` only, one more each time; 0: there was no rebalance yet.
         self.generation_id = 0
@@ -98,13 +99,13 @@ class Group:
         self.pending_sync_members: set[str] = set()
         # Members whose `awaiting_join` is set, counted by `set_awaiting_join`.
         self.awaiting_join_count = 0
-        # Somebody joined since the initial delay began, so that it is extended.
+        # A member joined since the initial delay began, so the delay is extended.
         self.new_member_added = False
         # Of the first rebalance of an empty group only.
         self.initial_delay: InitialDelay | None = None
         # In the coordinator's queue while it rebalances.
         self.join_timer = Timer(TimerKind.JOIN, self)
-        # In the queue while somebody is in `pending_sync_members`.
+        # In the queue while `pending_sync_members` is not empty.
         self.sync_timer = Timer(TimerKind.SYNC, self)
         # The generation whose assignment is being appended, if any.
         self.storing_generation_id: int | None = None
@@ -172,7 +173,7 @@ class Group:
             raise BrokenInvariant(f"group {self.group_id!r}, {state.value}: wrong {wrong}")
 
     def check_assignment(self, assignments: Collection[str]) -> None:
-        """Each member gets one, and nobody else, in the generation that asked for it."""
+        """Check that exactly the members get an assignment, in the generation that asked for it."""
         if self.members.keys() != set(assignments):
             raise BrokenInvariant(
                 f"group {self.group_id!r} has {list(self.members)}, and assigns to {assignments}"
@@ -235,7 +236,7 @@ class Group:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Replace what the member said about itself."""
+        """Replace the values from the member's JoinGroup."""
         if protocols != member.protocols:
             self._count_protocols(member, -1)
             member.protocols = protocols
@@ -244,7 +245,7 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def set_awaiting_join(self, member: Member, ticket: JoinTicket | None) -> JoinTicket | None:
-        """Put the member's waiting JoinGroup; return the one that waited before."""
+        """Set the member's waiting JoinGroup; returns the one that waited before."""
         previous = member.awaiting_join
         self.awaiting_join_count += (ticket is not None) - (previous is not None)
         member.awaiting_join = ticket
@@ -256,7 +257,7 @@ class Group:
         return previous
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Is this the current member of that id, and of that instance id if one is given?"""
+        """Whether this is the current member of that id, and of the instance id if there is one."""
         if group_instance_id is not None:
             current_id = self.static_members.get(group_instance_id)
             if current_id is None:
@@ -295,7 +296,7 @@ class Group:
     # Protocols
 
     def supports_protocols(self, protocol_type: str, names: Collection[str]) -> bool:
-        """May a member with this protocol type and these protocols be in the group?"""
+        """Whether a member with this protocol type and these protocols may be in the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
@@ -304,7 +305,8 @@ class Group:
         return any(self._protocol_support.get(name, 0) == everybody for name in names)
 
     def select_protocol(self) -> str:
-        """The protocol with most votes among those that all support; a tie goes by name.
+        """The protocol with most votes among those that all members support; ties are decided by
+        name.
 
         Kafka leaves ties to its hash order. Ours depends on nothing but the votes, so a reloaded
         group and another broker choose alike.
@@ -362,7 +364,7 @@ class Group:
     # Views for responses
 
     def join_response_members(self) -> list[JoinGroupResponseMember]:
-        """The members with their metadata for the chosen protocol: what a leader is told."""
+        """The members with their metadata for the chosen protocol, for the leader's answer."""
         assert self.protocol_name is not None
         return [
             JoinGroupResponseMember(

@@ -1,8 +1,8 @@
 """The group coordinator of one broker, as a pure state machine.
 
-Mirrors Kafka's GroupCoordinator with GroupMetadataManager (the classic protocol). The runtime gives
-it requests with an opaque token, outcomes of appends, loads and ticks, and performs what
-`take_effects` gives it after each call, in order: `Reply(token, response)`, `Append(append_id,
+Mirrors Kafka's GroupCoordinator with GroupMetadataManager (the classic protocol). The runtime
+passes in requests with an opaque token, outcomes of appends, loads and ticks, and performs the
+effects from `take_effects` after each call, in order: `Reply(token, response)`, `Append(append_id,
 partition, batch, required_acks)`. Requests that only read are answered by a return value.
 
 Invariants: every token of `join`, `sync`, `heartbeat`, `leave`, `commit_offsets`,
@@ -11,9 +11,9 @@ replied to exactly once, if every Append gets its `appended`. Groups are in `gro
 their partition is owned. A partition is loading, owned or neither.
 
 The parts: `joining` (JoinGroup), `membership` (the other member requests), `rebalance` (phases and
-timers), `commits` (offsets), `stable_fetch` (offsets to go on from), `transactions` (offsets within
-transactions), this file (life cycle, loading, administration, timer dispatch). Authorization is the
-handlers' matter.
+timers), `commits` (offsets), `stable_fetch` (offsets to resume from), `transactions` (offsets
+within transactions), this file (life cycle, loading, administration, timer dispatch). The handlers
+authorize.
 """
 
 import logging
@@ -74,7 +74,7 @@ class GroupCoordinator:
         self._transactions = TransactionalCommits(self._core)
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done after the calls since the last time, in order."""
+        """Remove and return the effects of the calls since the last time, in order."""
         return self._core.take_effects()
 
     # Life cycle
@@ -88,7 +88,7 @@ class GroupCoordinator:
         self._core.timers.reschedule(self._core.expiry_timer, now_ms)
 
     def stop(self) -> None:
-        """Serve nothing more; what waits stays unanswered, as its connections are closed."""
+        """Stop serving; waiting requests stay unanswered, since their connections are closed."""
         self._core.is_active = False
 
     def partition_for(self, group_id: str) -> int:
@@ -100,7 +100,7 @@ class GroupCoordinator:
         return self._core.timers.next_deadline_ms()
 
     def is_due_before(self, at_ms: float) -> bool:
-        """Is `tick` needed before that?"""
+        """Whether `tick` is needed before `at_ms`."""
         return self._core.timers.is_due_before(at_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -126,11 +126,11 @@ class GroupCoordinator:
             self._rebalance.sync_timed_out(group, now_ms)
 
     def all_groups(self) -> Collection[Group]:
-        """For others to look at only."""
+        """All groups, for reading only."""
         return self._core.groups.values()
 
     def rebalance(self, group_id: str, now_ms: int) -> bool:
-        """Begin a rebalance that no member has asked for. False: no such group has members here."""
+        """Begin a rebalance that no member has requested. False: no such group has members here."""
         group = self._core.groups.get(group_id)
         if group is None or not group.describe_members():
             return False
@@ -158,11 +158,12 @@ class GroupCoordinator:
         return load
 
     def is_loading(self, load: PartitionLoad) -> bool:
-        """Is the load still wanted?"""
+        """Whether the load is still needed."""
         return self._core.loading.get(load.partition) is load
 
     def finish_load(self, load: PartitionLoad, now_ms: int) -> None:
-        """Take over what was read. If the partition was unloaded meanwhile, nothing happens."""
+        """Take over the groups and offsets read. If the partition was unloaded meanwhile, nothing
+        happens."""
         if not self.is_loading(load):
             return
         del self._core.loading[load.partition]
@@ -249,12 +250,12 @@ class GroupCoordinator:
         self._commits.commit(token, request, unknown, now_ms)
 
     def begin_repeated_commit(self, plan: CommitPlan, now_ms: int) -> RepeatedCommit | None:
-        """OffsetCommit once more, with the offsets that the plan's request has now. None: it has to
-        go through `commit_offsets`. Else its batch is to be appended at once."""
+        """Repeat an OffsetCommit with the current offsets of the plan's request. None: it must go
+        through `commit_offsets`. Otherwise the caller must append its batch at once."""
         return self._commits.begin_again(plan, now_ms)
 
     def repeated_commit_waits(self, commit: RepeatedCommit) -> int:
-        """Its append waits for replicas: the id under which its outcome is told."""
+        """Note that its append waits for replicas; returns the id for the report of the outcome."""
         return self._commits.wait_again(commit)
 
     def repeated_commit_appended(
@@ -265,7 +266,7 @@ class GroupCoordinator:
         self._commits.end_again(commit, append_id, error, base_offset)
 
     def check_transactional_group(self, group_id: str) -> ErrorCode:
-        """May this coordinator take offsets of a transaction for the group?"""
+        """Whether this coordinator may accept offsets of a transaction for the group."""
         return self._core.check_group(group_id)
 
     def commit_transactional_offsets(

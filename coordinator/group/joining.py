@@ -1,11 +1,11 @@
 """JoinGroup of the classic protocol: new, returning and static members.
 
 Mirrors GroupCoordinator's handleJoinGroup and what it calls (KIP-62, 345, 394, 800, 814). Cases:
-- no member id, dynamic: v4+ is given an id and told to come back with it (MEMBER_ID_REQUIRED; the
-  id is kept for a session timeout); before v4 it joins at once;
+- no member id, dynamic: v4+ gets an id and must join again with it (MEMBER_ID_REQUIRED; the id is
+  kept for a session timeout); before v4 it joins at once;
 - no member id, static and known: it takes the old member's place under a new id. In a Stable group
   whose protocol stays the same this needs no rebalance, only a record;
-- a pending id joins; a known id rejoins; an unknown one is told so.
+- a pending id joins; a known id rejoins; an unknown id gets UNKNOWN_MEMBER_ID.
 Every JoinGroup is answered exactly once, at once or when the rebalance completes.
 
 Difference from Kafka: a JoinGroup that is superseded by another of the same member is answered
@@ -36,7 +36,7 @@ _MAX_ID_PREFIX_BYTES: Final = 32_767 - 37
 
 
 class JoinAttempt:
-    """One JoinGroup as the coordinator looks at it."""
+    """One JoinGroup with the values that the coordinator needs."""
 
     __slots__ = (
         "client_host",
@@ -68,7 +68,8 @@ class JoinAttempt:
 
 
 class StaticReplacement:
-    """What a static member was before it came back, for the case that this cannot be stored."""
+    """The state of a static member before it came back, to restore if the change cannot be
+    stored."""
 
     __slots__ = (
         "group",

@@ -6,11 +6,11 @@ coordinator takes its result over in one step on the loop.
 
 Rules: later records win; a null offset value removes the offset, a null group value the group;
 offsets of a transaction stay aside until a COMMIT marker merges them (a newer batch base offset
-wins) or an ABORT marker drops them. Records that cannot be understood are counted and skipped: one
-bad record must not cost the partition its other groups (Kafka gives up the whole partition).
+wins) or an ABORT marker drops them. Unreadable records are counted and skipped: one
+bad record must not cost the partition its other groups (Kafka drops the whole partition).
 
-Most records of an offsets topic are superseded by later ones, so while reading, keys and values are
-kept as bytes, and only what is left at the end is decoded.
+Most records of an offsets topic are superseded by later ones, so keys and values are kept as bytes
+while reading, and only the latest are decoded at the end.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ RawOffsets = dict[bytes, RawValue]
 
 
 class PartitionLoad(partition_load.PartitionLoad):
-    """What has been read of one partition so far."""
+    """The records of one partition read so far."""
 
     __slots__ = (
         "_groups",
@@ -116,7 +116,7 @@ class PartitionLoad(partition_load.PartitionLoad):
             else:
                 self._skip(f"record at offset {offset}", f"unknown kind of key, {prefix!r}")
 
-    # What it comes to
+    # The result
 
     def _decode(self) -> None:
         for key, value in self._raw_groups.items():

@@ -1,7 +1,7 @@
 """A member of a classic group, and the requests with which it waits.
 
 Mirrors Kafka's MemberMetadata. A member waits at most in one JoinGroup and one SyncGroup; the
-ticket of a waiting request is answered exactly once, by whoever takes it off the member.
+ticket of a waiting request is answered exactly once, by the code that takes it off the member.
 """
 
 from collections.abc import Collection
@@ -74,16 +74,16 @@ class Member:
         self.member_id = member_id
         # The client's; None: it is no static member. Never changes.
         self.group_instance_id = group_instance_id
-        # As it was when it joined; for people to read.
+        # The values at its join; for display only.
         self.client_id = client_id
         self.client_host = client_host
-        # These three are what its last JoinGroup said, set by `Group.update`.
+        # These three are from its last JoinGroup, set by `Group.update`.
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         # The group's; never changes.
         self.protocol_type = protocol_type
-        # Of the generation that is stored; b"" while there is none.
+        # The assignment of the stored generation; b"" while there is none.
         self.assignment = assignment
         self.is_new = is_new
         # Set by `Group.set_awaiting_join`, which counts them.

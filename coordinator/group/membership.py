@@ -115,7 +115,7 @@ class Membership:
             group.state is GroupState.COMPLETING_REBALANCE
             and group.storing_generation_id == generation_id == group.generation_id
         ):
-            return  # a rebalance began, or the group went away: everybody has been told
+            return  # a rebalance began, or the group is gone: all were answered
         group.storing_generation_id = None
         if error is ErrorCode.NONE:
             self._rebalance.assign(group, assignments, now_ms)

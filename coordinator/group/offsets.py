@@ -1,4 +1,4 @@
-"""The committed offsets of one group: what is committed, what is on its way, what has expired.
+"""The offsets of one group: committed, pending and expired.
 
 Mirrors the offset part of Kafka's GroupMetadata. A commit becomes visible when its append is
 complete, and only if no commit with a later position in the offsets topic was applied before.
@@ -24,8 +24,8 @@ NO_EXPIRE_TIMESTAMP = -1
 class OffsetAndMetadata(NamedTuple):
     """One committed offset as the client gave it; timestamps in ms since the epoch.
 
-    `since_ms`: when it was committed, by the clock that only goes on; NOT_SEEN if it was read from
-    the log, or the client has named a time of its own. It is in memory only."""
+    `since_ms`: the time of the commit by the monotonic clock, in memory only; NOT_SEEN if the
+    offset was read from the log, or the client sent a time of its own."""
 
     offset: int
     leader_epoch: int
@@ -35,7 +35,8 @@ class OffsetAndMetadata(NamedTuple):
     since_ms: int = NOT_SEEN
 
     def age_ms(self, now_ms: int, wall_ms: int | None) -> int | None:
-        """Since its commit; None: it is told by the wall clock, and `wall_ms` is not to be used."""
+        """The time since its commit; None: only the wall clock could tell, and `wall_ms` is
+        None."""
         if self.since_ms != NOT_SEEN:
             return now_ms - self.since_ms
         return None if wall_ms is None else wall_ms - self.commit_timestamp_ms
@@ -92,7 +93,7 @@ class OffsetStore:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing committed and nothing on its way."""
+        """Whether no offset is committed or pending."""
         return not (self._offsets or self._pending or self._pending_transactions)
 
     def get(self, partition: TopicPartition) -> OffsetAndMetadata | None:
@@ -104,7 +105,7 @@ class OffsetStore:
         return {partition: committed.value for partition, committed in self._offsets.items()}
 
     def has_pending(self, partition: TopicPartition) -> bool:
-        """Is a commit for this partition on its way (plain or transactional)?"""
+        """Whether a commit for this partition is pending (plain or transactional)."""
         return partition in self._pending or any(
             partition in transaction for transaction in self._pending_transactions.values()
         )
@@ -155,7 +156,7 @@ class OffsetStore:
         offsets: Mapping[TopicPartition, CommittedOffset],
         pending_transactions: Mapping[int, Mapping[TopicPartition, CommittedOffset]],
     ) -> None:
-        """Take over what was read from the offsets topic."""
+        """Take over the offsets read from the offsets topic."""
         self._offsets.update(offsets)
         for producer_id, producer_offsets in pending_transactions.items():
             self._transaction(producer_id).appended.update(producer_offsets)
@@ -249,8 +250,8 @@ class OffsetStore:
     ) -> list[TopicPartition]:
         """Remove and return the partitions whose offsets have outlived their retention.
 
-        It counts from `idle_ms` ago, None: from each commit. `wall_ms` None: the wall clock does
-        not count now."""
+        Retention counts from `idle_ms` ago, or from each commit if that is None. `wall_ms` None:
+        the wall clock must not be used now."""
         expired = []
         for partition, (_, value) in self._offsets.items():
             if partition[0] in kept_topics or partition in self._pending:

@@ -1,8 +1,8 @@
-"""Which partition of an internal topic holds a key: Java's String.hashCode, as Kafka uses it.
+"""The partition of an internal topic that holds a key: by Java's String.hashCode, as in Kafka.
 
-Clients never compute this; brokers of one cluster must agree on it, so it has to be Java's
-arithmetic to the bit: 31*h + c over UTF-16 code units in signed 32 bits, then Utils.abs, which
-maps Integer.MIN_VALUE to 0.
+Clients never compute it; brokers of one cluster must agree on it, so the arithmetic must be exactly
+Java's: 31*h + c over UTF-16 code units in signed 32 bits, then Utils.abs, which maps
+Integer.MIN_VALUE to 0.
 """
 
 from functools import lru_cache
@@ -10,7 +10,7 @@ from functools import lru_cache
 from ...protocol.java_hash import java_string_hash
 
 _MIN_INT32 = -(2**31)
-# The same ids come with each request. So many are remembered, unless they are longer than that.
+# Requests repeat the same ids. The number of ids to remember, and the length of the longest.
 _REMEMBERED = 10_000
 _LONGEST_REMEMBERED = 256
 

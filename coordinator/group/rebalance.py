@@ -1,4 +1,4 @@
-"""The rebalance of a group: who is waited for, when it completes, who is removed.
+"""The rebalance of a group: which members it awaits, when it completes, which ones it removes.
 
 Mirrors GroupCoordinator's prepareRebalance / onCompleteJoin / onExpire* and its DelayedJoin,
 InitialDelayedJoin, DelayedSync and DelayedHeartbeat operations.
@@ -40,7 +40,7 @@ MIN_JOIN_RETRY_MS: Final = 1_000
 # JoinGroup v7 may answer a null protocol name; before, it is "".
 _FIRST_NULL_PROTOCOL_NAME_VERSION: Final = 7
 
-# What a failed append of group metadata means to a client.
+# The error that a client gets for a failed append of group metadata.
 _STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -130,7 +130,8 @@ class Rebalance:
     # Sessions
 
     def restart_session(self, member: Member, now_ms: int) -> None:
-        """The member was heard of; a new one has its own limit until its first rebalance ends."""
+        """Restart a member's session timeout; a new member has a limit of its own until its first
+        rebalance ends."""
         timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         self._core.timers.reschedule(member.session_timer, now_ms + timeout_ms)
 
@@ -150,7 +151,7 @@ class Rebalance:
         self._core.timers.cancel(group.pending_members.pop(member_id))
 
     def drop_member(self, group: Group, member: Member) -> None:
-        """Take a member out of the group and answer what it waits for."""
+        """Remove a member from the group and answer its waiting requests."""
         self.take_join(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
         self.take_sync(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
         self._core.timers.cancel(member.session_timer)
@@ -193,7 +194,7 @@ class Rebalance:
         self.maybe_complete_join(group, now_ms)
 
     def maybe_complete_join(self, group: Group, now_ms: int) -> None:
-        """Complete the join phase if nobody has to be waited for."""
+        """Complete the join phase if all members have joined and no initial delay is running."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and group.initial_delay is None
@@ -280,7 +281,7 @@ class Rebalance:
         self._propagate(group, ErrorCode.NONE, now_ms)
 
     def fail_assignment(self, group: Group, error: ErrorCode, now_ms: int) -> None:
-        """There will be no assignment in this generation."""
+        """Answer with `error`: this generation gets no assignment."""
         _check_state(group, "its assignment fails", GroupState.COMPLETING_REBALANCE)
         group.storing_generation_id = None
         for member in group.members.values():

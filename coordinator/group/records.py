@@ -54,7 +54,7 @@ _NO_VERSION = 1 << 16
 
 
 def offset_commit_key(group_id: str, partition: TopicPartition) -> bytes:
-    """As the codec writes it, which is for names that are too long; others need no message."""
+    """The bytes of `OffsetCommitKey`; only long names go through the codec."""
     group, topic = group_id.encode(), partition[0].encode()
     if len(group) > _MAX_SHORT_STRING or len(topic) > _MAX_SHORT_STRING:
         key = OffsetCommitKey(group=group_id, topic=partition[0], partition=partition[1])
@@ -69,7 +69,7 @@ def offset_commit_key(group_id: str, partition: TopicPartition) -> bytes:
 
 
 def offset_commit_value(value: OffsetAndMetadata) -> bytes:
-    """As the codec writes it, which is for what is rare; others need no message."""
+    """The bytes of `OffsetCommitValue`; only rare values go through the codec."""
     metadata = value.metadata.encode()
     if value.expire_timestamp_ms == NO_EXPIRE_TIMESTAMP and len(metadata) <= _MAX_SHORT_STRING:
         head = _VALUE_HEAD(
@@ -115,7 +115,7 @@ def group_metadata_key(group_id: str) -> bytes:
 def group_metadata_value(group: Group, assignments: Mapping[str, bytes], lead_ms: int = 0) -> bytes:
     """The group's metadata with these assignments, which may not be the group's current ones.
 
-    Timestamps are `lead_ms` ahead of the clock that only goes on."""
+    Timestamps are `lead_ms` ahead of the monotonic clock."""
     members = []
     for member in group.members.values():
         assert group.protocol_name is not None

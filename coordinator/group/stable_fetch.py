@@ -1,12 +1,12 @@
-"""OffsetFetch with `require_stable` (KIP-447): offsets to go on from, exactly once.
+"""OffsetFetch with `require_stable` (KIP-447): offsets to resume from, exactly once.
 
-Who asks for stable offsets will read on from there and count on nobody having been further. A
-broker that is cut off from the controller still believes that it is the coordinator, and what it
-remembers may be old. So the answer is given when the ISR has heard of it: of one offset for each
-partition of `__consumer_offsets` that is concerned, what is known (a value, or that there is none)
-is appended once more. Nothing changes by that: an offset with a commit on its way is unstable, and
-not chosen. If the append fails, the client is sent to look for the coordinator (NOT_COORDINATOR);
-but with fewer replicas than min.insync.replicas, when nothing can be committed, the answer stands.
+A client that asks for stable offsets resumes from them and relies on no later commit existing. A
+broker that is cut off from the controller still believes that it is the coordinator, and its
+offsets may be old. So the answer is sent after the ISR has confirmed an append: for each partition
+of `__consumer_offsets` concerned, the known value of one offset (or its absence) is appended once
+more. That changes nothing: an offset with a pending commit is unstable, and not chosen. If the
+append fails, the client must find the coordinator again (NOT_COORDINATOR); but with fewer replicas
+than min.insync.replicas, when nothing can be committed, the answer is sent.
 
 Mirrors nothing in Kafka, which answers at once.
 """
@@ -22,7 +22,7 @@ from .commits import Commits
 from .core import Core
 from .records import offset_commit_records, offset_tombstones
 
-# A group, and the partitions by topic that are asked for; None: all that have an offset.
+# A group, and the requested partitions by topic; None: all that have an offset.
 Wanted = tuple[str, Iterable[tuple[str, Iterable[int]]] | None]
 
 _STANDS = frozenset(
@@ -35,7 +35,7 @@ _STANDS = frozenset(
 
 
 class _Attempt:
-    """A request: its answers, and the partitions of the offsets topic that are asked."""
+    """A request: its answers, and the partitions of the offsets topic with a pending append."""
 
     __slots__ = ("answers", "open_partitions", "token")
 
@@ -46,7 +46,7 @@ class _Attempt:
 
 
 class StableFetches:
-    """The part of the coordinator that proves what it says of offsets."""
+    """The part of the coordinator that proves its answers about stable offsets."""
 
     __slots__ = ("_commits", "_core")
 
@@ -55,7 +55,7 @@ class StableFetches:
         self._commits = commits
 
     def fetch(self, token: object, wanted: Sequence[Wanted], now_ms: int) -> None:
-        """Answered with an OffsetFetchResponseGroup for each group, in their order."""
+        """Reply with an OffsetFetchResponseGroup for each group, in their order."""
         answers = [
             self._commits.fetch(group_id, topics, require_stable=True)
             for group_id, topics in wanted
@@ -101,7 +101,7 @@ class StableFetches:
 
 
 def _stable_offset(answer: OffsetFetchResponseGroup) -> TopicPartition | None:
-    """A partition of which the answer says something that counts."""
+    """A partition that has a stable answer, without an error; None if there is none."""
     for topic in answer.topics:
         for entry in topic.partitions:
             if entry.error_code == ErrorCode.NONE:

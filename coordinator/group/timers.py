@@ -1,4 +1,4 @@
-"""The timers of the group machine: what is to be done when a deadline has passed, and for whom.
+"""The timers of the group machine: each has an action and the group or member it concerns.
 
 They wait in a wheel (`protocol/timer_wheel.py`), as Kafka's DelayedJoin, DelayedSync and
 DelayedHeartbeat do.
@@ -11,7 +11,7 @@ from ...protocol.timer_wheel import TimerEntry
 
 
 class TimerKind(Enum):
-    """What is to be done when a timer fires."""
+    """The action when a timer fires."""
 
     SESSION = "session"
     PENDING_MEMBER = "pending member"

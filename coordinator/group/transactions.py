@@ -1,14 +1,14 @@
 """Offsets that are committed within a transaction (TxnOffsetCommit): pending until its marker.
 
 The commit is appended to the offsets topic as a transactional batch of the producer. From then on
-it is pending: invisible, but known to be on its way (OffsetFetch with require_stable says so),
-until the marker of the transaction is in that partition: COMMIT makes it visible, ABORT drops it.
+it is pending: invisible, but reported as unstable (by OffsetFetch with require_stable), until the
+marker of the transaction is in that partition: COMMIT makes it visible, ABORT drops it.
 
-Who may commit is asked like of OffsetCommit, with two differences: an old client that names neither
+The sender is validated as for OffsetCommit, with two differences: an old client that names neither
 member nor generation may commit to a group with members, and a rebalance does not get in the way.
 
-A marker can be written while the partition is still being loaded. What it ends may have been read
-already, so it is kept with the load and applied after it.
+A marker can be written while the partition is still being loaded. Its transaction may have been
+read already, so the marker is kept with the load and applied after it.
 
 Mirrors handleTxnCommitOffsets and scheduleHandleTxnCompletion of GroupCoordinator, and the
 transactional half of GroupMetadataManager.storeOffsets (KIP-98, KIP-447).
@@ -31,7 +31,7 @@ from .states import GroupState
 
 logger = logging.getLogger("pybroker.coordinator.group.transactions")
 
-# Whose connections are known: producers of a group, thousands of tasks of a few applications.
+# Producers with known connections: thousands of tasks of a few applications.
 MAX_PRODUCERS = 10_000
 
 
@@ -55,7 +55,7 @@ class TransactionalCommits:
     ) -> None:
         """Commit; `verification` goes with the append, which is refused if it is out of date.
 
-        What comes late (`connection_order`) would be pending in the producer's next transaction.
+        A late request (`connection_order`) would be pending in the producer's next transaction.
         """
         stamp_ms = self._core.wall.stamp_ms(now_ms)
         attempt = CommitAttempt(

@@ -1,4 +1,4 @@
-"""What the parts of the transaction coordinator share: ids, partitions, effects, appends, retries.
+"""Shared parts of the transaction coordinator: ids, partitions, effects, appends, retries.
 
 Effects are collected while a request, a completion or a tick is processed; the runtime takes them
 in order. Appends to one partition must reach the log in that order.
@@ -85,7 +85,7 @@ class Append(NamedTuple):
 
 
 class SendMarkers(NamedTuple):
-    """Effect: have the markers written by the partitions' leaders, and report what they say."""
+    """Effect: have the partitions' leaders write the markers, and report their results."""
 
     job: MarkerJob
 
@@ -98,7 +98,7 @@ class AllocateProducerId(NamedTuple):
 
 Effect = Reply | Append | SendMarkers | AllocateProducerId
 
-# What waits for an append gets (error, now_ms).
+# Called with (error, now_ms) when an append ends.
 AppendCompletion = Callable[[ErrorCode, int], None]
 
 _APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
@@ -192,7 +192,7 @@ class Core:
         return Found(owner, metadata)
 
     def is_current(self, found: Found) -> bool:
-        """Is this still the leadership in which the id was found?"""
+        """Whether the leadership in which the id was found still lasts."""
         return self.owned.get(found.owner.partition) is found.owner
 
     # Effects
@@ -235,10 +235,10 @@ class Core:
         """Log a transition that was prepared at `prepared_ms` (None: now), then complete or cancel
         it; `done` gets the client's error.
 
-        A client waits for it as long as its transactions may take; what no client has asked for
-        has more time, or with a tiny timeout it would never be replicated soon enough (Kafka makes
-        no difference). After an error of `keep_pending_on` the transition stays pending: the caller
-        tries again.
+        For a client's request the limit is the transaction timeout; other transitions have more
+        time, since with a tiny timeout they would never be replicated soon enough (Kafka makes no
+        difference). After an error in `keep_pending_on` the transition stays pending: the caller
+        retries.
         """
         metadata, since_ms = found.metadata, now_ms if prepared_ms is None else prepared_ms
         if metadata.pending_state is not transition.state:
@@ -265,16 +265,16 @@ class Core:
     def prove(
         self, found: Found, answer: ErrorCode, now_ms: int, done: Callable[[ErrorCode], None]
     ) -> None:
-        """Give `answer`, which was found in memory, only as the coordinator of this moment.
+        """Give `answer`, found in memory, only if this broker is still the coordinator.
 
-        A broker that is cut off from the controller goes on believing that it leads, and what it
-        remembers may be long over. So what the log has of the id goes round the ISR once more, as
-        a transition would: if that fails, `done` gets that error instead. Kafka answers at once.
+        A broker that is cut off from the controller still believes that it leads, and its memory
+        may be outdated. So the logged state of the id is appended and replicated once more, like a
+        transition: if that fails, `done` gets that error instead. Kafka answers at once.
 
         An id that is about to change is not logged in between. While a fence is being logged, or if
         the log refused it, its epoch is known here only, and the real coordinator may have given
-        the same to a producer, who has to ask again. What else is about to change, or belongs to no
-        producer, is answered at once.
+        the same epoch to a producer: the client must retry. For another id that is about to change,
+        or has no producer yet, `answer` is given at once.
         """
         metadata = found.metadata
         if self.config.proves and metadata.is_fencing:
@@ -302,7 +302,7 @@ class Core:
         return ErrorCode.NOT_COORDINATOR
 
     def take_completion(self, append_id: int) -> AppendCompletion:
-        """Who waits for this append; it is asked for exactly once."""
+        """Remove and return the completion of an append; called exactly once for each."""
         completion = self._appends.pop(append_id, None)
         if completion is None:
             raise BrokenInvariant(f"append {append_id} is answered twice, or was never handed out")

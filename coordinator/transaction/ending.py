@@ -1,11 +1,12 @@
-"""How a transaction ends: the decision, the markers, the completion.
+"""The end of a transaction: the decision, the markers, the completion.
 
 EndTxn (or a fence, or a timeout) logs PrepareCommit or PrepareAbort. Once that is replicated the
-decision stands: the client is answered, and every partition of the transaction gets its marker,
+decision is final: the client is answered, and every partition of the transaction gets its marker,
 however often leaders change. When all have it, CompleteCommit or CompleteAbort is logged.
 
 Cases of EndTxn from a client, by state:
-- it is late (`TransactionMetadata.is_late`): NOT_COORDINATOR, to nobody.
+- it is late (`TransactionMetadata.is_late`): NOT_COORDINATOR, on a connection that its client has
+  left.
 - a transition is pending, as always while markers are under way: CONCURRENT_TRANSACTIONS.
 - Ongoing: log the decision; NONE when it is replicated.
 - CompleteCommit and commit, CompleteAbort and abort: NONE, it is a retry (proved: `Core.prove`).
@@ -14,9 +15,9 @@ Cases of EndTxn from a client, by state:
 - anything else: INVALID_TXN_STATE.
 
 Cases of a marker's answer: NONE, or a partition that never gets one: done. INVALID_PRODUCER_EPOCH
-and TRANSACTION_COORDINATOR_FENCED: another coordinator or producer is further, so this transaction
-is given up here. All else is sent again, to the leader of that moment. Errors of which Kafka says
-that they cannot be (they end its sender thread) are sent again as well, with a warning.
+and TRANSACTION_COORDINATOR_FENCED: another coordinator or producer is ahead, so this transaction is
+abandoned here. Any other error is retried, on the leader of that moment. Markers with errors that
+Kafka calls impossible (they end its sender thread) are retried as well, with a warning.
 
 Mirrors Kafka's TransactionCoordinator.endTransaction, TransactionMarkerChannelManager (without its
 queues: markers.py) and TransactionMarkerRequestCompletionHandler.
@@ -67,7 +68,8 @@ _RETRIED_COMPLETION = frozenset(ErrorCode) - {
 
 
 class _Completion(NamedTuple):
-    """A transaction whose markers are under way, and what is logged when they are written."""
+    """A transaction whose markers are under way, and the transition to log when they are
+    written."""
 
     found: Found
     transition: Transition
@@ -183,7 +185,8 @@ class Ending:
     def markers_answered(
         self, job: MarkerJob, results: Mapping[TopicPartition, ErrorCode], now_ms: int
     ) -> None:
-        """What a leader said of a job's partitions; those that it left out are sent again."""
+        """Apply a leader's results for a job's partitions; partitions without a result are
+        retried."""
         completion = self._completion_of(job)
         if completion is None:
             return
@@ -221,7 +224,7 @@ class Ending:
         self._core.retry_later(send, now_ms)
 
     def _completion_of(self, job: MarkerJob) -> _Completion | None:
-        """What the job works for, if it is still wanted."""
+        """The completion that the job belongs to; None if it is obsolete."""
         completion = self._completions.get(job.transactional_id)
         if completion is None:
             return None

@@ -4,9 +4,9 @@ Mirrors the reading loop of Kafka's TransactionStateManager.loadTransactionMetad
 is filled batch by batch, possibly in a worker thread: it touches nothing but itself, and the
 coordinator takes its result over in one step on the loop.
 
-Rules: later records win, a null value removes the id. What cannot be understood is counted and
-skipped: one bad record must not cost the partition its other ids (Kafka ends the reading there,
-and serves what it has read).
+Rules: later records win, a null value removes the id. Unreadable data is counted and skipped: one
+bad record must not cost the partition its other ids (Kafka ends the reading there, and serves what
+it has read).
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from .records import KEY_PREFIX, decode_key, decode_value
 
 
 class PartitionLoad(partition_load.PartitionLoad):
-    """What has been read of one partition so far."""
+    """The records of one partition read so far."""
 
     __slots__ = ("_raw", "_transactions")
 

@@ -1,11 +1,11 @@
-"""Which markers go to which broker: a queue for each, filled by the partitions' leaders.
+"""The markers for each broker: a queue for each, filled by the partitions' leaders.
 
-Invariants: a partition of a job is in at most one queue; what is taken belongs to the taker, who
-reports it to the coordinator, whatever became of it. One request holds all that waits for a broker,
-up to MAX_PARTITIONS_PER_REQUEST partitions.
+Invariants: a partition of a job is in at most one queue; the caller of `take` owns the jobs it gets
+and reports their outcome, good or bad, to the coordinator. One request holds all waiting markers of
+a broker, up to MAX_PARTITIONS_PER_REQUEST partitions.
 
-Mirrors the queues of Kafka's TransactionMarkerChannelManager. Different: what has no leader just
-now is not queued, but left to the coordinator's retries.
+Mirrors the queues of Kafka's TransactionMarkerChannelManager. Different: a partition without a
+leader is not queued, but left to the coordinator's retries.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ LeaderOf = Callable[[TopicPartition], int | None]
 
 
 class Routed(NamedTuple):
-    """Where a job went."""
+    """The brokers a job was queued for, and the partitions that were not queued."""
 
     brokers: list[int]
     gone: frozenset[TopicPartition]  # there is no such partition any more
@@ -66,7 +66,7 @@ class MarkerQueues:
         return bool(self._queues.get(broker_id))
 
     def take(self, broker_id: int) -> list[MarkerJob]:
-        """What goes to the broker now."""
+        """Remove and return the next jobs for a broker."""
         queue = self._queues.get(broker_id, deque())
         jobs: list[MarkerJob] = []
         count = 0

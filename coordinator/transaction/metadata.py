@@ -1,15 +1,15 @@
 """One transactional id: its producer, its transaction, and the transition that is being logged.
 
-A change has two steps. `prepare_*` checks that it is legal, marks it as pending and returns what is
-to be logged, a `Transition`; nothing else may begin while it is pending. `complete` takes it over
-when the log has it; `cancel` forgets it when the log refused it.
+A change has two steps. `prepare_*` checks that it is legal, marks it as pending and returns the
+`Transition` to log; no other change may begin while it is pending. `complete` applies it when the
+log has it; `cancel` forgets it when the log refused it.
 
 Invariants: at most one pending transition; states follow `states.VALID_PREVIOUS`; the producer
 epoch goes up by at most one a transition, or to 0 with a new producer id; a transition to Ongoing
 only adds partitions, one to Prepare* changes none.
 
-Mirrors Kafka's TransactionMetadata and TxnTransitMetadata. Different: a transaction at the last
-epoch of all can be fenced (Kafka throws, and is stuck with it).
+Mirrors Kafka's TransactionMetadata and TxnTransitMetadata. Different: a transaction at the largest
+epoch can be fenced (Kafka throws, and never ends it).
 """
 
 from typing import NamedTuple
@@ -40,7 +40,7 @@ def is_epoch_exhausted(epoch: int) -> bool:
 
 
 class Transition(NamedTuple):
-    """What a transactional id becomes, as it is logged."""
+    """The next state of a transactional id, as it is logged."""
 
     state: TransactionState
     producer_id: int
@@ -85,26 +85,26 @@ class TransactionMetadata:
     ) -> None:
         # Never changes.
         self.transactional_id = transactional_id
-        # These two are set by `complete`, and the epoch by `fence` before the log has it. Of one
-        # producer id the epoch never goes back; NO_PRODUCER_EPOCH: it has not begun.
+        # These two are set by `complete`, and the epoch by `fence` before the log has it. The epoch
+        # of one producer id never goes back; NO_PRODUCER_EPOCH: it has not begun.
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
-        # What they were before, of which a producer may still ask; never in the log.
+        # The values before that, which a producer may still send; never in the log.
         self.last_producer_id = NO_PRODUCER_ID
         self.last_producer_epoch = NO_PRODUCER_EPOCH
-        # How long a transaction may stay open, as the producer's last InitProducerId said.
+        # How long a transaction may stay open, from the producer's last InitProducerId.
         self.timeout_ms = timeout_ms
-        # What the log has: `complete` sets it along `VALID_PREVIOUS`; never Dead, never a fence.
+        # The logged state: `complete` sets it along `VALID_PREVIOUS`; never Dead, never a fence.
         self.state = state
-        # Those that are in the transaction; while it is Prepare*, those still without a marker.
+        # The partitions of the transaction; while it is Prepare*, those still without a marker.
         self.partitions = set(partitions)
-        # When its transaction was opened and when it changed last, as the log has it.
+        # When its transaction was opened and when it changed last, as logged.
         self.start_ms = start_ms
         self.update_ms = update_ms
-        # The same by the clock that only goes on; NOT_SEEN if it was read from the log.
+        # The same by the monotonic clock; NOT_SEEN if it was read from the log.
         self.opened_ms = NOT_SEEN
         self.used_ms = NOT_SEEN
-        # What is being logged; None: nothing, and another transition may begin.
+        # The state being logged; None: no state is, and another transition may begin.
         self.pending_state: TransactionState | None = None
         # The epoch was raised to fence a producer, and the log does not have it (yet).
         self.is_fencing = False
@@ -123,7 +123,7 @@ class TransactionMetadata:
 
     @property
     def is_settled(self) -> bool:
-        """It is as it was logged, and nothing is on its way: no transition, no markers."""
+        """Whether it is as logged, without a transition or markers under way."""
         return (
             self.pending_state is None
             and not self.is_fencing
@@ -136,14 +136,15 @@ class TransactionMetadata:
         return wall_ms - self.start_ms if self.opened_ms == NOT_SEEN else now_ms - self.opened_ms
 
     def idle_ms(self, now_ms: int, wall_ms: int | None) -> int | None:
-        """Since its last change; None: only the wall clock could say, and that does not count."""
+        """The time since its last change; None: only the wall clock could tell, and `wall_ms` is
+        None."""
         if self.used_ms != NOT_SEEN:
             return now_ms - self.used_ms
         return None if wall_ms is None else wall_ms - self.update_ms
 
     def is_timed_out(self, now_ms: int, wall_ms: int | None) -> bool:
-        """Has the transaction been open for too long, and is nobody ending it? `wall_ms` None: do
-        not go by the wall clock."""
+        """Whether the transaction has been open for too long and is not being ended. `wall_ms`
+        None: the wall clock must not be used."""
         if self.state is not _S.ONGOING or self.pending_state is not None:
             return False
         if self.opened_ms == NOT_SEEN and wall_ms is None:
@@ -152,17 +153,17 @@ class TransactionMetadata:
 
     @property
     def has_failed_fence(self) -> bool:
-        """Is its open transaction to be aborted, and the log has refused that so far?"""
+        """Whether its open transaction must be aborted and the log has refused that so far."""
         return self.is_fencing and self.state is _S.ONGOING and self.pending_state is None
 
     def is_late(self, connection: int) -> bool:
-        """Does a request of this producer come from a connection that it has given up?"""
+        """Whether a request of this producer comes from a connection that it has abandoned."""
         return self._connections.is_late(connection)
 
     # Preparing
 
     def prepare_epoch_bump(self, timeout_ms: int, last_epoch: int, stamp_ms: int) -> Transition:
-        """A producer starts (anew): the next epoch."""
+        """Give a producer that starts, or restarts, the next epoch."""
         if self.is_epoch_exhausted:
             raise BrokenInvariant(f"{self} has no other epoch")
         return self._prepare_empty(
@@ -170,7 +171,7 @@ class TransactionMetadata:
         )
 
     def prepare_same_epoch(self, timeout_ms: int, stamp_ms: int) -> Transition:
-        """A producer asks again for the epoch that it was given, but did not hear of."""
+        """Repeat the epoch for a producer that was given it, but did not get the answer."""
         return self._prepare_empty(
             self.producer_id, self.producer_epoch, self.last_producer_epoch, timeout_ms, stamp_ms
         )
@@ -191,8 +192,9 @@ class TransactionMetadata:
     def prepare_epoch_fence(self) -> int:
         """An abort that also fences the producer: the epoch to abort with.
 
-        Producers never hear of this epoch, so one whose logging has failed is used again, and the
-        last of all as well: whoever has opened a transaction with it has made it up.
+        This epoch is never sent to a producer, so it is reused if its logging failed. The largest
+        epoch is reused as well: no producer gets it, so a client that opened a transaction with it
+        invented it.
         """
         self._begin(_S.PREPARE_EPOCH_FENCE)
         is_ours = self.is_fencing or self.producer_epoch == MAX_PRODUCER_EPOCH
@@ -214,7 +216,7 @@ class TransactionMetadata:
         return self._prepare(state, self.partitions, self.start_ms, stamp_ms)
 
     def prepare_complete(self, stamp_ms: int) -> Transition:
-        """The decision is in the log; what is logged once all markers are written."""
+        """The transition to log when all markers are written; the log has the decision already."""
         self.is_fencing = False
         state = complete_state(committed=self.state is _S.PREPARE_COMMIT)
         return self._prepare(state, (), self.start_ms, stamp_ms)
@@ -264,7 +266,7 @@ class TransactionMetadata:
         self.pending_state = state
 
     def as_logged(self) -> Transition:
-        """What the log has of this id, to be logged once more without any change."""
+        """The logged state of this id, to be logged once more without any change."""
         if not self.is_settled:
             raise BrokenInvariant(f"{self} is about to change, and is to be logged as it is")
         return Transition(
@@ -281,8 +283,7 @@ class TransactionMetadata:
     # Completing
 
     def complete(self, transition: Transition, prepared_ms: int) -> None:
-        """The log has the transition, which was prepared at `prepared_ms` of the clock that only
-        goes on."""
+        """Apply a logged transition, which was prepared at `prepared_ms` of the monotonic clock."""
         state = transition.state
         self._check_completion(transition)
         if state is _S.EMPTY:
@@ -301,7 +302,7 @@ class TransactionMetadata:
         self.state = state
 
     def _check_completion(self, transition: Transition) -> None:
-        """What the log has was prepared, and is from the state that still stands."""
+        """Check that a logged transition was prepared, and starts from the current state."""
         state = transition.state
         is_new_producer = transition.producer_id != self.producer_id
         bump = transition.producer_epoch - self.producer_epoch

@@ -1,13 +1,13 @@
-"""InitProducerId: a producer takes over a transactional id, and fences who had it before.
+"""InitProducerId: a producer takes over a transactional id, and fences its previous producer.
 
-Cases, in order (nothing else matters once one applies):
+Cases, in order (the first that applies decides):
 - the id is new: a producer id is allocated, the epoch becomes 0;
 - a transition is pending: CONCURRENT_TRANSACTIONS;
 - the sender names a producer (KIP-360) that neither has the id, nor had it just before with an
   exhausted epoch, and the id has an epoch: PRODUCER_FENCED;
 - Prepare*: CONCURRENT_TRANSACTIONS;
-- Ongoing: the transaction is aborted under a new epoch that no producer gets, and the sender told
-  CONCURRENT_TRANSACTIONS once that is logged: it asks again, and gets the epoch after that;
+- Ongoing: the transaction is aborted under a new epoch that no producer gets, and the sender gets
+  CONCURRENT_TRANSACTIONS once that is logged: it retries, and gets the epoch after that;
 - the epoch is exhausted, and the sender names none or the current one: a new producer id, epoch 0;
 - the sender names no epoch, or the current one, or the id has none: the next epoch;
 - the sender names the epoch before the current one: it missed the answer, and gets it again;
@@ -15,7 +15,7 @@ Cases, in order (nothing else matters once one applies):
 
 Mirrors Kafka's TransactionCoordinator.handleInitProducerId and
 TransactionMetadata.prepareIncrementProducerEpoch. Producer ids come from outside and take a while:
-a request that needs one is handled once more, from the start, when it is there.
+a request that needs one is handled again, from the start, when the id has arrived.
 """
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -53,7 +53,8 @@ class Producers:
             self.init(attempt, allocated, now_ms)
 
     def init(self, attempt: InitAttempt, new_producer_id: int | None, now_ms: int) -> None:
-        """`new_producer_id` is for the case that one is needed; None: it has to be asked for."""
+        """Handle an InitProducerId. `new_producer_id` is used if one is needed; None: it must be
+        allocated first."""
         try:
             owner = self._check(attempt)
         except KafkaError as error:
@@ -144,7 +145,7 @@ class Producers:
 
 
 def _may_continue(metadata: TransactionMetadata, expected: tuple[int, int] | None) -> bool:
-    """May a producer that names this id and epoch go on with the transactional id at all?"""
+    """Whether a producer that names this id and epoch may continue with the transactional id."""
     if expected is None or metadata.producer_epoch == NO_PRODUCER_EPOCH:
         return True
     producer_id, epoch = expected

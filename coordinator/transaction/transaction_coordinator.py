@@ -1,10 +1,10 @@
 """The transaction coordinator of one broker, as a pure state machine.
 
-Mirrors Kafka's TransactionCoordinator with TransactionStateManager. The runtime gives it requests
+Mirrors Kafka's TransactionCoordinator with TransactionStateManager. The runtime passes in requests
 with an opaque token, outcomes of appends and markers, producer ids, loads and ticks, and performs
-what `take_effects` gives it after each call, in order: `Reply(token, result)`, `Append(append_id,
-partition, batch, timeout_ms)`, `SendMarkers(job)`, `AllocateProducerId(attempt)`. Requests that
-only read are answered by a return value.
+the effects from `take_effects` after each call, in order: `Reply(token, result)`,
+`Append(append_id, partition, batch, timeout_ms)`, `SendMarkers(job)`,
+`AllocateProducerId(attempt)`. Requests that only read are answered by a return value.
 
 Invariants: every token of `init_producer_id`, `add_partitions` and `end_transaction` is replied to
 exactly once, if every Append gets its `appended` and every AllocateProducerId its
@@ -13,9 +13,9 @@ is decided in the log gets its markers, by this coordinator or the next. A parti
 owned or neither.
 
 The parts: `producers` (InitProducerId), `ending` (EndTxn, markers, completion), this file (life
-cycle, loading, partitions of transactions, timeouts and expiry, descriptions). Authorization, and
-whether partitions exist, are the handlers' matter. Left out: transaction.version 1 and 2 (flexible
-records, KIP-890 part 2), which need KRaft.
+cycle, loading, partitions of transactions, timeouts and expiry, descriptions). The handlers
+authorize, and check that partitions exist. Left out: transaction.version 1 and 2 (flexible records,
+KIP-890 part 2), which need KRaft.
 """
 
 import logging
@@ -73,7 +73,7 @@ class TransactionCoordinator:
         self._expiry_check_ms: int | None = None
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done after the calls since the last time, in order."""
+        """Remove and return the effects of the calls since the last time, in order."""
         return self._core.take_effects()
 
     # Life cycle
@@ -88,7 +88,7 @@ class TransactionCoordinator:
         self._expiry_check_ms = now_ms + core.config.remove_expired_interval_ms
 
     def stop(self) -> None:
-        """Serve nothing more; what waits stays unanswered, as its connections are closed."""
+        """Stop serving; waiting requests stay unanswered, since their connections are closed."""
         self._core.is_active = False
         self._abort_check_ms = self._expiry_check_ms = None
 
@@ -102,7 +102,7 @@ class TransactionCoordinator:
         return min((at_ms for at_ms in deadlines if at_ms is not None), default=None)
 
     def is_due_before(self, at_ms: float) -> bool:
-        """Is `tick` needed before that?"""
+        """Whether `tick` is needed before `at_ms`."""
         deadline_ms = self.next_deadline_ms()
         return deadline_ms is not None and deadline_ms < at_ms
 
@@ -127,8 +127,8 @@ class TransactionCoordinator:
     def begin_load(self, partition: int, epoch: int) -> PartitionLoad | None:
         """This broker leads the partition in `epoch`: fill the returned load, then `finish_load`.
 
-        None: nothing to load, for this epoch or a later one is known. What an earlier epoch left
-        here is dropped: the markers of a coordinator carry its epoch.
+        None: nothing to load, since this epoch or a later one is known. State of an earlier epoch
+        is dropped: the markers of a coordinator carry its epoch.
         """
         core = self._core
         known = core.partition_epochs.get(partition, epoch)
@@ -142,11 +142,11 @@ class TransactionCoordinator:
         return load
 
     def is_loading(self, load: PartitionLoad) -> bool:
-        """Is the load still wanted?"""
+        """Whether the load is still needed."""
         return self._core.loading.get(load.partition) is load
 
     def finish_load(self, load: PartitionLoad, now_ms: int) -> None:
-        """Take over what was read. If the partition was unloaded meanwhile, nothing happens."""
+        """Take over the ids read. If the partition was unloaded meanwhile, nothing happens."""
         core = self._core
         if not self.is_loading(load):
             return
@@ -157,14 +157,15 @@ class TransactionCoordinator:
             self._ending.resume(Found(owner, metadata), now_ms)
 
     def abandon_load(self, load: PartitionLoad) -> None:
-        """The partition could not be read: it is not served here (Kafka serves what it has)."""
+        """Drop the load of a partition that could not be read: it is not served here (Kafka serves
+        the part that it has read)."""
         if self.is_loading(load):
             del self._core.loading[load.partition]
 
     def unload(self, partition: int, epoch: int | None) -> None:
         """This broker does not lead the partition any more (since `epoch`, if it is known).
 
-        What waits for appends is answered by their outcome.
+        Requests that wait for appends are answered with the outcome of these.
         """
         if epoch is not None:
             if epoch < self._core.partition_epochs.get(partition, epoch):
@@ -187,7 +188,7 @@ class TransactionCoordinator:
     def producer_id_allocated(
         self, attempt: InitAttempt, allocated: int | ErrorCode, now_ms: int
     ) -> None:
-        """What an AllocateProducerId led to: a new producer id, or why there is none."""
+        """Apply the result of an AllocateProducerId: a new producer id, or an error."""
         self._producers.allocated(attempt, allocated, now_ms)
 
     def add_partitions(
@@ -234,8 +235,8 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Are these in the producer's open transaction? Pending transitions do not matter, but for
-        a fence: see `Core.prove`."""
+        """For each partition, whether it is in the producer's open transaction (NONE, or the
+        error). Pending transitions do not matter, except a fence: see `Core.prove`."""
         found = self._find_id(transactional_id, producer_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(partitions, found)
@@ -282,9 +283,9 @@ class TransactionCoordinator:
     def markers_answered(
         self, job: MarkerJob, results: Mapping[TopicPartition, ErrorCode], now_ms: int
     ) -> None:
-        """What leaders said of (some of) a SendMarkers job's partitions.
+        """Apply the results of leaders for (some of) a SendMarkers job's partitions.
 
-        Those of `job.partitions` without a result are sent again; split a job by `_replace`.
+        Partitions of the job without a result are retried; split a job by `_replace`.
         """
         self._ending.markers_answered(job, results, now_ms)
 
@@ -295,8 +296,8 @@ class TransactionCoordinator:
         wall_ms = core.wall.comparable_ms(now_ms, core.config.abort_timed_out_interval_ms)
         for owner in core.owned.values():
             for metadata in owner.transactions.values():
-                # No clock counts once the log has refused a fence: no producer has its epoch, so
-                # nobody else can end the transaction, and until then all are told to ask again.
+                # No clock counts once the log has refused a fence: no producer has its epoch, so no
+                # client can end the transaction, and until then all clients must retry.
                 if metadata.has_failed_fence:
                     logger.info("Fencing %s is tried again", metadata)
                 elif metadata.is_timed_out(now_ms, wall_ms):
@@ -306,7 +307,7 @@ class TransactionCoordinator:
                 self._ending.fence_and_abort(Found(owner, metadata), now_ms)
 
     def _expire(self, owner: OwnedPartition, now_ms: int) -> None:
-        """Log tombstones for the ids that nobody has used for long, in batches."""
+        """Log tombstones for the ids that were not used for long, in batches."""
         config = self._core.config
         wall_ms = self._core.wall.comparable_ms(now_ms, config.remove_expired_interval_ms)
         batch: list[TransactionMetadata] = []

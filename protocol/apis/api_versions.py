@@ -68,7 +68,7 @@ class ApiVersionsResponse(Message):
 
 
 def _with_own_versions(_request: AnyRequest, answer: Any, code: int) -> Any:
-    """An unsupported version is told the supported ones, in the form of version 0."""
+    """Answer an unsupported version with the supported ones, in the form of version 0."""
     if code == ErrorCode.UNSUPPORTED_VERSION:
         first, last = version_range(ApiVersionsRequest._spec.valid)
         key = ApiVersionsRequest._spec.api_key

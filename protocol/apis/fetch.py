@@ -139,8 +139,8 @@ class FetchResponse(Message):
 
 
 def _with_session(request: AnyRequest, answer: Any, code: int) -> Any:
-    """From version 7 on the error is of the session; Kafka repeats the code at partitions only for
-    requests without a session before version 13."""
+    """From version 7 on the error belongs to the session; Kafka repeats the code at partitions only
+    for requests without a session before version 13."""
     answer.session_id = request.body.session_id
     return answer
 

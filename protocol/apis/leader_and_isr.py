@@ -1,9 +1,9 @@
-"""LeaderAndIsr: which replicas a broker has, and whom they follow.
+"""LeaderAndIsr: the replicas that a broker has, and their leaders.
 
 The controller sends it to brokers.
-Versions: partitions stand in one list until 1 and by topic from 2 on; 3 adds reassignment states;
-5 topic ids; 6 the recovery state of leaders (KIP-704); 7 the KRaft flag (KIP-866). From broker
-epochs on (KIP-380: version 2) a restarted broker refuses requests meant for its former life.
+Versions: partitions stand in one list until 1 and by topic from 2 on; 3 adds reassignment states; 5
+topic ids; 6 the recovery state of leaders (KIP-704); 7 the KRaft flag (KIP-866). From broker epochs
+on (KIP-380: version 2) a restarted broker refuses requests meant for its previous run.
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """

@@ -1,9 +1,9 @@
 """StopReplica: replicas that a broker stops, and perhaps deletes.
 
 The controller sends it to brokers.
-Versions: 1 is a flat list of partitions by topic, 3 gives leader epochs and a delete flag for
-each. From broker epochs on (KIP-380: version 1) a restarted broker refuses requests meant for its
-former life.
+Versions: 1 is a flat list of partitions by topic, 3 gives leader epochs and a delete flag for each.
+From broker epochs on (KIP-380: version 1) a restarted broker refuses requests meant for its
+previous run.
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """

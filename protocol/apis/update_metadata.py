@@ -1,9 +1,9 @@
-"""UpdateMetadata: what each broker answers clients about the cluster.
+"""UpdateMetadata: the data with which each broker answers clients about the cluster.
 
 The controller sends it to brokers.
 Versions: partitions stand in one list until 4 and by topic from 5 on; 2 adds racks, 3 listener
 names, 7 topic ids. From broker epochs on (KIP-380: version 5) a restarted broker refuses requests
-meant for its former life.
+meant for its previous run.
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """

@@ -1,4 +1,4 @@
-"""What consumers put into JoinGroup and SyncGroup: subscriptions and assignments.
+"""The data of consumers in JoinGroup and SyncGroup: subscriptions and assignments.
 
 Each stands behind an int16 version; a newer version than ours is read as our newest
 (`codec.decode_versioned(..., clamp=True)`). Subscriptions: 1 adds owned partitions (KIP-429), 2

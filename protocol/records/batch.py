@@ -1,8 +1,8 @@
 """Record batches as opaque bytes: read the header, check the CRC, write offset and epoch in place.
 
 Mirrors Kafka's DefaultRecordBatch and ByteBufferLogInputStream. This is the hot path: a header is
-one ``unpack_from`` of 61 bytes into a tuple, the CRC runs over a view, and no record is looked at.
-The record iterators at the end are for those who must.
+one ``unpack_from`` of 61 bytes into a tuple, the CRC runs over a view, and no record is read. The
+record iterators at the end are for callers that need records.
 
 ``BatchHeader`` also describes an entry of a v0/v1 message set, so that one loop walks a log of any
 magic. There ``base_offset`` is the entry's offset (the *last* one of a wrapper; its first is known
@@ -302,7 +302,7 @@ def records_block(
 def iter_records(
     buffer: Buffer, position: int = 0, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """The records of the batch at ``position``, of any magic. The CRC is not looked at."""
+    """The records of the batch at ``position``, of any magic. The CRC is not checked."""
     header = read_batch_header(buffer, position)
     if header.magic < 2:
         return iter(read_message(buffer, position, max_decompressed_bytes=max_decompressed_bytes))

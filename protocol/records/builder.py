@@ -1,8 +1,8 @@
 """Build v2 batches (Kafka's MemoryRecordsBuilder and DefaultRecordBatch.writeHeader).
 
 The base timestamp is that of the first record, or the delete horizon; the max timestamp is the
-largest, or the append time under LogAppendTime. An empty batch (what compaction leaves of a
-producer's last) has base timestamp -1 and count 0.
+largest, or the append time under LogAppendTime. An empty batch (the rest of a producer's last batch
+after compaction) has base timestamp -1 and count 0.
 """
 
 from collections.abc import Iterable
@@ -86,7 +86,8 @@ def build_batch(
 
 
 def assemble(header: BatchHeader, block: bytes, level: int | None = None) -> bytearray:
-    """A batch of ``header`` around ``block`` (encoded records), which is compressed as it says.
+    """A batch of ``header`` around ``block`` (encoded records), compressed with the codec in
+    ``header``.
 
     Length and CRC of the header are filled in here.
     """
@@ -103,7 +104,7 @@ def _finish(out: bytearray, header: BatchHeader) -> bytearray:
 
 
 def build_empty_batch(header: BatchHeader) -> bytearray:
-    """What is left of the batch of ``header`` when no record is kept."""
+    """The batch of ``header`` without any of its records."""
     assert header.magic == _MAGIC
     attributes = header.attributes & ~(7 | DELETE_HORIZON_BIT)
     return assemble(

@@ -17,14 +17,14 @@ Arrow and ``memoryview`` take them as they are (int64, native byte order); bytes
 | `header_starts`, `header_counts` | the first header, and how many there are: `headers(row)` |
 
 `batches` has an entry for each batch, also for those that have no rows: control batches (markers of
-transactions), and what compaction has emptied. Row numbers of a batch are consecutive.
+transactions), and batches that compaction has emptied. Row numbers of a batch are consecutive.
 
 `data` is the fetch itself where all of it is plain (it is copied only if it was not ``bytes``);
 else the blocks of all batches one after the other, decompressed.
 
 Mirrors: CompletedFetch and RecordBatch.streamingIterator, as far as they decode.
-Leaves out: which records a consumer is to see. Aborted transactions are the caller's: it knows what
-the fetch said about them, and the batches have producer ids and markers.
+Leaves out: which records a consumer is to see. The caller must drop aborted transactions: it has
+the fetch's list of them, and the batches have producer ids and markers.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ from .vecs import as_buffer
 if TYPE_CHECKING:
     from .loops.places import Places, Span
 
-# So many records at a time: a compiled loop keeps the interpreter from all others until it ends.
+# The number of records at a time: a compiled loop blocks all other threads until it ends.
 _PORTION: Final = 16 * 1024
 
 
 class BatchRows(NamedTuple):
     """A batch of the fetch: rows `first` to `end` (exclusive) of the columns.
 
-    `header` has what all of them share: producer id and epoch, `is_transactional`, `is_control`,
-    `timestamp_type`, `next_offset` (where a consumer goes on, rows or not). `control` is what a
-    control batch says; it has no rows.
+    `header` has the values that all rows share: producer id and epoch, `is_transactional`,
+    `is_control`, `timestamp_type`, `next_offset` (the offset a consumer reads next, with or without
+    rows). `control` is the type of a control batch, which has no rows.
     """
 
     header: BatchHeader
@@ -75,7 +75,8 @@ class BatchRows(NamedTuple):
 
 @final
 class RecordColumns:
-    """See the module. Whoever holds it, or a view of `data`, holds the whole fetch in memory."""
+    """See the module. A reference to it, or to a view of `data`, keeps the whole fetch in
+    memory."""
 
     __slots__ = (
         "batches", "data", "header_counts", "header_starts", "key_lengths", "key_starts",
@@ -100,7 +101,8 @@ class RecordColumns:
     def first_row(self, offset: int) -> int:
         """The first row at ``offset`` or after it; len(self) if there is none.
 
-        A fetch begins with the batch that holds the offset that was asked for, not at it.
+        A fetch begins with the batch that holds the requested offset, so earlier rows may come
+        first.
         """
         return bisect_left(self.offsets, offset)
 
@@ -233,7 +235,7 @@ def _add_block(
 def _control_type(
     header: BatchHeader, block: bytes, start: int, end: int
 ) -> ControlRecordType | None:
-    """What the one record of a control batch says; None if it has been compacted away."""
+    """The type of a control batch, from its one record; None if that has been compacted away."""
     if header.record_count <= 0:
         return None
     (_, _, (key_start,), (length,), *_), _ = find_places(block, start, end, 1, 0, 0, 0)

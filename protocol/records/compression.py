@@ -3,9 +3,9 @@
 Mirrors Kafka's ``compress`` package (GzipCompression, SnappyCompression, Lz4BlockInputStream,
 Lz4BlockOutputStream, ZstdCompression) and KAFKA-3160 (the lz4 header checksum of v0 messages).
 
-- ``decompress`` raises only ProtocolError and gives up once the output would pass ``max_bytes``:
-  gzip, lz4 and zstd are unpacked in slices, a snappy block's declared length is looked at before
-  it is unpacked. A bomb costs at most ``max_bytes`` and the codec's own window.
+- ``decompress`` raises only ProtocolError and stops before the output exceeds ``max_bytes``: gzip,
+  lz4 and zstd are unpacked in slices, a snappy block's declared length is checked before it is
+  unpacked. A bomb costs at most ``max_bytes`` and the codec's own window.
 - Data that are cut short are damaged; gzip's are InvalidRecord: to Kafka the records end early.
 - snappy is written as one xerial stream of 32 KiB blocks; read are xerial streams, several of them
   one after the other, and a bare raw block.
@@ -27,7 +27,7 @@ import zstandard
 from ..errors import InvalidRecord, ProtocolError
 from ..primitives import Buffer
 
-# What one batch may unpack to unless the caller knows better.
+# The default limit of the unpacked size of a batch.
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
 GZIP_DEFAULT_LEVEL: Final = -1
@@ -37,8 +37,8 @@ ZSTD_DEFAULT_LEVEL: Final = 3
 _SLICE_BYTES: Final = 128 * 1024
 _GZIP_WINDOW_BITS: Final = 31  # a gzip header and trailer around a 32 KiB window
 _ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024  # zstd's own limit for streaming decoders
-# The window of a decoder is a mapping of its own, whose pages cost as much as to unpack a batch:
-# those that have done well are used again, by whoever takes one out of the list.
+# The window of a decoder is a mapping of its own, whose pages cost as much as unpacking a batch:
+# decoders without an error are kept in the list and reused.
 _ZSTD_MOST_SPARE: Final = 3
 _ZSTD_MOST_SPARE_BYTES: Final = 4 * 1024 * 1024
 _spare_zstd_decoders: Final[list[zstandard.ZstdDecompressor]] = []
@@ -59,7 +59,7 @@ _ZSTD_SKIPPABLE = Struct("<II")
 
 
 class DamagedBlock(ProtocolError):
-    """Data that is not what its codec makes."""
+    """Data that its codec cannot have made."""
 
 
 class UnpacksTooLarge(ProtocolError):
@@ -116,7 +116,7 @@ def decompress(codec: Compression, data: Buffer, *, max_bytes: int, magic: int =
 def decompress_in_pieces(
     codec: Compression, data: Buffer, *, max_bytes: int, magic: int = 2
 ) -> Iterator[bytes]:
-    """The same in pieces: of 128 KiB at most, except for snappy's, which are its blocks."""
+    """Decompress in pieces of at most 128 KiB; those of snappy are its blocks."""
     if codec is Compression.NONE:
         if len(data) > max_bytes:
             raise _too_large(max_bytes)
@@ -138,7 +138,7 @@ def _too_large(max_bytes: int) -> UnpacksTooLarge:
 
 
 class _Output:
-    """How much may still come."""
+    """The number of bytes that may still be unpacked."""
 
     __slots__ = ("max_bytes", "room")
 
@@ -147,7 +147,8 @@ class _Output:
         self.room = max_bytes
 
     def next_slice_bytes(self) -> int:
-        """How much to unpack next: one byte more than fits shows that there is too much."""
+        """The number of bytes to unpack next: one byte more than fits shows that there are too
+        many."""
         return min(self.room + 1, _SLICE_BYTES)
 
     def counted(self, piece: bytes) -> bytes:
@@ -176,7 +177,7 @@ def _decompress_gzip(data: memoryview, output: _Output, magic: int) -> Iterator[
             if not pending and not chunk and not member.eof:
                 raise InvalidRecord("gzip data ends early")
         position -= len(member.unused_data)
-        # Java's GZIPInputStream goes on only if another member follows, and ignores other bytes.
+        # Java's GZIPInputStream continues only if another member follows, and ignores other bytes.
         if not _starts_with(data, position, _GZIP_MAGIC):
             return
 
@@ -198,7 +199,7 @@ def _decompress_snappy(data: memoryview, output: _Output, magic: int) -> Iterato
     position, end = 0, len(data)
     while position < end:
         # A header stands at the start, and again where streams were put one after the other.
-        # Its version numbers are not looked at: some producers write them little-endian.
+        # Its version numbers are not checked: some producers write them little-endian.
         if _starts_with(data, position, _XERIAL_MAGIC):
             position += len(_XERIAL_HEADER)
             if position > end:
@@ -329,7 +330,7 @@ def _decompress_zstd(data: memoryview, output: _Output, magic: int) -> Iterator[
 
 
 def _zstd_frame_end(data: memoryview, position: int) -> int:
-    """Where the frame at ``position`` ends, from its header and block headers (RFC 8878)."""
+    """The end of the frame at ``position``, from its header and block headers (RFC 8878)."""
     if len(data) - position >= 8:
         magic, size = _ZSTD_SKIPPABLE.unpack_from(data, position)
         if magic & ~0xF == _ZSTD_SKIPPABLE_MAGIC:

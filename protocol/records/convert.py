@@ -24,10 +24,10 @@ from .compression import (
 from .message_set import encode_message_set, read_message
 from .record import NO_PARTITION_LEADER_EPOCH, Record, SimpleRecord, TimestampType
 
-# How many records of one batch are made at once unless the caller knows better.
+# The default limit of the records of one batch that are made at once.
 MAX_RECORDS: Final = 1 << 20
 
-# What stands at one place of a set: a v2 batch, a wrapper or a single message, with its records.
+# One entry of a message set: a v2 batch, a wrapper or a single message, with its records.
 Entry = tuple[BatchHeader, list[Record]]
 
 
@@ -37,7 +37,7 @@ def read_produced(
     max_records: int = MAX_RECORDS,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[Entry]:
-    """The entries of what a producer sent in any format; inner CRCs are checked.
+    """The entries of a producer's message set of any format; inner CRCs are checked.
 
     One magic throughout; only uncompressed messages of v0/v1 may be more than one.
     """
@@ -70,7 +70,8 @@ def read_produced(
 
 
 def check_record_count(header: BatchHeader, max_records: int) -> None:
-    """Before the records are made: a compressed batch may hold more of them than memory does."""
+    """Check the count before the records are made: a compressed batch may have more records than
+    fit into memory."""
     if header.record_count > max_records:
         raise UnpacksTooLarge(
             f"a batch of {header.record_count} records, more than {max_records}, is not unpacked"
@@ -89,8 +90,8 @@ def convert_produced(
 ) -> bytearray:
     """The records of ``entries`` in format ``magic``, at consecutive offsets.
 
-    Records of v0 get timestamp -1. What formats below v2 lack must not be there: headers, and a
-    producer id, which the callers have refused. zstd has no place in them either.
+    Records of v0 get timestamp -1. Formats below v2 have no headers and no producer ids, which the
+    callers have refused, and no zstd.
     """
     first = entries[0][0]
     found = [record for _, records in entries for record in records]
@@ -136,7 +137,7 @@ def down_convert(
 
     Offsets, codec and timestamp type stay. Left out: control batches, headers, and uncompressed
     records below ``start_offset`` (each becomes an entry of its own, and some versions of
-    librdkafka rely on the first being the one they asked for). zstd cannot be converted.
+    librdkafka rely on the first being the requested one). zstd cannot be converted.
     """
     assert to_magic in (0, 1)
     header = read_batch_header(batch)

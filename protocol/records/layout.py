@@ -10,7 +10,7 @@ Mirrors the offsets at the head of DefaultRecordBatch and of LegacyRecord.
 
 from typing import Final
 
-# Of all formats: base offset (int64), length of what follows (int32), and the magic byte.
+# Of all formats: base offset (int64), length of the rest (int32), and the magic byte.
 LENGTH_POSITION: Final = 8
 LOG_OVERHEAD: Final = 12
 MAGIC_POSITION: Final = 16

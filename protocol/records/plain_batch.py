@@ -1,7 +1,7 @@
 """A batch of records that have one time and no headers, as coordinators write them.
 
-Invariant: byte for byte what `builder.build_batch` makes of the same records, in a fifth of the
-time (a test compares them). Left out: compression, producers, headers, null values.
+Invariant: the bytes equal those of `builder.build_batch` for the same records, made in a fifth of
+the time (a test compares them). Left out: compression, producers, headers, null values.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from .record import (
 )
 
 _MAGIC: Final = 2
-# The header up to the CRC, and what is under it.
+# The header up to the CRC, and the part that the CRC covers.
 _HEAD: Final = Struct(">qiibI")
 _TAIL: Final = Struct(">hiqqqhii")
 assert _HEAD.size + _TAIL.size == HEADER_SIZE

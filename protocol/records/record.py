@@ -1,9 +1,9 @@
 """One v2 record: its two Python shapes, its decoder and its encoder (Kafka's DefaultRecord).
 
-``SimpleRecord`` is what goes into a builder, ``Record`` what comes out of a batch of any magic.
-The decoder takes the records block of a batch, already decompressed, and checks what Kafka checks:
-each record fills exactly its declared length, the block holds exactly ``count`` of them. Header
-keys are text; bytes that are not UTF-8 become replacement characters, as in Java.
+``SimpleRecord`` is the input of a builder, ``Record`` a record read from a batch of any magic. The
+decoder takes the records block of a batch, already decompressed, and makes Kafka's checks: each
+record fills exactly its declared length, the block holds exactly ``count`` of them. Header keys are
+text; bytes that are not UTF-8 become replacement characters, as in Java.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ NO_PARTITION_LEADER_EPOCH: Final = -1
 
 MAX_INT32: Final = 2**31 - 1
 
-# So many records are looked at before the first of them is made.
+# The number of records that are checked before the first of them is made.
 _PORTION: Final = 64
 
 Headers = Sequence[tuple[str, bytes | None]]

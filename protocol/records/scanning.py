@@ -20,16 +20,16 @@ from .loops.scan import MIN_RECORD_BYTES, RecordScan
 _PIECE_BYTES: Final = 128 * 1024
 # Unpacked pieces come in all sizes: small ones are gathered up to this one.
 _LEAST_PIECE_BYTES: Final = 64 * 1024
-# So many records are scanned while a compiled loop keeps the interpreter, well below 1 ms.
+# The number of records that a compiled loop scans without a break, well below 1 ms.
 _STEPS: Final = 16 * 1024
 
 
 def scan_batch(
     buffer: Buffer, position: int, header: BatchHeader, *, max_decompressed_bytes: int
 ) -> RecordScan:
-    """A scan of the v2 batch at ``position``, which is there whole.
+    """Scan the complete v2 batch at ``position``.
 
-    Raises what `decompress` does, and InvalidRecord for records that break the format's rules.
+    Raises the errors of `decompress`, and InvalidRecord for records that break the format's rules.
     """
     end = position + header.size_in_bytes
     block = memoryview(buffer)[position + HEADER_SIZE : end]

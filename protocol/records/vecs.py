@@ -1,7 +1,7 @@
 """Columns of 64-bit numbers: librt's packed lists, mypyc's own, where the loops are compiled, and
 plain lists where they are not.
 
-mypyc looks at the types alone, and so takes the imports for what they say. Never compiled itself.
+mypyc uses only the types, so it takes the imports at face value. Never compiled itself.
 """
 
 from __future__ import annotations

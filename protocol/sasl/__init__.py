@@ -1,7 +1,7 @@
-"""What SASL mechanisms say: their messages and formulas, and both sides of each exchange.
+"""SASL mechanisms: their messages and formulas, and both sides of each exchange.
 
-Each side is a small synchronous object: `step(token)` takes what the other side has said (a client
-begins with b"") and returns what is said next. Salts, nonces, times and passwords are given to it.
+Each side is a small synchronous object: `step(token)` takes the message of the other side (a client
+begins with b"") and returns the next message. Salts, nonces, times and passwords are passed in.
 """
 
 from .errors import SaslAuthenticationError, SaslError

@@ -1,7 +1,7 @@
-"""How a login fails.
+"""The errors of a failed login.
 
-Mirrors `SaslException` and `SaslAuthenticationException`. Neither message names a password, a proof
-or a token.
+Mirrors `SaslException` and `SaslAuthenticationException`. The messages never contain a password, a
+proof or a token.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ..errors import ProtocolError
 
 
 class SaslError(ProtocolError):
-    """A login failed; the reason is for the log, since it may tell a stranger who exists."""
+    """A login failed; the reason is for the log only, since it may reveal which users exist."""
 
 
 class SaslAuthenticationError(SaslError):

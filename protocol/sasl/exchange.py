@@ -1,4 +1,4 @@
-"""What all clients of a SASL exchange have in common.
+"""The common interface of all clients of a SASL exchange.
 
 Mirrors `javax.security.sasl.SaslClient`. Leaves out security layers, which Kafka never negotiates.
 """
@@ -9,8 +9,8 @@ from typing import Protocol
 
 
 class SaslClient(Protocol):
-    """Call `step(b"")` for the first token, then `step` with each answer until `done`; what the
-    last call returns is not sent. SaslError if the server must not be believed."""
+    """Call `step(b"")` for the first token, then `step` with each answer until `done`; the result
+    of the last call is not sent. SaslError if the server must not be trusted."""
 
     @property
     def done(self) -> bool: ...

@@ -10,8 +10,8 @@ Invariants:
 - No error and no repr quotes a value: it may be a password.
 
 Mirrors `JaasConfig` and `JaasContext`, and for files `sun.security.provider.ConfigFile`. Beyond
-them: a module that does not suit the mechanism is told at once, where Kafka lets nobody in. Leaves
-out system properties inside of a file's values (`${...}`), which are refused.
+them: a module that does not suit the mechanism is rejected at once, where Kafka fails every login.
+Leaves out system properties inside of a file's values (`${...}`), which are refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FLAGS = {"required", "requisite", "sufficient", "optional"}
 
 
 class JaasError(ValueError):
-    """The text is not as JAAS has it; says where, and quotes no value."""
+    """The text is not valid JAAS; the message has the place, and quotes no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LoginModule:
 
 
 class _Token(NamedTuple):
-    """A word or what was quoted, which have a text, or a single character."""
+    """A word or a quoted text, both with `text`, or a single character."""
 
     text: str | None
     sign: str
@@ -123,7 +123,7 @@ def _expect(sign: str, tokens: Iterator[_Token], before: _Token) -> None:
 
 
 def _module(name: str, tokens: Iterator[_Token], last: _Token) -> LoginModule:
-    """What follows the name of a module, up to its semicolon."""
+    """Parse the rest of a module behind its name, up to its semicolon."""
     token = next(tokens, None)
     if token is None:
         raise _error("Login module control flag not specified in JAAS config", last)

@@ -1,7 +1,7 @@
 """OAUTHBEARER: a token and extensions in one message (RFC 7628, KIP-255, KIP-342).
 
-Mirrors `OAuthBearerClientInitialResponse` and `OAuthBearerSaslClient`. What the token says is known
-to whoever checks it.
+Mirrors `OAuthBearerClientInitialResponse` and `OAuthBearerSaslClient`. The token is opaque here;
+the code that validates it knows its content.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .errors import SaslAuthenticationError, SaslError
 
 OAUTHBEARER = "OAUTHBEARER"
 SEPARATOR = "\x01"
-# What a client says after the server's reason, so that the server may end the exchange.
+# The client's answer to the server's reason, so that the server may end the exchange.
 ACKNOWLEDGED = SEPARATOR.encode()
 # Tokens have some kilobytes. Kafka's bound is that of frames, sasl.server.max.receive.size:
 # matching and decoding half a megabyte, which any stranger may send, holds up all others for 15 ms.

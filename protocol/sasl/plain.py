@@ -1,7 +1,7 @@
 """PLAIN: one message with the password in it (RFC 4616).
 
-Mirrors `PlainSaslServer.extractTokens` with its messages, and `PlainSaslClient`. As there, bytes
-that are no UTF-8 are replaced, not refused.
+Mirrors `PlainSaslServer.extractTokens` with its messages, and `PlainSaslClient`. As in Kafka,
+invalid UTF-8 is replaced, not refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PlainMessage:
 
     @classmethod
     def parse(cls, token: bytes) -> PlainMessage:
-        # A fourth part would hold all that follows: no more than that is looked for.
+        # A fourth part would hold the whole rest: the split stops there.
         parts = str(token, "utf-8", "replace").split(_SEPARATOR, 3)
         if len(parts) != 3:
             raise SaslAuthenticationError(

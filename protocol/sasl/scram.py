@@ -1,14 +1,14 @@
 """SCRAM: its formulas, its credentials, its four messages (RFC 5802, RFC 7677).
 
 Invariants:
-- Messages are matched as `ScramMessages` does: what does not match is a `SaslError`, in time linear
-  in the length of the message, which is bounded: matching half a megabyte, as a server without such
-  a bound takes from strangers, would hold up all others for 50 ms.
+- Messages are matched like in `ScramMessages`: a message that does not match is a `SaslError`, in
+  time linear in its length, which is bounded: matching half a megabyte, which a server without a
+  bound accepts from strangers, would block all other clients for 50 ms.
 - Nothing shows a key, a salt or a proof in its repr.
 
 Mirrors `ScramFormatter`, `ScramMechanism`, `ScramCredential(Utils)`, `ScramMessages`. The signed
-text is that of the messages as they came, where Kafka builds it again from what it has read: that
-differs only for clients that send several extensions. As in Kafka passwords are not normalized
+text is made of the messages as received, where Kafka rebuilds it from the parsed fields: the two
+differ only for clients that send several extensions. Like Kafka's, passwords are not normalized
 (SASLprep), and names with characters beyond ASCII match no message.
 """
 
@@ -25,11 +25,11 @@ from enum import Enum
 from .errors import SaslError
 
 MIN_ITERATIONS = 4096
-# A client computes for a server that it does not know yet: a bound on what it can be made to do.
+# A client computes for a server that has not proved its identity: this bounds its work.
 MAX_CLIENT_ITERATIONS = 200_000
 SALT_CHARACTERS = 26  # as Kafka's tools make them
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-# Of a message. Kafka's bound is that of frames, sasl.server.max.receive.size.
+# The limit of a message. Kafka's is that of frames, sasl.server.max.receive.size.
 MAX_MESSAGE_BYTES = 16 * 1024
 TOKEN_AUTH = "tokenauth"  # the extension of a login by delegation token
 
@@ -74,7 +74,7 @@ MECHANISMS = {one.mechanism: one for one in ScramHash}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password."""
+    """The data that a server keeps instead of a password."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -83,7 +83,8 @@ class ScramCredential:
 
     @classmethod
     def parse(cls, text: str) -> ScramCredential:
-        """As /config/users has it; ValueError, which does not quote it, if it is none."""
+        """Parse the form in /config/users; ValueError, which does not quote `text`, if it is
+        invalid."""
         fields: dict[str, str] = {}
         for part in text.split(","):
             name, found, value = part.partition("=")
@@ -162,7 +163,7 @@ _SERVER_FINAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ClientFirst:
-    """`bare` is what gets signed of it."""
+    """The first message of a client; `bare` is its signed part."""
 
     authorization_id: str
     username: str
@@ -201,12 +202,12 @@ class ClientFirst:
 
 @dataclass(frozen=True, slots=True)
 class ServerFirst:
-    """How the client is to compute its proof."""
+    """The first answer of a server: the parameters of the client's proof."""
 
     nonce: str  # the client's, and the server's behind it
     salt: bytes = field(repr=False)
     iterations: int
-    text: str  # what gets signed of it: all
+    text: str  # the signed part: all of it
 
     @classmethod
     def parse(cls, token: bytes) -> ServerFirst:
@@ -229,7 +230,7 @@ class ClientFinal:
     """The proof; `nonce` is that of the server's message."""
 
     nonce: str
-    unproved: str  # what gets signed of it
+    unproved: str  # the signed part
     proof: bytes = field(repr=False)
 
     @classmethod

@@ -1,8 +1,9 @@
-"""Both sides of a SCRAM exchange.
+"""The client and the server of a SCRAM exchange.
 
 Invariants:
-- A server is told of a user by `credential_of`. For one that there is not, it gives a decoy: the
-  exchange then goes on as with a wrong password, so that nobody learns who exists.
+- A server gets a user's credential from `credential_of`, which returns a decoy for an unknown user:
+  the exchange then continues as with a wrong password, so that a client cannot learn which users
+  exist.
 - A server is done, and has a `username`, only after the proof has matched.
 - A client is done only after the server has proved that it knows the credential.
 - A side that has failed stays failed: each further step is a `SaslError`.
@@ -35,7 +36,7 @@ from .scram import (
 
 
 class _State(Enum):
-    """Each side goes from one to the next, or to FAILED."""
+    """Each side moves from one state to the next, or to FAILED."""
 
     FIRST = auto()
     FINAL = auto()
@@ -45,7 +46,7 @@ class _State(Enum):
 
 
 class FoundCredential(NamedTuple):
-    """That of a user, or a decoy where there is none, with which no login succeeds."""
+    """The credential of a user, or a decoy for an unknown user, with which no login succeeds."""
 
     credential: ScramCredential
     is_decoy: bool = False
@@ -121,8 +122,8 @@ class ScramServer:
         assert found is not None
         self._found = None
         final = ClientFinal.parse(token)
-        # librdkafka before 2.6.1 has its own nonce before it once more. All of ours is in what it
-        # signs, and so Kafka asks for no more.
+        # librdkafka before 2.6.1 repeats its own nonce in front. The signed text contains our whole
+        # nonce, so Kafka checks no more.
         if not final.nonce.endswith(answer.nonce):
             raise SaslError("Invalid client nonce in the final client message.")
         if len(final.proof) != self._hash.size:

@@ -1,1 +1,1 @@
-"""What ZooKeeper speaks: its wire format, codes, and the operations of flows that use it."""
+"""The protocol of ZooKeeper: its wire format, codes, and the operations of flows that use it."""

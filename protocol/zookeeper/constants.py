@@ -102,7 +102,7 @@ class Perm(IntFlag):
 
 
 class CreateMode(IntEnum):
-    """What a client asks for with the flags of a create."""
+    """The kinds of node, as in the flags of a create."""
 
     PERSISTENT = 0
     EPHEMERAL = 1
@@ -130,7 +130,7 @@ class CreateMode(IntEnum):
 
 
 class WatcherType(IntEnum):
-    """What CheckWatches and RemoveWatches name."""
+    """The kinds of watch in CheckWatches and RemoveWatches."""
 
     CHILDREN = 1
     DATA = 2

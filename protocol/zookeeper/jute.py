@@ -6,8 +6,9 @@ null; a vector is an int count and its elements, -1 for null.
 
 Rules:
 - A record is a NamedTuple whose fields are read and written in order by its registered types.
-- Reading raises only `ProtocolError`. Lengths and counts are checked against what remains before
-  anything is allocated. Bytes after a record are left to the caller (a reader returns its end).
+- Reading raises only `ProtocolError`. Lengths and counts are compared with the remaining bytes
+  before memory is allocated. Bytes after a record are left to the caller (a reader returns its
+  end).
 - Strings must be UTF-8 (Java would put U+FFFD in place of a bad sequence; we refuse it).
 
 Left out: the quorum records (we never talk to other ensemble members).
@@ -34,7 +35,7 @@ R = TypeVar("R")
 
 
 class FieldType(NamedTuple):
-    """How a field is read and written, and the fewest bytes that it can take."""
+    """The reader and the writer of a field, and the fewest bytes that it can take."""
 
     read: Reader
     write: Writer
@@ -214,7 +215,7 @@ def read_request_header(data: Buffer) -> tuple[int, int]:
 
 
 def reply_frame(xid: int, zxid: int, error: int, *body: object) -> bytes:
-    """A reply as it goes on the wire, size prefix included."""
+    """A reply in its wire form, size prefix included."""
     out = bytearray(4)
     out += _REPLY_HEADER.pack(xid, zxid, error)
     for value in body:

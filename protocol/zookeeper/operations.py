@@ -1,9 +1,9 @@
 """The ZooKeeper vocabulary of the controller and of the broker's other ZooKeeper flows.
 
-Job: operations and results as plain data. A flow is a generator: it yields a sequence of
-operations and receives their results in the same order (`Flow`). All operations of one yield are
-sent pipelined, so independent ones belong into one yield. Whoever drives the flow (kazoo in
-production, a simulated tree in tests) performs them; the flow itself does no I/O.
+Job: operations and results as plain data. A flow is a generator: it yields a sequence of operations
+and receives their results in the same order (`Flow`). All operations of one yield are sent
+pipelined, so independent ones belong into one yield. The driver of the flow (kazoo in production, a
+simulated tree in tests) performs them; the flow itself does no I/O.
 
 Invariants: a lost connection is not a result: the driver resends until it knows the outcome (as
 `ZooKeeperClient` in Kafka). A lost session is thrown into the flow as `SessionExpired`.
@@ -21,7 +21,7 @@ MATCH_ANY_VERSION = -1
 
 
 class ZkStat(NamedTuple):
-    """The fields of a znode's Stat that Kafka looks at."""
+    """The fields of a znode's Stat that Kafka uses."""
 
     czxid: int
     ctime_ms: int
@@ -81,7 +81,8 @@ WriteOperation: TypeAlias = Create | SetData | Delete | Check
 
 @dataclass(frozen=True, slots=True)
 class Multi:
-    """All or nothing. The result's `results` holds one result for each operation."""
+    """Operations that all succeed or all fail. The result's `results` has one result for each
+    operation."""
 
     operations: tuple[WriteOperation, ...]
 

@@ -1,4 +1,4 @@
-"""Which paths znodes may have.
+"""The rules for paths of znodes.
 
 Mirrors `org.apache.zookeeper.common.PathUtils.validatePath`.
 """

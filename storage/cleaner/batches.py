@@ -1,13 +1,13 @@
-"""What stays of one batch: all of it as it is, some records rewritten, an empty one, or nothing.
+"""Clean one batch: keep it unchanged, keep some of its records, leave it empty, or drop it.
 
-A batch of which every record stays is copied byte for byte. Of another, the records that stay are
-copied in their encoded form; their timestamps are encoded anew only where the batch's base
-timestamp changes: to that of the first record that stays, or to the delete horizon (KIP-534), the
-time from which tombstones and markers may go. Offsets, sequences, producer, leader epoch, flags
-and codec stay.
+A batch is copied byte for byte if all its records stay. Otherwise the records that stay are copied
+in their encoded form; their timestamps are encoded anew only where the batch's base timestamp
+changes: to that of the first record that stays, or to the delete horizon (KIP-534), the time from
+which tombstones and markers may go. Offsets, sequences, producer, leader epoch, flags and codec
+stay.
 
 Mirrors: MemoryRecords.filterTo, Cleaner.shouldRetainRecord.
-Leaves out: mending wrappers whose inner messages have another magic (KAFKA-4298).
+Leaves out: repairing wrappers whose inner messages have another magic (KAFKA-4298).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .offset_map import OffsetMap
 
 
 class Chosen(NamedTuple):
-    """Where the records of a block begin and end that stay, and what is to know of them."""
+    """The positions of the records of a block that stay, and facts about the block."""
 
     starts: list[int]
     ends: list[int]
@@ -42,7 +42,7 @@ class Chosen(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What goes into the new segment for one batch; None where nothing does."""
+    """The replacement of one batch in the new segment; `batch` is None if nothing stays."""
 
     batch: Buffer | None
     header: BatchHeader  # of `batch`

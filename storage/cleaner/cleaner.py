@@ -1,9 +1,9 @@
-"""Clean one log: map the keys of its dirty part, then copy its segments without what is obsolete.
+"""Clean one log: map the keys of its dirty part, then copy its segments without obsolete records.
 
-Two passes over files that nobody changes: closed segments below the first unstable offset. The
-first reads the dirty part into the offset map until its end or until the map is full; the second
-reads all segments up to there, group by group, and writes each group as one `.cleaned` segment,
-forced to disk. Putting that into the log is the caller's business (`swap`).
+Two passes over files that do not change: closed segments below the first unstable offset. The first
+reads the dirty part into the offset map until its end or until the map is full; the second reads
+all segments up to there, group by group, and writes each group as one `.cleaned` segment, forced to
+disk. Putting that into the log is the caller's business (`swap`).
 
 `pace` is called with the bytes read or written after each chunk: it may wait (the throttle), and
 ends the cleaning by raising `CleaningAborted`.
@@ -56,7 +56,7 @@ class CleaningAborted(Exception):
 
 
 def remove_leftovers(files: Files, directory: str) -> None:
-    """Remove what a cleaning that did not end has left.
+    """Remove the files that an unfinished cleaning has left.
 
     A `.cleaned` file would make the next load take a finished swap behind it for an aborted one.
     """
@@ -101,7 +101,7 @@ class Cleaner:
     # First pass
 
     def build_map(self) -> int:
-        """Read the dirty part; returns the offset up to which this cleaning goes."""
+        """Read the dirty part; returns the end offset of this cleaning."""
         plan = self._plan
         remove_leftovers(self._files, plan.directory)
         transactions = CleanedTransactions()

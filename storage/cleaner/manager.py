@@ -1,12 +1,12 @@
-"""Which log is cleaned next, how far, and what becomes of the result. Belongs to the broker's loop.
+"""Choose the log to clean next and the range, and swap the result in. Runs on the broker's loop.
 
 - Never cleaned: the active segment, anything at or above the last stable offset, segments younger
   than min.compaction.lag.ms. Of the rest the dirtiest log is next, if its dirty share is above
   min.cleanable.dirty.ratio or its oldest dirty batch older than max.compaction.lag.ms.
-- A cleaning is void once its log was deleted, moved, closed, or truncated below what is cleaned;
-  nothing of a void cleaning is put into a log. Kafka waits for a cleaning to stop before it
-  truncates; here the two meet on one loop, at the swap.
-- How far a log is cleaned is kept in the log (`first_dirty_offset`), from where it goes to the
+- A cleaning is void once its log was deleted, moved, closed, or truncated below the end of the
+  cleaning; no result of a void cleaning is put into a log. Kafka waits for a cleaning to stop
+  before it truncates; here the two meet on one loop, at the swap.
+- The end of the cleaned part is kept in the log (`first_dirty_offset`) and written to the
   directory's `cleaner-offset-checkpoint`; a truncation lowers it.
 
 Mirrors: LogCleanerManager, LogToClean, PreCleanStats.
@@ -33,7 +33,7 @@ SEGMENTS_PER_STEP = 16
 CUT_WATCHER = "cleaner"
 
 
-# Of very many; a millisecond, on their way to the cleaner's process.
+# Producers in one piece for the cleaner's process; takes a millisecond.
 PRODUCERS_AT_ONCE = 1_000
 
 
@@ -104,7 +104,7 @@ class CleanerManager:
                 if candidate is not None:
                     candidates.append(candidate)
         self.max_dirty_ratio = max((c.ratio for c in candidates), default=0.0)
-        # Lags and delete horizons go by timestamps.
+        # Lags and delete horizons compare timestamps.
         rests = self._logs.wall.rests(now_ms, 0)
         due = [c for c in candidates if (c.is_due and not rests) or self._wants(c)]
         if not due:
@@ -122,11 +122,11 @@ class CleanerManager:
         return cleaning
 
     def want(self, key: TopicPartition) -> None:
-        """Have this log cleaned once, as soon as anything of it can be."""
+        """Request one cleaning of this log, as soon as any part of it can be cleaned."""
         self._wanted.add(key)
 
     def is_wanted(self, key: TopicPartition) -> bool:
-        """It has not been cleaned yet since `want`."""
+        """Whether the log has not been cleaned since `want`."""
         return key in self._wanted
 
     def _wants(self, candidate: Candidate) -> bool:
@@ -160,7 +160,7 @@ class CleanerManager:
         )
 
     def _forget_gone(self) -> None:
-        """A partition that was deleted may be cleaned when it is made anew."""
+        """Forget deleted partitions: a new partition of the same name may be cleaned."""
         for path, keys in list(self.uncleanable.items()):
             here = {key for key in keys if self._logs.directory_of(*key) == path}
             if here:
@@ -193,7 +193,8 @@ class CleanerManager:
         log.replace_segments(group.base_offset, sources, now_ms)
 
     def finished(self, cleaning: Cleaning, end_offset: int) -> None:
-        """All of a plan is in the log: it is clean up to `end_offset`."""
+        """Note the end of a cleaning whose whole result is in the log, which is clean up to
+        `end_offset`."""
         if not self.is_void(cleaning):
             cleaning.log.first_dirty_offset = end_offset
         self._wanted.discard(cleaning.key)
@@ -227,7 +228,7 @@ class CleanerManager:
                     break
                 yield
 
-    # What is shown
+    # Metrics
 
     def uncleanable_count(self, path: str) -> int:
         return len(self.uncleanable.get(path, ()))
@@ -250,7 +251,8 @@ def _ratio(candidate: Candidate) -> float:
 
 
 def consider(log: Log, now_ms: int) -> Candidate | None:
-    """What of a log could be cleaned; None if it is empty. Mends an impossible checkpoint."""
+    """The part of a log that could be cleaned; None if it is empty. Corrects an impossible
+    checkpoint."""
     start = log.log_start_offset
     dirty = start if log.first_dirty_offset is None else log.first_dirty_offset
     if not start <= dirty <= log.log_end_offset:
@@ -300,9 +302,9 @@ def _compaction_delay(log: Log, dirty: int, wall_ms: int) -> int:
 
 
 class LastRecords:
-    """The last records of a log's producers, in pieces, as they are when a piece is asked for.
+    """The last records of a log's producers, in pieces, each piece as it is when it is read.
 
-    One that has changed since the plan was made has written behind all that is to be cleaned.
+    A producer that changed after the plan was made has written above the range to clean.
     """
 
     __slots__ = ("_log",)
@@ -323,7 +325,7 @@ class LastRecords:
 
 
 def make_plan(candidate: Candidate, now_ms: int, settings: CleanerSettings) -> CleaningPlan:
-    """All that a process needs to know to clean the log without its manager."""
+    """The data with which a process can clean the log without the manager."""
     log, end = candidate.log, candidate.end_offset
     config = log.config
     below = [segment for segment in log.segments if segment.base_offset < end]

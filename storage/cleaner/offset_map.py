@@ -18,8 +18,8 @@ from struct import Struct
 BYTES_PER_SLOT = 24
 NOT_FOUND = -1
 
-# What a key in a dictionary takes besides its own bytes: its object and the offset's, the entry and
-# its share of the free ones.
+# The memory of a key in a dictionary besides its own bytes: the objects of key and offset, the
+# entry, and its share of the free entries.
 _DICTIONARY_BYTES_PER_KEY = 150
 _DICTIONARY_SHARE = 4
 _HALVES = Struct(">QQ")
@@ -61,7 +61,7 @@ class OffsetMap:
         return len(self) / self.slots
 
     def put_all(self, keys: Sequence[bytes], offsets: Sequence[int]) -> bool:
-        """Note keys with growing offsets. False if the map was full before the last of them."""
+        """Note keys with growing offsets. False if the map was full before the last key."""
         count = len(keys)
         if not count:
             return True

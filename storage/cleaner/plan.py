@@ -1,7 +1,7 @@
-"""What a cleaner is told about a log, and what it tells back: plain data, for a pipe.
+"""The input and the result of a cleaning: plain data, for a pipe.
 
-A plan is made on the broker's loop from the log as it is then; the cleaner sees nothing but the
-plan and the files. Its producers may be very many, and are told apart from the rest, in pieces.
+A plan is made on the broker's loop from the log as it is then; the cleaner sees only the plan and
+the files. Producers may be very many, so they are sent separately, in pieces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SourceSegment = tuple[int, int, int]  # base offset, size in bytes, time of modi
 
 
 class LastRecord(NamedTuple):
-    """What must stay of an active producer: its last data batch, or else its last marker."""
+    """The last data batch of an active producer, or else its last marker; it must stay."""
 
     producer_id: int
     last_data_offset: int  # -1: none
@@ -40,13 +40,13 @@ class CleaningPlan:
     io_buffer_bytes: int = 1 << 18
 
     def to_json(self) -> dict[str, Any]:
-        """All but the producers."""
+        """The plan without the producers."""
         names = [each.name for each in fields(self) if each.name != "producers"]
         return {name: getattr(self, name) for name in names}
 
     @staticmethod
     def from_json(values: dict[str, Any], producers: Iterable[Sequence[Any]]) -> CleaningPlan:
-        """`producers`: pieces of them, as JSON has them."""
+        """The plan from JSON values; `producers` are pieces of rows."""
         known = [[LastRecord(*entry) for entry in piece] for piece in producers]
         plan = CleaningPlan(producers=known, **values)
         plan.segments = [(base, size, modified) for base, size, modified in plan.segments]

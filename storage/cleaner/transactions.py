@@ -1,7 +1,7 @@
-"""Which transactions a cleaning pass is in, and when their markers may go.
+"""Track the transactions that a cleaning pass is in, and decide when their markers may be dropped.
 
 A pass reads batches in the order of their offsets. Aborted transactions are known beforehand, from
-the transaction indexes. A marker may go once no batch of its transaction was met in this pass; the
+the transaction indexes. A marker may be dropped if this pass met no batch of its transaction; the
 index entry of an abort marker that stays goes into the new segment's index.
 
 Mirrors: CleanedTransactionMetadata.

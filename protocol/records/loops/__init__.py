@@ -1,8 +1,8 @@
 """The loops over encoded records: plain typed functions over ``bytes``, interpreted or compiled.
 
-Each takes the decompressed records block of a v2 batch, or makes one. They know nothing of CRCs or
-codecs, nor, but for one, of headers; they hold no state beyond a call or a small object, and raise
-only ``InvalidRecord``.
+Each takes the decompressed records block of a v2 batch, or makes one. None handles CRCs or codecs,
+and only one handles headers; they hold no state beyond a call or a small object, and raise only
+``InvalidRecord``.
 
 | module | loop |
 |---|---|
@@ -15,8 +15,8 @@ only ``InvalidRecord``.
 
 mypyc compiles these files: they are a unit of `compiled.py`. `COMPILED` tells which ones run.
 
-To stay alike both ways, the loops keep every number within 64 bits, and let nothing but an
-``IndexError`` of ``bytes`` go up to where it is caught.
+To behave alike both ways, the loops keep every number within 64 bits, and let no exception but an
+``IndexError`` of ``bytes`` reach a handler.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The records of a batch in one call: what stands between keys and values, which are not copied.
+"""Encode the records of a batch in one call, without copying keys and values.
 
-``encode_parts`` returns pieces that are the block when they are joined. Keys and values are
-pieces of their own, whatever buffers they are; what stands between two of them is one piece.
+``encode_parts`` returns pieces that are the block when they are joined. Each key or value, of any
+buffer type, is a piece; the bytes between two of them are one piece.
 
 Mirrors: DefaultRecord.writeTo. The numbers must be in their ranges: offsets and lengths in int32;
 timestamps that are further apart than 64 bits wrap around, as in Java.
@@ -40,7 +40,7 @@ def encode_parts(
     size: i64
     max_timestamp = last_timestamp = base_timestamp
     time = _TABLE[0]
-    tail = b""  # what ends the record before
+    tail = b""  # the end of the record before
     for timestamp, key, value, headers in records:
         if timestamp != last_timestamp:
             last_timestamp = timestamp
@@ -83,7 +83,7 @@ def encode_parts(
 
 
 def _headers(headers: Any) -> bytes:
-    """How many, and each one's name and content."""
+    """Encode the number of headers, and the name and content of each."""
     parts = [encode_varlong(len(headers))]
     for name, content in headers:
         name_bytes = name.encode()

@@ -1,7 +1,7 @@
-"""What the cleaner asks of a block's records: keys, and which records stay.
+"""Two answers for the cleaner about a block's records: their keys, and the records that stay.
 
-No record object is made and no value is looked at: one walk finds where records and their keys lie,
-and both answers are made from its columns.
+No record object is made and no value is read: one walk finds the positions of records and keys, and
+both answers are made from its columns.
 
 Mirrors: DefaultRecord.readPartiallyFrom, DefaultRecordBatch.skipKeyValueIterator.
 """
@@ -16,7 +16,7 @@ from ..vecs import i64, vec
 from .varint import read_varint, read_varlong, varint_after
 
 if TYPE_CHECKING:
-    # Of each record: where it ends, its offset, where its key begins and the key's length (below 0:
+    # For each record: its end, its offset, the start of its key and the key's length (below 0:
     # null); whether its value is null (1).
     Keyed: TypeAlias = tuple[vec[i64], vec[i64], vec[i64], vec[i64], vec[i64]]
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def scan_keys(block: bytes, count: i64, base_offset: i64) -> tuple[list[bytes], list[int]]:
     """Keys and offsets of the records that have a key.
 
-    That the block can hold ``count`` records, and that ``base_offset`` leaves room for offsets, is
-    the caller's here and below (`check_block`). Raises InvalidRecord for what breaks the format's
-    rules as far as it is looked at.
+    Here and below the caller ensures that the block can hold ``count`` records, and that
+    ``base_offset`` leaves room for offsets (`check_block`). Raises InvalidRecord if a byte that is
+    read breaks the format's rules.
     """
     _, record_offsets, key_starts, key_lengths, _ = _walk(block, count, base_offset)
     keys: list[bytes] = []
@@ -52,8 +52,9 @@ def choose_records(
 ) -> tuple[list[int], list[int], bool, int]:
     """The records that stay: those behind ``latest``, and the last one of each key.
 
-    ``look_up`` has the last offset of a key, or None. Returns where the records that stay begin and
-    end, whether a tombstone is among them, and how many went for want of a key.
+    ``look_up`` has the last offset of a key, or None. Returns the starts and ends of the records
+    that stay, whether a tombstone is among them, and the number of records dropped for want of a
+    key.
     """
     record_ends, offsets, key_starts, key_lengths, nulls = _walk(block, count, base_offset)
     starts: list[int] = []

@@ -1,9 +1,9 @@
-"""Where the keys, values and headers of a block's records lie, without an object a record.
+"""The positions of keys, values and headers of a block's records, without an object a record.
 
-`find_places` fills columns of 64-bit numbers; whoever wants objects makes them from these. It goes
-on from record to record, so that a block can be taken in portions; `places_of_batches` takes the
-blocks of several batches at once. Compiled, a column is one buffer, which arrays and Arrow take as
-it is, without an object a number: see `../vecs.py`.
+`find_places` fills columns of 64-bit numbers, from which callers can make objects. It starts at any
+record, so that a block can be read in portions; `places_of_batches` takes the blocks of several
+batches at once. Compiled, a column is one buffer, which arrays and Arrow take as it is, without an
+object a number: see `../vecs.py`.
 
 Mirrors: DefaultRecord.readFrom.
 """
@@ -43,9 +43,9 @@ def find_places(
     """The places of ``records`` records from ``position`` on; where the next one begins.
 
     The block ends at ``end``. Places are counted from ``shift`` bytes before the start of
-    ``block``. Raises InvalidRecord for whatever breaks the format's rules; that the block can hold
-    so many records, that the last one ends where the block does, and that ``base_offset`` leaves
-    room for offsets, is the caller's.
+    ``block``. Raises InvalidRecord if a record breaks the format's rules. The caller ensures that
+    the block can hold so many records, that the last one ends where the block does, and that
+    ``base_offset`` leaves room for offsets.
     """
     try:
         places = _new_places(records)

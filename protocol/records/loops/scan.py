@@ -1,13 +1,13 @@
 """Check every record of a block, as Kafka's leader does before it appends a batch.
 
-A record fills exactly its declared length, all lengths are those of something that is there, and
-the block holds exactly the declared number of records. What rules of the topic ask for is noted in
-passing: the bounds of the timestamps, records without a key, offsets that do not count up.
+A record fills exactly its declared length, all lengths lie within the data, and the block holds
+exactly the declared number of records. The scan also collects facts for rules of the topic: the
+bounds of the timestamps, records without a key, offsets that do not count up.
 
-The block comes in pieces, so that nobody has to hold all of it: a record that a piece does not hold
-whole begins the next one. Within a piece the walk goes on in portions of a bounded number of steps
-(a record or a record's header each): in a thread of its own, a compiled loop would keep the
-interpreter from everybody else until it ends. `protocol/records/scanning.py` drives it.
+The block comes in pieces, so that it need not be in memory as a whole: a record that is cut by the
+end of a piece begins the next one. Within a piece the scan runs in portions of a bounded number of
+steps (a record or a record's header each): even in a thread of its own, a compiled loop blocks all
+other threads until it ends. `protocol/records/scanning.py` drives it.
 
 Mirrors: DefaultRecord.readFrom and readPartiallyFrom, as LogValidator runs them.
 Stricter than Kafka: lengths count in compressed batches as well, where Kafka reads over them (its
@@ -52,9 +52,9 @@ class RecordScan:
         self._index: i64 = 0
         self._record_end: i64 = 0
         self._headers_left: i64 = 0
-        # How much of the piece has been seen; it ends with a record.
+        # The bytes of the piece scanned so far, up to the end of a record.
         self.position: i64 = 0
-        # How much the next record takes from there on, if it is known to be more than was there.
+        # The bytes that the next record takes from there on, if it is known to exceed the piece.
         self.wanted: i64 = 0
         self.highest: i64 = MIN_INT64
         self.lowest: i64 = MAX_INT64
@@ -62,13 +62,13 @@ class RecordScan:
         self.in_order = True
 
     def take(self, block: bytes, is_last: bool) -> None:
-        """The next piece, from where `position` was in the one before."""
+        """Set the next piece, which begins at `position` of the previous one."""
         self._block = block
         self._is_last = is_last
         self.position = 0
 
     def advance(self, steps: i64) -> bool:
-        """Go on for at most ``steps`` records and headers; whether the piece holds more of them.
+        """Continue for at most ``steps`` records and headers; whether the piece holds more of them.
 
         InvalidRecord where one breaks the format's rules, EndlessLength for one of these rules.
         """

@@ -1,8 +1,8 @@
-"""Check one small batch as a whole, in one call and without an object: the usual one of a producer.
+"""Check one small batch, as producers usually send it, in one call and without an object.
 
-It says yes to batches that are good and need no rule of their own, and no to all others, good ones
-among them; `storage/validation.py` then finds out what is the matter. `loops/scan.py` walks large
-batches, and says what is wrong.
+True for good batches to which no special rule applies, False for all others, including some good
+ones, which `storage/validation.py` then examines. `loops/scan.py` scans large batches, and reports
+the error.
 
 Mirrors: DefaultRecord.readFrom, and LogValidator.validateBatch for a batch without compression.
 """
@@ -18,7 +18,7 @@ from .varint import MIN_INT64, add_int64, read_varint, read_varlong
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-# A batch from its attributes on, which is what its CRC is of.
+# A batch from its attributes on, the part that its CRC covers.
 CHECKED_FROM: Final = 21
 _LAST_DELTA: Final = 2
 _BASE_TIMESTAMP: Final = 6
@@ -32,10 +32,10 @@ _ODD_BITS: Final = 0x6F
 
 
 def is_plain_and_whole(checked: bytes) -> bool:
-    """Whether a batch, given from its attributes on, is plain and its records are what it says.
+    """Whether a batch, given from its attributes on, is plain and its records match its header.
 
     Plain: from a client, without compression, with the time of its records; its largest time is in
-    its header. The batch has to be small: nobody else runs meanwhile.
+    its header. The batch must be small: no other thread runs meanwhile.
     """
     try:
         return _is_plain_and_whole(checked)

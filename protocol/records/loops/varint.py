@@ -27,7 +27,7 @@ ONE_BYTE: Final = tuple([bytes([(n << 1) ^ (n >> 63)]) for n in range(-64, 64)])
 
 
 def wrap_int64(value: int) -> int:
-    """What is left of ``value`` in 64 bits: far apart timestamps wrap around, as in Java."""
+    """Wrap ``value`` to 64 bits: far apart timestamps wrap around, as in Java."""
     value &= _MASK_64
     return value - 2**64 if value >= 2**63 else value
 
