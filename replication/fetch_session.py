@@ -86,15 +86,15 @@ class SessionPartition(FetchEntry):
             self.sent_log_start_offset = data.log_start_offset
             news = True
         if data.error_code or data.diverging_epoch.epoch >= 0:
-            # So that the next answer without it counts as news, too: a follower that has to
-            # truncate its log does not look at the HW that comes with that.
+            # The next answer without the error or divergence then counts as news, too: a follower
+            # that has to truncate its log ignores the HW of this answer.
             self.sent_high_watermark = -1
             news = True
         return news
 
 
 class FetchSession:
-    """What one client or follower fetches again and again, in the order in which it is served."""
+    """The partitions that one client or follower fetches repeatedly, in the order of service."""
 
     __slots__ = (
         "approved",
@@ -124,12 +124,12 @@ class FetchSession:
         self.is_privileged = is_privileged
         # Fetch v13 and later; a session never changes between names and ids.
         self.uses_topic_ids = uses_topic_ids
-        # Both in ms of the clock that only goes on; each accepted request sets the second.
+        # Both in ms of the monotonic clock; each accepted request sets the second.
         self.created_ms = now_ms
         self.last_used_ms = now_ms
-        # What the next request has to name: 1 to MAX_EPOCH, one more after each accepted request.
+        # The epoch that the next request must name: 1 to MAX_EPOCH, one more per accepted request.
         self.epoch = next_epoch(INITIAL_EPOCH)
-        # What the owner found to hold for all partitions; forgotten when there is another one.
+        # A fact that the owner found true of all partitions; reset when a partition is added.
         self.approved: object = None
 
     @property
@@ -345,7 +345,7 @@ class FetchSessions:
                 return session_id
 
     def _evict(self, value: tuple[bool, int, int], now_ms: int) -> bool:
-        """Make room: first a session that nobody uses, else one that is worth less than `value`."""
+        """Make room: evict an unused session, else a session worth less than `value`."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

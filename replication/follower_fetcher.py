@@ -82,7 +82,7 @@ class FollowerFetcher:
         self._appends = FollowerAppends(manager, self.table)
         self._queries = FollowerQueries(self.table, self._appends)
 
-    # What next
+    # The next step
 
     def next_step(self, now_ms: int) -> Exchange | Wait:
         table = self.table
@@ -100,7 +100,7 @@ class FollowerFetcher:
         return self._fetch(now_ms)
 
     def _ask(self, now_ms: int) -> Exchange | None:
-        """What must be known before all can fetch."""
+        """The next question that must be answered before all partitions can fetch."""
         table = self.table
         asking = [state for state in table.changed.values() if state.key not in table.delayed]
         truncating = []
@@ -157,7 +157,7 @@ class FollowerFetcher:
         table.forget.clear()
         if not len(self._session) and not request.forgotten:
             return Wait(table.next_due_ms())
-        # A new session is to be answered at once: nobody else would open it meanwhile.
+        # A new session must be answered at once: no other request would open it meanwhile.
         is_long_poll = self._session.is_settled
         wait_ms = config.wait_max_ms if is_long_poll else 0
         due_ms = table.next_due_ms() if table.delayed else None
@@ -229,7 +229,7 @@ class FollowerFetcher:
             self._room(state, throttled, now_ms),
         )
 
-    # What came of it
+    # The outcome of an exchange
 
     def answered(self, exchange: Exchange, response: Message, now_ms: int) -> None:
         """Take the whole answer at once."""
@@ -270,7 +270,7 @@ class FollowerFetcher:
             state.delayed_until_ms = 0
 
     def abandoned(self) -> None:
-        """An idle poll was given up for something better to ask."""
+        """An idle poll was cancelled in favour of a better request."""
         self._session.reset()
 
     def _session_data(

@@ -1,7 +1,7 @@
-"""What a follower asks its leader besides records: where an epoch ends, and where the log lies.
+"""A follower's questions to its leader besides records: the end of an epoch, the log's bounds.
 
-Out of range: is the leader's log end before ours, cut to it; else is its log start behind our end,
-start anew there; else fetch on from our end.
+Out of range: if the leader's log end is before ours, cut to it; else if its log start is behind our
+end, start anew there; else continue to fetch from our end.
 
 Mirrors AbstractFetcherThread.truncateToEpochEndOffsets and fetchOffsetAndTruncate.
 """

@@ -28,7 +28,7 @@ from .types import ZERO_TOPIC_ID
 
 
 class Wanted(NamedTuple):
-    """What to ask of one partition."""
+    """One partition as the next fetch asks for it."""
 
     topic: str
     topic_id: bytes
@@ -80,7 +80,7 @@ class FollowerSession:
         return self._is_refused or self._epoch != INITIAL_EPOCH
 
     def sent(self, key: TopicPartition) -> Wanted | None:
-        """What the leader was asked of a partition."""
+        """The last fetch parameters sent to the leader for a partition."""
         return self._sent.get(key)
 
     def build(

@@ -1,12 +1,12 @@
 """The replicas that this broker hosts, and those that it cannot serve.
 
-Job: what every part of the replica manager looks up: the partitions, why one is not here, the
-counters of a topic; and giving up what was on a disk that failed.
+Job: hold the data that every part of the replica manager looks up: the partitions, the reason for a
+missing one, the counters of a topic; and remove the partitions of a failed disk.
 
-Invariants: a partition is in `partitions` or in `offline` or in neither; whoever takes one out of
-`partitions` sees to it that those who wait for it are looked at: here by naming it in `lost`, which
-`WaitingOperations.check_lost` empties before the call from outside is over. Nothing here waits, and
-nobody who waits is known here.
+Invariants: a partition is in `partitions` or in `offline` or in neither; code that removes one from
+`partitions` makes sure that the operations waiting for it are looked at: this class adds it to
+`lost`, which `WaitingOperations.check_lost` empties before the outer call returns. Nothing here
+waits or knows a waiting operation.
 
 Mirrors allPartitions and handleLogDirFailure of Kafka's ReplicaManager.
 """

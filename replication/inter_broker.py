@@ -1,17 +1,17 @@
-"""What `inter.broker.protocol.version` changes: how brokers speak to each other, and to ZooKeeper.
+"""The effects of `inter.broker.protocol.version` on requests between brokers and on ZooKeeper.
 
-Job: one row a fact, each with the first version that has it; `protocol_of` reads the rows for the
-version that is set. A cluster that is upgraded keeps its old version until all brokers are new, so
-that old ones understand what they are sent.
+Job: one row per effect, each with the first version that has it; `protocol_of` reads the rows for
+the configured version. During an upgrade a cluster keeps its old version until all brokers are new,
+so that old brokers understand every request.
 
 Below FLOOR (2.6) requests keep the versions of 2.6: brokers of older releases cannot be members
-beside this one (`broker.config.checks` says so at a start). All that is no request follows the
-version further down: the nodes in ZooKeeper, and the format of logs (`storage.message_format`).
+beside this one (`broker.config.checks` says so at a start). Data other than requests follows lower
+versions, too: the nodes in ZooKeeper, and the format of logs (`storage.message_format`).
 
 Rules: SEMANTICS 13.
 Mirrors: MetadataVersion, and the versions in ControllerBrokerRequestBatch, RemoteLeaderEndPoint,
-AlterPartitionManager, BrokerInfo and FeatureZNode. Leaves out what older versions take from groups:
-versions of offsets' records.
+AlterPartitionManager, BrokerInfo and FeatureZNode. Leaves out the effect of older versions on
+groups: versions of offsets' records.
 """
 
 from __future__ import annotations

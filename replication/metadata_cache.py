@@ -63,7 +63,7 @@ class PartitionState:
 
 @dataclass(slots=True)
 class MetadataUpdate:
-    """What one UpdateMetadata changed."""
+    """The changes of one UpdateMetadata."""
 
     changed_topics: set[str] = field(default_factory=set)
     deleted_topics: set[str] = field(default_factory=set)

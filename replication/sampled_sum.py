@@ -1,11 +1,11 @@
-"""What was recorded lately: a sum over the last windows, each of them one sample.
+"""A sum of recent values over the last windows, each of them one sample.
 
 Job: `record` puts a value into the newest sample, or into a new one once that is a window old;
-`total` and `oldest_ms` are what rates are made of (quotas of clients and of replication). A sample
-counts until `samples` windows have passed since its last event; it is taken away as a whole.
+rates are computed from `total` and `oldest_ms` (quotas of clients and of replication). A sample
+counts until `samples` windows have passed since its last event; it is removed as a whole.
 
-Invariants: there are never more than `samples` + 1 samples; between two that come or go `record`
-and `total` look at none of them.
+Invariants: there are never more than `samples` + 1 samples; while no sample is added or removed,
+`record` and `total` look at none of them.
 
 Mirrors SampledStat and WindowedSum of Kafka's metrics, to the order in which its ring is written.
 """

@@ -60,7 +60,7 @@ class BrokerChanges:
         new = {i: b for i, b in current.items() if i not in known}
         bounced = {i: b for i, b in current.items() if i in known and b.epoch > known[i].epoch}
         dead = sorted(i for i in known if i not in current)
-        # What is queued for a broker that bounced was meant for its former life.
+        # Requests queued for a broker that bounced were meant for its former epoch.
         effects.extend(CloseChannel(broker_id) for broker_id in (*dead, *bounced))
         effects.extend(OpenChannel(broker) for broker in (*new.values(), *bounced.values()))
         for broker_id in (*dead, *bounced):
@@ -98,7 +98,7 @@ class BrokerChanges:
         parts, context = self._parts, self._parts.context
         for broker_id in new:
             context.offline_dir_replicas.pop(broker_id, None)
-        # Those who were there learn of the new ones before the new ones can lead anything.
+        # The other brokers learn of the new ones before the new ones can lead anything.
         parts.send_update_metadata([b for b in context.brokers if b not in new])
         parts.send_update_metadata(new, list(context.leadership))
         replicas = context.replicas_on(new)

@@ -1,4 +1,4 @@
-"""What the controller knows: brokers, topics, assignments, leadership, states, deletions.
+"""The controller's knowledge: brokers, topics, assignments, leadership, states, deletions.
 
 Job: hold it and answer questions; no rules of its own beyond keeping its indexes consistent.
 Invariants: every partition in `leadership` or `partition_states` belongs to a known topic; topic

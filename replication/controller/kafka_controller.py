@@ -1,7 +1,7 @@
 """The cluster controller as a state machine over ZooKeeper.
 
 Job: every broker runs one. It watches /controller, tries to become the controller when there is
-none, and while it is, turns what happens (events) into znode writes and requests to brokers.
+none, and as controller turns events into znode writes and requests to brokers.
 
 `process(event, wall_ms)` is a flow: it yields ZooKeeper operations and receives their results. The
 runtime runs one flow at a time to its end and performs `take_effects()` after each step.
@@ -343,12 +343,13 @@ class Controller:
         unknown = set(deletions) - context.assignments.keys()
         yield from parts.deletion.forget_requests(sorted(unknown))
         yield from parts.deletion.initialize(set(deletions) - unknown, halted)
-        # Brokers must know each other before they are told to lead or to follow. (Kafka tells them
-        # only that here; a broker that has just started would then deny that there are topics.)
+        # Brokers must know each other before they lead or follow. (Kafka sends only the brokers
+        # here; a broker that has just started would then deny that there are topics.)
         parts.send_update_metadata(context.brokers, list(context.leadership))
         # Leaders are elected before the ISRs shrink (Kafka: after), as when a broker dies under a
-        # controller that lives: what waits for an ISR to shrink, clients' Metadata behind their
-        # produce requests too, then finds the new leaders, and no partition is told of none first.
+        # controller that lives: requests that wait for an ISR to shrink, and clients' Metadata
+        # behind their produce requests, then find the new leaders, and no partition is first
+        # announced without a leader.
         yield from parts.replicas.startup()
         yield from parts.partitions.startup()
         yield from parts.replicas.take_absent_offline()
@@ -363,7 +364,7 @@ class Controller:
         self._parts.effects.append(StartTimer(delay_ms, events.AutoRebalance()))
 
     def _elect_preferred_by_znode(self) -> Flow[None]:
-        """The legacy tool's request: elect, then delete the node whatever came of it."""
+        """The legacy tool's request: elect, then delete the node, with or without success."""
         path = znodes.PREFERRED_ELECTION
         _, stored = yield [Exists(path, watch=True), GetData(path)]
         if not stored.ok:

@@ -117,7 +117,7 @@ def create_topic(
 ) -> Flow[None]:
     """Write config and assignment of a topic that has passed `check_new_topic`, in one step.
 
-    Nobody is notified of the config: nobody knows the topic yet. A config that an unfinished
+    No broker is notified of the config: none knows the topic yet. A config that an unfinished
     creation has left behind is replaced.
     """
     partitions = {index: ReplicaAssignment(tuple(ids)) for index, ids in assignment.items()}

@@ -89,7 +89,7 @@ class TopicChanges:
             expect(result, znodes.topic_path(topic), ZkCode.NO_NODE)
         for topic, assignment in {**assignments, **without_id}.items():
             if not self._parts.config.protocol.has_topic_ids:
-                assignment = replace(assignment, topic_id=None)  # nobody is told of it
+                assignment = replace(assignment, topic_id=None)  # no broker is sent the id
             context.put_topic(topic, assignment)
             context.partitions_being_reassigned.update(
                 (topic, index)

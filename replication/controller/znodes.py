@@ -219,7 +219,7 @@ class ReplicaAssignment:
         return tuple(r for r in self.replicas if r not in self.removing)
 
     def reassign_to(self, target: Sequence[int]) -> "ReplicaAssignment":
-        """On the way from the origin to `target`, whatever was the target before."""
+        """The assignment between the origin and `target`, independently of an earlier target."""
         origin = self.origin_replicas
         return ReplicaAssignment(
             tuple(dict.fromkeys((*target, *origin))),
@@ -453,7 +453,7 @@ def encode_reassignment(targets: Mapping[tuple[str, int], Sequence[int]]) -> byt
 
 
 def decode_reassignment(data: bytes | None) -> dict[tuple[str, int], tuple[int, ...]]:
-    """What the legacy tool has asked for: the target replicas of each partition."""
+    """The legacy tool's request: the target replicas of each partition."""
     payload = _decode(data, REASSIGN_PARTITIONS)
     with _Reading(REASSIGN_PARTITIONS):
         return {
