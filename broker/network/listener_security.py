@@ -1,7 +1,7 @@
-"""What a listener asks of a new connection before its first request is handled.
+"""The security steps of a listener before the first request of a new connection is handled.
 
-Job: the seam between a connection and its TLS and SASL: `ListenerSecurity` says for one listener
-what is put before its requests.
+Job: the seam between a connection and its TLS and SASL: `ListenerSecurity` defines for one listener
+the steps before its requests.
 
 Mirrors `ChannelBuilder`, with its `TransportLayer` and `Authenticator`.
 """

@@ -38,8 +38,8 @@ logger: Final = logging.getLogger("pybroker.broker.network")
 BUFFER_IDLE_SECONDS: Final = 5.0
 SWEPT_AT_ONCE: Final = 500
 MANY_READY: Final = 128
-# A round with what takes long (large requests, clients that hang up while theirs wait, very many
-# sockets) ends after this time, and goes on where it was in the next.
+# A round with slow work (large requests, clients that hang up while theirs wait, very many sockets)
+# ends after this time, and the next round continues there.
 ROUND_SECONDS: Final = 0.002
 
 
@@ -78,7 +78,7 @@ class Processor:
         self.expired_connections = 0
         self.failed_connections = 0
         self.started_at = perf_counter()
-        # As the owner of connections; without a step in between, since answers come this way.
+        # The methods of `Owner`, bound without a call in between, since answers take this path.
         self.answered = handlers.answered
         self.throttled = handlers.throttled
         self.memory_released = handlers.memory_released
@@ -297,7 +297,7 @@ class Processor:
 
 
 def _end(connection: Connection, error: Exception) -> None:
-    """As what came up while it was read asks for."""
+    """End the connection by the kind of error that reading it raised."""
     try:
         if isinstance(error, BadInput):
             connection.finish(f"it sent {error}")

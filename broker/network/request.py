@@ -1,4 +1,4 @@
-"""One request on its way: what a handler gets, keeps while it waits, and answers.
+"""Requests: a handler gets one, keeps it while it waits, and answers it.
 
 Job: `Request` with its ways to answer; `Route`, what all requests of one API and version share; and
 what a request knows of the connection that it came from: `ConnectionInfo` is for handlers,
@@ -49,11 +49,11 @@ MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 
 
 class ConnectionInfo:
-    """What a handler may know of the client's connection.
+    """The facts about a client's connection that handlers may use.
 
-    `principal` is known once the client is authenticated. `access` is what it may do, None where
-    everybody may do everything; `authorization.guard` sets it. `number` counts the connections of
-    this process, in the order in which they were accepted.
+    `principal` is known once the client is authenticated. `access` holds its permissions, None
+    without an authorizer; `authorization.guard` sets it. `number` counts the connections of this
+    process, in the order in which they were accepted.
     """
 
     __slots__ = ("access", "host", "listener_name", "local_host", "local_port", "number", "port",
@@ -85,13 +85,13 @@ class ConnectionInfo:
 
 
 class Wait(Protocol):
-    """What a request of a connection waits for."""
+    """The wait of a request, known to its connection."""
 
     def hurry(self) -> None:
-        """The client sends nothing more, and may be gone: what can be answered early is."""
+        """The client sends nothing more, and may be gone: answer early if possible."""
 
     def cancel(self) -> None:
-        """The connection is closed: nobody waits any more."""
+        """The connection is closed: end the wait."""
 
 
 class ResponseSink(Protocol):
@@ -113,13 +113,13 @@ class ResponseSink(Protocol):
         """Close instead of a response, after what was asked before is answered."""
 
     def fail(self, error: Exception) -> None:
-        """Close, since an error that nobody expected came up in the work for it."""
+        """Close after an unexpected error in the work for this connection."""
 
     def add_wait(self, wait: Wait) -> None:
         """One of its requests waits, and `wait` is to be told how the client does."""
 
     def remove_wait(self, wait: Wait) -> None:
-        """That is over."""
+        """The wait is over."""
 
 
 class Route:
@@ -142,12 +142,12 @@ class Route:
         self.tagged_response = self.flexible and api_key is not ApiKey.API_VERSIONS
         self.large_bytes = 0 if self.page.makes_files else LARGE_FRAME_BYTES
         self.in_place = self.page.is_read_in_place
-        # A JoinGroup's answer is small as well, but that of the leader, who is told of all members.
+        # A JoinGroup's answer is small as well, but for the leader's, which names all members.
         self.is_join = api_key is ApiKey.JOIN_GROUP
         self.is_repeated = self.page.is_repeated
         # Of other APIs the answer to a small request may be all that the cluster has.
         self.small_answer = self.page.has_small_answers
-        # Where a request may be cut into parts.
+        # The lists at which a request may be cut into parts.
         self.places = [each for each in self.page.elements_in(api_version) if each.are_independent]
         self.request_class = self.page.request
         self.handle = handle
@@ -167,7 +167,7 @@ CLOSE: Final = object()
 
 
 class WholeRequest(Protocol):
-    """What a request is a part of, which gets the part's answer (`request_parts`)."""
+    """The request that a part belongs to; it gets the part's answer (`request_parts`)."""
 
     def part_answered(self, response: Any) -> None: ...
 
@@ -180,9 +180,9 @@ class WholeRequest(Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Request:
-    """One request on its way: what a handler gets, keeps while it waits, and answers.
+    """One request: a handler gets it, keeps it while it waits, and answers it.
 
-    It is plain if its answer goes to the connection as the handler gave it, which may then be bytes
+    It is plain if its answer goes to the connection unchanged; the answer may then be bytes
     (`respond_encoded`).
     """
 
@@ -243,7 +243,7 @@ class Request:
     def permits(
         self, operation: AclOperation, kind: ResourceType, name: str, *, is_logged: bool = True
     ) -> bool:
-        """Whether whoever sent it may do this; True without an authorizer."""
+        """Whether the client may do this; True without an authorizer."""
         access = self.connection.peer.access
         return access is None or access.permits(
             operation, kind, name, self.route.name, is_logged=is_logged
@@ -258,7 +258,7 @@ class Request:
 
     @property
     def metrics(self) -> RequestMetrics:
-        """Those of its API and version."""
+        """The metrics of its API and version."""
         return self.route.metrics
 
     def respond(self, response: Any) -> None:
@@ -284,13 +284,13 @@ class Request:
         self.connection.respond(self, parts)
 
     def respond_in_turns(self, response: Any) -> None:
-        """As `respond`, for what may be large: it is encoded in turns with others."""
+        """Like `respond`, for a response that may be large: it is encoded in turns with others."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
         self._pass_on(response)
 
     def respond_encoded(self, frame: bytes) -> None:
-        """As `respond`, of a plain request, with the whole frame as its encoder would have written
-        it."""
+        """Like `respond`, for a plain request, with the whole frame as its encoder would have
+        written it."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
         self.responded_at = perf_counter()
         self.connection.respond(self, [frame])
@@ -375,7 +375,7 @@ class Request:
         return 0 if self.meter is None else self.meter.charge_fetch(self, answer_bytes)
 
     def exempt(self) -> None:
-        """It comes from a broker as such: no quota counts."""
+        """Exempt the request from quotas: a broker sent it as a broker."""
         if self.meter is not None:
             self.meter.exempt(self)
 
@@ -384,8 +384,8 @@ class Request:
         return float("inf") if self.meter is None else self.meter.most_to_fetch(self)
 
     def mutation_quota(self, strict_since: int) -> MutationQuota | None:
-        """What is to be asked before topics are changed; clients know the error since that
-        version. None without a limit."""
+        """The quota to ask before topics are changed; clients know its error since version
+        `strict_since`. None without a limit."""
         return None if self.meter is None else self.meter.mutation_quota(self, strict_since)
 
     def timed(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
@@ -393,7 +393,8 @@ class Request:
         return steps if self.meter is None else self.meter.timed(steps)
 
     def counts_mutations(self) -> Callable[[int], None] | None:
-        """To be told of topics that are created along with it: they count, and hold nobody."""
+        """A counter for topics that the request creates implicitly: they count, but throttle no
+        client."""
         return None if self.meter is None else self.meter.counts_mutations(self)
 
     # Errors

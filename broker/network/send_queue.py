@@ -1,9 +1,9 @@
-"""What is to be sent to one client: parts in memory and parts of files, in order.
+"""The bytes to send to one client: parts in memory and parts of files, in order.
 
 Invariants: parts leave in the order in which they were added and only from the front; `size` counts
-all that has not left; one flush sends no more than its share, so that a fast reader of much does
-not keep the others out; of a file nothing is sent that has to be read from the disk first (`cold`).
-The queue of a connection over TLS is another one: `tls_connection`.
+all unsent bytes; one flush sends no more than its share, so that a fast reader of large answers
+does not block the others; bytes of a file that must first be read from the disk are not sent
+(`cold`). A connection over TLS has a queue of its own: `tls_connection`.
 
 Mirrors `NetworkSend` and `MultiRecordsSend`.
 """
@@ -64,7 +64,7 @@ class SendQueue:
         # took all of a share, for its next turn.
         self.blocked = False
         self.had_share = False
-        # What has to be read from the disk before anything more of the first part is sent.
+        # The range to read from the disk before more of the first part is sent.
         self.cold: Rest | None = None
         self._cached_end = 0  # up to where in its file the first part need not be looked for
 
@@ -240,7 +240,7 @@ def _read(part: FilePart, size: int, position: int) -> bytes:
 
 
 class Rest:
-    """What is left of a file part after the socket took some of it. Keeps the file open."""
+    """The unsent rest of a file part. Keeps the file open."""
 
     __slots__ = ("_part", "_size", "position")
 

@@ -50,7 +50,7 @@ class ListenerSpec(NamedTuple):
 
 
 class SocketSettings(NamedTuple):
-    """The broker keys that the network obeys; None is the kernel's choice."""
+    """The broker's configuration of the network; None leaves the choice to the kernel."""
 
     network_threads: int = 3
     backlog: int = 50

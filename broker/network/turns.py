@@ -1,15 +1,15 @@
-"""Long work in short turns: nobody holds the event loop longer than TURN_SECONDS.
+"""Long work in short turns: none holds the event loop longer than TURN_SECONDS.
 
-Job: what may take long is a generator ("steps") that yields often, about once a millisecond or
-more: the decoding of a large frame, a handler's loop over what was asked for, the encoding of a
-large response. `begin` goes on with it at once, as the handlers of small requests do, and if it is
-not done when its turn is over, `run` goes on with it behind whatever else is under way: one turn,
-then the other tasks of the loop, then the turn of the next one. `finish` is the same for
-coroutines, which wait for it; a coroutine whose own loop may be long calls its `Pace` in it.
+Job: long work is a generator ("steps") that yields at least about once a millisecond: the decoding
+of a large frame, a handler's loop over a request, the encoding of a large response. `begin` runs
+the first turn at once, like the handlers of small requests; unfinished steps are continued by
+`run`, behind all others under way: one turn, then the other tasks of the loop, then the turn of the
+next one. `finish` is the same for coroutines, which wait for it; a coroutine whose own loop may be
+long calls its `Pace` in it.
 
 Invariants: between two steps others run, so that a step is a whole state change, or none; one turn
-is taken between two rounds of the network, however many wait. What fails ends with its own error
-(`finish`), or is told to whoever is named with the steps (`begin`, `add`).
+is taken between two rounds of the network, however many wait. A failure is raised (`finish`), or
+passed to the function given with the steps (`begin`, `add`).
 
 Mirrors nothing in Kafka, whose request handler threads the operating system takes in turns.
 """
@@ -40,7 +40,7 @@ class Turns:
     __slots__ = ("_runner", "_waiting")
 
     def __init__(self) -> None:
-        # Steps with whoever is told if they fail, or a coroutine that waits for its turn.
+        # Steps with the function to call if they fail, or a coroutine that waits for its turn.
         self._waiting: deque[tuple[Steps, Failed] | trio.Event] = deque()
         self._runner = ParkedTask()
 
