@@ -222,7 +222,7 @@ class DescribeConfigsHandler:
     def _broker_entry(self, name: str, per_broker: bool) -> DescribeConfigsResourceResult:
         definition = definition_of(name)
         if definition is None or definition in authorizer.DEFINITIONS:
-            # What we do not know may be a secret of some plug-in.
+            # An unknown config may be a secret of some plug-in.
             definition = ConfigDef(name, ConfigType.UNKNOWN, None)
         synonyms = self._config.synonyms(name)
         text: str | None
@@ -239,7 +239,7 @@ class DescribeConfigsHandler:
 def _chosen(
     entries: Entries, names: Iterable[str]
 ) -> Generator[None, None, list[DescribeConfigsResourceResult]]:
-    """Those that are asked for, in the order of all."""
+    """The requested entries, in the order of `entries`."""
     wanted = set()
     for name in names:
         if name in entries:

@@ -58,13 +58,13 @@ from .request_waits import RequestWait
 _ANY_CLIENT: Final = ClientMetadata("", "", "")
 _NO_ENDPOINTS: Final[list[FetchResponseNodeEndpoint]] = []
 _FIRST_VERSION_OF_V2: Final = 4
-# They compete with the event loop for the interpreter: not many at a time.
+# Few, since these threads compete with the event loop for the interpreter.
 MAX_CONVERTERS: Final = 2
 _FIRST_VERSION_WITH_ERROR: Final = 7
 LARGE_ANSWER_PARTITIONS: Final = 64
 # A client may fetch what was deleted a moment ago; twice: all could be named by a session's change.
 MAX_UNKNOWN_PARTITIONS: Final = 1000
-# About what a response has beside records, for quotas: as a whole, and for each partition.
+# The approximate size of a response without records, for quotas: in all, and per partition.
 RESPONSE_BYTES: Final = 20
 PARTITION_BYTES: Final = 50
 _LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -241,7 +241,7 @@ class FetchHandler:
             request.respond(response)
 
     def _enter(self, entries: Entries, body: FetchRequest, version: int) -> Steps:
-        """What is asked for, each partition once."""
+        """Add the requested partitions to `entries`, each once."""
         for topic in body.topics:
             name: str | None
             if version >= 13:
@@ -304,7 +304,7 @@ class FetchHandler:
     ) -> FetchResponsePartitionData:
         """Codes and formats that clients do not know before v4 (magic 2), v6 (errors), v10 (zstd).
 
-        What a topic's config rules out is refused whatever else there is to say, as Kafka does.
+        As in Kafka, a refusal by the topic's config precedes any other error.
         """
         version = request.api_version
         partition = self._manager.partitions.get((entry.topic or "", entry.partition))
@@ -349,7 +349,7 @@ class FetchHandler:
 def _allowed(
     access: Access, entries: Sequence[FetchEntry], *, is_follower: bool
 ) -> list[FetchEntry]:
-    """What may be read; ids of no topic are for the reader to refuse."""
+    """The entries that the client may read; the reader refuses unknown topic ids."""
     if is_follower:
         operation, kind = AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER
         allowed = access.permits(operation, kind, CLUSTER_NAME, "Fetch")
@@ -418,7 +418,7 @@ def _forgotten(body: FetchRequest, version: int) -> Iterator[SessionKey]:
 def _magic_for(version: int, stored: int) -> int | None:
     """The format that the batches of a log must be converted to for a fetch, if they must be.
 
-    As in Kafka the log's config tells what is stored.
+    As in Kafka, the stored format is taken from the log's config.
     """
     if version < 2:
         return 0 if stored > 0 else None

@@ -53,7 +53,7 @@ _ZOOKEEPER_VERSION: Final = 0
 
 
 class ConsumerOffsetsInZooKeeper(Protocol):
-    """Where version 0 of OffsetCommit and OffsetFetch keeps offsets (/consumers/...)."""
+    """The store for offsets of OffsetCommit and OffsetFetch version 0 (/consumers/...)."""
 
     async def get_offset(self, group: str, topic: str, partition: int) -> int | None: ...
 

@@ -39,7 +39,7 @@ from ..replicas.settled_replicas import SettledReplicas
 
 _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 _SMALLEST_TIMESTAMP = LATEST_TIERED_TIMESTAMP
-# They compete with the event loop for the interpreter: not many at a time.
+# Few, since these threads compete with the event loop for the interpreter.
 MAX_SEARCHERS = 2
 
 Searches = dict[TopicPartition, Searched | ErrorCode]

@@ -59,7 +59,7 @@ _VALID_ACKS: Final = (-1, 0, 1)
 _ANSWERED_ACKS: Final = (-1, 1)
 _TRANSACTIONAL: Final = 0x10
 _CODEC: Final = 0x07
-# They compete with the event loop for the interpreter: not many at a time.
+# Few, since these threads compete with the event loop for the interpreter.
 MAX_EXAMINERS: Final = 2
 _FIRST_VERSION_OF_V2: Final = 3
 _FIRST_VERSION_WITH_LEADER: Final = 10

@@ -1,11 +1,11 @@
 """Fetch responses of the commonest small kind, without building and encoding a message each time.
 
-One partition without an error, whose records are few and have been read already, or are none: such
-responses differ in the session, three offsets and the records. The codec writes one once per
-partition and version; from then on the numbers and the records are put in.
+One partition without an error, with few records that have already been read, or none: such
+responses differ in the session, three offsets and the records. The codec encodes one per partition
+and version; later responses replace the numbers and the records.
 
-Invariant: byte for byte what the codec would write; a test compares them in all versions. What is
-not of that kind gets None, and goes through the codec.
+Invariant: the bytes are those of the codec; a test compares them in all versions. For any other
+response the result is None, and the codec encodes it.
 """
 
 from __future__ import annotations

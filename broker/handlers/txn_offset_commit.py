@@ -146,7 +146,7 @@ class _Commit:
 
 
 class _Verified:
-    """What to do when the transaction coordinator has answered."""
+    """The continuation after the answer of the transaction coordinator."""
 
     __slots__ = ("_commit", "_guard")
 
