@@ -5,13 +5,13 @@ is also the order of the records in its internal topic. Everything happens on th
 except reading the bytes of a partition that is loaded, and parsing them, which is done in a worker
 thread, one partition at a time (as Kafka's one-thread schedulers of its two coordinators).
 
-Invariants: the machine is never called from inside itself: effects go through one queue, which is
-drained by whoever finds it idle. What was loaded is acted on only when the whole ISR has it, so
-that no other leader can come to know less; Kafka serves what it has loaded at once.
+Invariants: the machine is never called from inside itself: effects go through one queue, drained by
+the first caller that finds it idle. Loaded state is used only when the whole ISR has its records,
+so that no later leader can know less; Kafka serves loaded state at once.
 
-Mirrors what Kafka's GroupMetadataManager and TransactionStateManager have each for themselves:
-appending, loading, `onElection` / `onResignation`. What is of one coordinator only (its effects,
-answers, helpers, configuration) is in `group_runtime` and `transaction_runtime`.
+Mirrors code that Kafka's GroupMetadataManager and TransactionStateManager each contain: appending,
+loading, `onElection` / `onResignation`. The parts of only one coordinator (its effects, answers,
+helpers, configuration) are in `group_runtime` and `transaction_runtime`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MS: Final = 1000
 
 
 class Machine(Protocol):
-    """What the two coordinators have in common. Effects are the caller's to perform."""
+    """The common interface of the two coordinators. The caller performs the effects."""
 
     def take_effects(self) -> list[Any]: ...
 
@@ -86,10 +86,10 @@ EffectT = TypeVar("EffectT")
 
 
 async def internal_partition_count(zookeeper: ZooKeeperClient, topic: str, configured: int) -> int:
-    """Partitions of an internal topic: those that it has, or those that it will be made with.
+    """The partition count of an internal topic: its own, or `configured` if it does not exist.
 
-    All brokers must place keys alike, so an existing topic counts, whatever this broker's
-    configuration says.
+    All brokers must place keys alike, so an existing topic takes precedence over this broker's
+    configuration.
     """
     found = await zookeeper.execute_one(GetData(znodes.topic_path(topic)))
     if found.code is ZkCode.OK:
@@ -133,7 +133,7 @@ class AppendWaiter:
         self.append = append
 
     def complete(self, results: ProduceResults) -> None:
-        """It appended to one partition."""
+        """Pass on the result of the only partition."""
         (result,) = results.values()
         self.runtime.append_completed(self.append, result, self.runtime.now_ms)
 
@@ -186,7 +186,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
 
     @property
     def now_ms(self) -> int:
-        """Of the clock that only goes on."""
+        """The time of the monotonic clock."""
         return self._clock()
 
     def look_again(self) -> None:

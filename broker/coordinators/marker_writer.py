@@ -1,8 +1,8 @@
 """Writes the end of transactions into the partitions that this broker leads.
 
-Job: a marker becomes a control batch in each of its partitions, appended with acks=all. Whoever
-asked hears of all of them at once, when they are replicated or have failed. Markers in partitions
-of the offsets topic then complete the offsets that were committed within the transaction.
+Job: a marker becomes a control batch in each of its partitions, appended with acks=all. The caller
+is notified once, when all of them are replicated or have failed. Markers in partitions of the
+offsets topic then complete the offsets that were committed within the transaction.
 
 Mirrors the appends of KafkaApis.handleWriteTxnMarkersRequest.
 """

@@ -150,7 +150,7 @@ class TransactionVerifier:
         )
         errors = {key: question.error_for(error) for key, error in verified.items() if error}
         self.failure_count += len(errors)
-        question.on_answer(errors)  # what goes wrong there is answered by whoever has asked
+        question.on_answer(errors)  # it handles its own errors
 
     def count_failures(self, question: Question) -> None:
         self.failure_count += len(question.keys)
