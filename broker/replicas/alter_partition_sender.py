@@ -33,10 +33,10 @@ from .settled_replicas import SettledReplicas
 logger = logging.getLogger("pybroker.broker.isr")
 
 RETRY_DELAY_MS = 50
-# As in Kafka: a notification waits for more changes, and no longer than that.
+# As in Kafka: the time that a notification waits for more changes, and its longest wait.
 NOTIFICATION_LINGER_MS = 5_000
 NOTIFICATION_MAX_DELAY_MS = 60_000
-MOST_NAMED = 10  # in a line of the log: a broker that falls behind can leave thousands of ISRs
+MOST_NAMED = 10  # in a line of the log: a slow broker can leave thousands of ISRs
 
 
 class AlterPartitionSender:
@@ -98,14 +98,15 @@ class AlterPartitionSender:
     # Without a controller
 
     def _quiet_seconds(self) -> float:
-        """How long to wait for something to do."""
+        """The time in seconds to wait for the next notification."""
         if not self._unannounced:
             return math.inf
         latest = self._first_unannounced_at + NOTIFICATION_MAX_DELAY_MS / 1000
         return max(0.0, min(NOTIFICATION_LINGER_MS / 1000, latest - trio.current_time()))
 
     async def _write(self) -> None:
-        """Decide what waits; nothing waits: tell the controller of what was decided."""
+        """Write the waiting proposals; if there are none, notify the controller of the written
+        ones."""
         change = self._proposals.take()
         try:
             if change is None and self._unannounced:

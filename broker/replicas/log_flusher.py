@@ -61,7 +61,7 @@ class LogFlusher:
         try:
             while key in self._wanted:
                 effect = self._wanted.pop(key)
-                # Whatever was appended up to now is flushed with it.
+                # All records appended up to now are flushed with it.
                 offset = max(effect.offset, effect.log.log_end_offset)
                 try:
                     await trio.to_thread.run_sync(effect.log.flush, offset, limiter=self._limiter)

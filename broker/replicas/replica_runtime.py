@@ -1,14 +1,14 @@
 """Drives the replica manager: performs its effects, keeps its timers, shrinks ISRs.
 
-How others call the manager is in `settled_replicas`.
+`settled_replicas` contains the calls of the manager by other rooms.
 
 Followers' fetches that have records to fetch are collected and answered together, from a task of
-their own, when the round that brought the records is over or a little later: see follower_pace.
-Of very many that are due at once, each turn of another task answers some.
+their own, when the round that brought the records is over or a little later: see follower_pace. If
+very many are due at once, another task answers some in each of its turns.
 
 Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
-(`on_isr_change`, `on_failed_log_dir`). Ends of flushes, good (with the offset) and bad, are told to
-`on_flush`, for followers that wait for them.
+(`on_isr_change`, `on_failed_log_dir`). `on_flush` is called at the end of a flush, with the offset
+if it succeeded, for followers that wait for it.
 """
 
 import logging
