@@ -131,7 +131,7 @@ class Appends:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> ProduceResult:
-        """Append to one partition; `is_pending` says that the result has to wait."""
+        """Append to one partition; `is_pending` is set if the result has to wait."""
         partition = self._partitions.get(key)
         if partition is None:
             return self._missing(key)

@@ -32,7 +32,7 @@ class CollectedFetches:
         # Whether a fetch that finds records on arrival is collected, too.
         self.paces = False
         self._byte_count = 0
-        self.append_count = 0  # while there was something to tell
+        self.append_count = 0  # while fetches were collected
 
     def add(self, operation: DelayedFetch, effects: list[Effect]) -> None:
         if operation.is_collected or not operation.is_waiting:

@@ -279,7 +279,7 @@ class DelayedDeleteRecords(Operation):
             if low_watermark < wanted:
                 self.results[key] = DeleteRecordsResult(
                     ErrorCode.REQUEST_TIMED_OUT, low_watermark
-                )  # Case C, should nothing else come
+                )  # Case C, unless another result follows
                 return False
             self.results[key] = DeleteRecordsResult(ErrorCode.NONE, low_watermark)  # Case B
         del self.open_offsets[key]

@@ -66,7 +66,7 @@ class Line:
         """Remove the entry, if it has not been taken."""
         entries = self._entries
         index = bisect_left(entries, due[:3])
-        # By number: what is compiled has no identity of tuples.
+        # By number: compiled code does not keep the identity of tuples.
         if index < len(entries) and entries[index][:3] == due[:3]:
             del entries[index]
 

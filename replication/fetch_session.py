@@ -5,8 +5,8 @@ A request carries (session id, epoch):
   (id, -1) close `id`, as (0, -1)                 (id, 0)  close `id`, as (0, 0)
   (id, n)  changes and forgotten partitions since (id, n - 1)
 `FetchSessions.begin` turns it into a context whose `entries` are to be read; `finish` takes the
-results and says what the response holds. An incremental response leaves out a partition that has
-no news: no records, same HW and log start, no error, no divergence, no preferred replica.
+results and returns the content of the response. An incremental response leaves out a partition that
+has no news: no records, same HW and log start, no error, no divergence, no preferred replica.
 
 Invariants: a session's epoch grows by one with each accepted request and wraps from 2^31-1 to 1; a
 refused request changes nothing; a partition that had records goes to the end of the order, so that
@@ -43,7 +43,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class SessionPartition(FetchEntry):
-    """A partition of a session: what is asked, and what was answered last."""
+    """A partition of a session: its fetch parameters, and the offsets answered last."""
 
     __slots__ = ("sent_high_watermark", "sent_log_start_offset")
 
@@ -179,7 +179,7 @@ class FetchContext:
         self.session = session  # that is there already
 
     def finish(self, results: FetchResults) -> tuple[ErrorCode, int, Answer]:
-        """(error, session id, what to send) for the results, which are in the entries' order."""
+        """(error, session id, results to send) for the results, which are in the entries' order."""
         return self.error_code, NO_SESSION, list(zip(self.entries, results, strict=True))
 
     def withheld(self) -> tuple[ErrorCode, int]:

@@ -169,7 +169,7 @@ class Fetches:
         min_one_batch: bool,
         now_ms: int,
     ) -> FetchResponsePartitionData:
-        """Read, and take the fetch for what it says: the follower has all before its offset."""
+        """Read, and record the fetch as progress: the follower has all before its offset."""
         replica = partition.remotes.get(params.replica_id)
         if replica is None and partition.is_leader:
             return _refused(partition, entry)

@@ -98,7 +98,7 @@ class FollowerAppends:
             manager.waiting.high_watermark_moved(state.key, partition)
 
     def is_throttled(self, state: FollowerPartition) -> bool:
-        """Whether what is fetched for it counts for this broker's quota as a follower."""
+        """Whether bytes fetched for it count for this broker's quota as a follower."""
         return self._manager.follower_quota.throttles(
             state.key[1], state.partition.log.config.follower_replication_throttled_replicas
         )

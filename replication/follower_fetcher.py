@@ -1,14 +1,14 @@
-"""Follows one leader broker: what to ask it next for our partitions, and what to do with answers.
+"""Follows one leader broker: its next request for our partitions, and the handling of answers.
 
-Job: `next_step` says what to send now (or how long to wait), `answered` and `failed` take what came
-of it. One exchange at a time. In this order: cut logs whose last epoch is in doubt (an
+Job: `next_step` returns the request to send now (or the time to wait), `answered` and `failed` take
+its outcome. One exchange at a time. In this order: cut logs whose last epoch is in doubt (an
 OffsetForLeaderEpoch for those that have epochs), find the range of those that are out of it
 (ListOffsets), then fetch for all that are ready.
 
 Invariants: only a partition whose log does not diverge from the leader's fetches; an answer counts
 only for the very state that asked (same leader epoch, same offset); records are appended as they
-come, at the log end; a trouble of one partition delays this partition only; nothing is fetched
-while an append of ours still waits for its flush, because the next fetch acknowledges it.
+come, at the log end; an error of one partition delays this partition only; nothing is fetched while
+an append of ours still waits for its flush, because the next fetch acknowledges it.
 
 Mirrors AbstractFetcherThread and ReplicaFetcherThread. Leaves out tiered storage and moves between
 log directories.
@@ -197,14 +197,14 @@ class FollowerFetcher:
         return throttled and manager.follower_quota.is_exceeded(now_ms)
 
     def _throttled_count(self) -> int:
-        """Of the partitions that share what is left of the quota; 1 at least."""
+        """The number of partitions that share the rest of the quota; 1 at least."""
         states = self.table.states.values()
         count = sum(not s.is_in_sync and self._appends.is_throttled(s) for s in states)
         return max(1, count)
 
     def _room(self, state: FollowerPartition, throttled: int, now_ms: int) -> int:
         """How many bytes to ask for. A throttle has to bite from the first fetch on: no more than
-        Kafka's follower asks for, and ours no more than what is left of its own quota."""
+        Kafka's follower asks for, and ours no more than the rest of its own quota."""
         config, limits = self._config, state.partition.log.config
         if not (
             limits.leader_replication_throttled_replicas

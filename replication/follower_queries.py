@@ -61,7 +61,8 @@ def ask_epochs(states: Iterable[FollowerPartition], broker_id: int, version: int
 
 
 def ask_offsets(states: Iterable[FollowerPartition], broker_id: int, version: int) -> Exchange:
-    """One ListOffsets for all of them: the leader's end, or its start after what I have is gone."""
+    """One ListOffsets for all of them: the leader's end, or its start if our records are gone
+    there."""
     topics: dict[str, ListOffsetsTopic] = {}
     asked = {}
     for state in states:
@@ -135,7 +136,7 @@ class FollowerQueries:
         answers: Iterable[tuple[TopicPartition, AnswerT]],
         now_ms: int,
     ) -> Iterator[tuple[FollowerPartition, AnswerT]]:
-        """The answers that say something, of partitions that still are what was asked about."""
+        """The usable answers, of partitions whose state is unchanged since the question."""
         open_states = dict(exchange.states)
         for key, answer in answers:
             state = open_states.pop(key, None)

@@ -98,7 +98,7 @@ class FollowerTable:
         self.unflushed[key] = max(offset, self.unflushed.get(key, 0))
 
     def flushed(self, key: TopicPartition, offset: int) -> bool:
-        """The log is on disk below `offset`; True if fetching may go on now."""
+        """The log is on disk below `offset`; True if fetching may continue now."""
         wanted = self.unflushed.get(key)
         if wanted is None or wanted > offset:
             return False

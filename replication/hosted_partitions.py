@@ -37,7 +37,7 @@ class Move:
         self.partition = partition
         # The copy, a prefix of the partition's log.
         self.future = future
-        # Whether what the copy needs to be durable has been done in a thread.
+        # Whether a thread has done the work that makes the copy durable.
         self.is_prepared = False
 
     @property
@@ -77,7 +77,7 @@ class HostedPartitions:
         self.partitions: dict[TopicPartition, Partition] = {}
         # Replicas of failed log directories, until they are stopped with deletion.
         self.offline: set[TopicPartition] = set()
-        # Taken out with their disk, and those who wait for them are still to be looked at.
+        # Removed with their disk; the operations that wait for them must still be looked at.
         self.lost: list[TopicPartition] = []
         # Replicas on their way between log directories; each has a role, and both its disks work.
         self.moving: dict[TopicPartition, Move] = {}
@@ -99,14 +99,14 @@ class HostedPartitions:
         return stats
 
     def storage_failed(self, key: TopicPartition, error: KafkaError | None = None) -> None:
-        """An operation on this partition said KAFKA_STORAGE_ERROR."""
+        """An operation on this partition failed with KAFKA_STORAGE_ERROR."""
         if isinstance(error, (OutOfDescriptors, UnreadableSegment)):
             return  # the disk is as good as before
         self.offline.add(key)
         self.give_up_failed_dirs()
 
     def give_up_failed_dirs(self) -> None:
-        """Give up the partitions of directories that went offline, as Kafka does."""
+        """Remove the partitions of directories that went offline, as Kafka does."""
         for directory, lost in self.log_manager.take_newly_offline():
             self.offline.update(lost)
             for key in lost:

@@ -31,7 +31,8 @@ Rows = Sequence[tuple[str, T]]  # the first version that has it; the newest row 
 _LEADER_AND_ISR: Rows[int] = (("3.4-IV0", 7), ("3.2-IV0", 6), ("2.8-IV1", 5))
 _UPDATE_METADATA: Rows[int] = (("3.4-IV0", 8), ("2.8-IV1", 7))
 _STOP_REPLICA: Rows[int] = (("3.4-IV0", 4),)
-# Kafka asks the controller what it knows; these are what a controller of that release has.
+# Kafka asks the controller for its versions; these are the versions of a controller of that
+# release.
 _ALTER_PARTITION: Rows[int] = (("3.5-IV0", 3), ("3.3-IV0", 2), ("3.2-IV0", 1))
 _FETCH: Rows[int] = (
     ("3.9-IV0", 17), ("3.7-IV4", 16), ("3.5-IV1", 15), ("3.5-IV0", 14), ("3.1-IV0", 13),
@@ -46,7 +47,7 @@ _FEATURE_NODE: Rows[int] = (("3.3-IV0", 2),)
 
 @dataclass(frozen=True, slots=True)
 class InterBrokerProtocol:
-    """Versions of requests between brokers and of nodes in ZooKeeper, and what there is at all."""
+    """Versions of requests between brokers and of nodes in ZooKeeper, and the existing features."""
 
     leader_and_isr: int
     update_metadata: int

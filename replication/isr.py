@@ -1,9 +1,10 @@
 """The leader's view of its followers: progress of each replica, and the in-sync replica set.
 
-Invariants: `committed` is what the controller has confirmed; `maximal` is what the high watermark
-must wait for. While a change is proposed, an expansion counts the newcomer in `maximal` at once and
-a shrink keeps the old members in it, so `committed <= maximal` always holds and no member lacks an
-offset below the HW, independently of the controller's decision. One proposal at a time.
+Invariants: `committed` is the ISR that the controller has confirmed; `maximal` holds the replicas
+that the high watermark must wait for. While a change is proposed, an expansion counts the newcomer
+in `maximal` at once and a shrink keeps the old members in it, so `committed <= maximal` always
+holds and no member lacks an offset below the HW, independently of the controller's decision. One
+proposal at a time.
 
 Mirrors Replica / ReplicaState and the PartitionState classes of Kafka's Partition (KIP-497).
 """
@@ -77,7 +78,7 @@ class RemoteReplica:
     def reset(
         self, *, now_ms: int, leader_end_offset: int, is_new_leader: bool, in_isr: bool
     ) -> None:
-        """A leader epoch begins: nothing that an earlier leader heard counts for a new one."""
+        """A leader epoch begins: fetches to an earlier leader do not count for a new one."""
         self.last_caught_up_ms = now_ms if in_isr else 0
         if is_new_leader:
             self.log_start_offset = UNKNOWN_OFFSET
@@ -138,5 +139,5 @@ class IsrState:
             raise BrokenInvariant(f"an ISR change beside the one to {self.proposed}")
 
     def roll_back(self) -> None:
-        """The controller did not try the proposal: what was committed stands."""
+        """The controller did not try the proposal: the committed ISR stays."""
         self.commit(self.committed)

@@ -1,14 +1,15 @@
 """ISR changes that this broker's leaders propose, on their way to the controller and back.
 
-Job: keep the latest proposal of each partition, put all that wait into one AlterPartition, and say
-what its answer decides. Topics go by their ids from v2 on, if all have one, and by name before.
+Job: keep the latest proposal of each partition, put all that wait into one AlterPartition, and
+return the decisions in its answer. Topics go by their ids from v2 on, if all have one, and by name
+before.
 
 Invariants: one request is under way at most, and a proposal is in one place: waiting, or under way.
 Each is answered or asked again: trouble with the request as a whole (no controller, a stale broker
 epoch), and a partition that the answer leaves out, put it back, unless its partition has proposed
 something newer meanwhile.
 
-Mirrors kafka.server.DefaultAlterPartitionManager, without what waits: that is
+Mirrors kafka.server.DefaultAlterPartitionManager, without waiting: that is done by
 `broker.replicas.alter_partition_sender`, and the simulation's broker.
 """
 
@@ -44,7 +45,8 @@ class IsrProposals:
     __slots__ = ("_broker_id", "_newest_version", "_under_way", "_waiting")
 
     def __init__(self, broker_id: int, newest_version: int = NEWEST.alter_partition) -> None:
-        """`newest_version` of AlterPartition is what all controllers of the cluster know."""
+        """`newest_version` is the AlterPartition version that all controllers of the cluster
+        know."""
         self._broker_id = broker_id
         self._newest_version = newest_version
         self._waiting: dict[TopicPartition, AlterIsr] = {}

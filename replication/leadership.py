@@ -57,7 +57,7 @@ class Leadership:
         self.broker_epoch = -1
         # The newest that a controller has spoken with; it never goes back.
         self.controller_epoch = -1
-        # Roles that wait for file descriptors, each the latest that the controller has said.
+        # Roles that wait for file descriptors, each the latest from the controller.
         self.refused: dict[TopicPartition, RefusedRole] = {}
 
     def check_sender(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:

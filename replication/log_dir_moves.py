@@ -45,7 +45,7 @@ CUT_WATCHER = "copy"
 
 @dataclass(slots=True, frozen=True)
 class Read:
-    """Do `read_piece` in a thread, then give what it read to `copied`."""
+    """Do `read_piece` in a thread, then pass its bytes to `copied`."""
 
     piece: FileSlice
 
@@ -128,7 +128,7 @@ class LogDirMoves:
         return ErrorCode.NONE
 
     def resume(self, keys: Iterable[TopicPartition], now_ms: int) -> None:
-        """These partitions have a role now: go on with moves that an earlier run of this broker
+        """These partitions have a role now: continue moves that an earlier run of this broker
         began."""
         logs = self._hosted.log_manager
         for key in keys:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what each log directory holds, and how far its replicas lag.
+"""DescribeLogDirs: the replicas in each log directory, and their lags.
 
 Mirrors ReplicaManager.describeLogDirs.
 """

@@ -5,9 +5,9 @@ smaller partition epoch than the known one changes nothing.
 
 Invariants: leader epoch and partition epoch never go back; the high watermark of a leader never
 goes back and never passes the log end offset of a member of the maximal ISR, nor (when the log asks
-for a flush) what is on disk; it does not move while the committed ISR is smaller than the effective
-min.insync.replicas; a replica joins the ISR only at the HW and past the start of the leader's epoch
-(KIP-279, KIP-497, KIP-966's first part).
+for a flush) the end of the records on disk; it does not move while the committed ISR is smaller
+than the effective min.insync.replicas; a replica joins the ISR only at the HW and past the start of
+the leader's epoch (KIP-279, KIP-497, KIP-966's first part).
 
 Mirrors Kafka's Partition. Leaves out tiered storage; `log_dir_moves` handles future replicas and
 ends with `replace_log`. The replica manager handles waiting operations: methods here report which
@@ -422,7 +422,8 @@ class Partition:
         )
 
     def _check_proposal(self, isr: frozenset[int]) -> None:
-        """The leader stays; who joins is a replica, at the HW and past the start of the epoch."""
+        """The leader stays; a joining broker is a replica, at the HW and past the start of the
+        epoch."""
         committed = self.isr.committed
         if self.broker_id in committed and self.broker_id not in isr:
             raise BrokenInvariant(f"{self!r} proposes {isr}, without itself")

@@ -25,7 +25,7 @@ from ..protocol.timer_wheel import TimerEntry, TimerWheel
 
 
 class Operation(TimerEntry):
-    """Base of everything that can wait: `token` is what the caller gave at entry."""
+    """Base of everything that can wait: `token` is the caller's object, given at entry."""
 
     __slots__ = ("keys", "token")
 

@@ -105,8 +105,8 @@ def read_partition(
     max_bytes: int,
     min_one_batch: bool,
 ) -> FetchResponsePartitionData:
-    """Read for one fetch, without side effects. Raises KafkaError; says in the data where a
-    follower's log and ours diverge."""
+    """Read for one fetch, without side effects. Raises KafkaError; sets in the data the divergence
+    of a follower's log from ours."""
     check_readable(partition, entry, params)
     log = partition.log
     fetch_offset = entry.fetch_offset

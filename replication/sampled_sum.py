@@ -18,7 +18,7 @@ DEFAULT_SAMPLES: Final = 11
 DEFAULT_WINDOW_MS: Final = 1_000
 _NEVER: Final = float("inf")
 
-# [when it began, when its last event was, what was recorded]
+# [time of its begin, time of its last event, sum]
 Sample = list[float]
 
 

@@ -85,7 +85,7 @@ class ProduceResult:
         self.required_offset = required_offset
         self.error_message = error_message
         self.record_errors = record_errors
-        # Appended, but what was asked (replicas, disk) has not come yet.
+        # Appended, but not yet on the requested replicas or disk.
         self.is_pending = False
 
 
@@ -127,7 +127,7 @@ class FetchEntry:
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
         self.log_start_offset = log_start_offset
-        # In a session: what was read last, until the client asks for something else.
+        # In a session: the last result, until the client asks for something else.
         self.latest: FetchResponsePartitionData | None = None
 
 
@@ -221,15 +221,15 @@ class FailedLogDir(NamedTuple):
 
 
 class FollowersWait(NamedTuple):
-    """Followers' fetches have something to tell: call `WaitingOperations.answer_followers`, at
-    once if urgent."""
+    """Followers' fetches are complete: call `WaitingOperations.answer_followers`, at once if
+    urgent."""
 
     is_urgent: bool
 
 
 class MoreToAnswer(NamedTuple):
-    """More that waits is due than can be answered at once: call `WaitingOperations.answer_more`
-    between others, until it says that nothing is left."""
+    """More operations are due than can be answered at once: call `WaitingOperations.answer_more`,
+    between other tasks, until it returns False."""
 
 
 Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait | MoreToAnswer

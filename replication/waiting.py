@@ -10,7 +10,7 @@ due, MAX_ANSWERS_AT_ONCE are answered before the driver takes the completions; t
 `answer_more`, each once. The effect of a change on produces is determined at once;
 MAX_RESULTS_AT_ONCE of their answers leave at a time.
 
-Mirrors what Kafka's ReplicaManager and Partition do with DelayedOperationPurgatory
+Mirrors the use of DelayedOperationPurgatory in Kafka's ReplicaManager and Partition
 (tryCompleteDelayedRequests).
 """
 
@@ -96,7 +96,8 @@ class WaitingOperations:
             self._settle(self.deletes, key, partition)
 
     def check(self, key: TopicPartition) -> None:
-        """The partition changed in some way (role, ISR, config, gone): look at all who wait."""
+        """The partition changed in some way (role, ISR, config, gone): look at all waiting
+        operations."""
         partition = self._partitions.get(key)
         if key in self.produces.watched:
             self._settle(self.produces, key, partition)
@@ -142,7 +143,7 @@ class WaitingOperations:
             self._effects.append(_MORE)
 
     def answer_more(self, now_ms: int) -> bool:
-        """Go on with what is due; whether more is left."""
+        """Continue with due operations; True if more are left."""
         self._complete_settled()
         due = self._due
         for _ in range(min(len(due), MAX_LOOKS_AT_ONCE)):
@@ -181,12 +182,12 @@ class WaitingOperations:
     # A disk has failed
 
     def storage_failed(self, key: TopicPartition, error: KafkaError | None = None) -> None:
-        """An operation on this partition said KAFKA_STORAGE_ERROR."""
+        """An operation on this partition failed with KAFKA_STORAGE_ERROR."""
         self._hosted.storage_failed(key, error)
         self.check_lost()
 
     def check_log_dirs(self) -> None:
-        """Give up the partitions of directories that went offline."""
+        """Remove the partitions of directories that went offline."""
         self._hosted.give_up_failed_dirs()
         self.check_lost()
 
@@ -215,10 +216,11 @@ class WaitingOperations:
             if operation.is_waiting:
                 self._answer_fetch(operation)
 
-    # On behalf of who waits
+    # On behalf of waiting clients
 
     def answer_now(self, operation: Operation) -> None:
-        """A fetch is answered with what there is, as if its time were over. Others wait on."""
+        """A fetch is answered with the available records, as if its time were over. Others wait
+        on."""
         if isinstance(operation, DelayedFetch) and operation.is_waiting:
             self._answer_fetch(operation)
 

@@ -37,7 +37,7 @@ def read_live_brokers() -> Flow[dict[int, BrokerRegistration]]:
     brokers = {}
     for broker_id, result in zip(ids, results, strict=True):
         if not result.ok or result.stat is None:
-            continue  # gone between the two reads; the watch on the list will tell
+            continue  # gone between the two reads; the watch on the list will fire
         try:
             brokers[broker_id] = znodes.decode_broker(broker_id, result.data, result.stat.czxid)
         except znodes.MalformedZnode as error:
@@ -88,7 +88,7 @@ class BrokerChanges:
             return
         new = znodes.decode_broker(broker_id, result.data, result.stat.czxid)
         if new.epoch != old.epoch:
-            return  # bounced: the change of /brokers/ids tells
+            return  # bounced: the change of /brokers/ids handles it
         if (new.endpoints, new.features) != (old.endpoints, old.features):
             context.brokers[broker_id] = new
             self._parts.effects.append(OpenChannel(new))
@@ -134,7 +134,7 @@ class BrokerChanges:
         yield from parts.deletion.fail_replicas(deleting)
         elected = any(isinstance(outcome, LeaderAndIsr) for outcome in outcomes.values())
         if not serving and not elected:
-            parts.send_update_metadata(context.brokers)  # who is alive has changed all the same
+            parts.send_update_metadata(context.brokers)  # live brokers have changed
 
     # Disks
 

@@ -238,7 +238,7 @@ class ControllerContext:
         return topic in self.topics_to_be_deleted
 
     def is_doomed(self, partition: TopicPartition) -> bool:
-        """Being deleted, and no reassignment needs a leader to come to its end before that."""
+        """The topic is being deleted, and no reassignment still needs a leader to finish."""
         queued = self.is_queued_for_deletion(partition[0])
         return queued and partition not in self.partitions_being_reassigned
 

@@ -79,8 +79,8 @@ def elect_for_reassignment(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
     """A live target replica in the ISR leads, and removed replicas leave the ISR with it: a leader
-    does not wait for who is not assigned, so that none of them may lead any more. Kafka takes them
-    out one by one afterwards, each under an epoch of its own, which is counted here."""
+    does not wait for unassigned replicas, so none of them may lead any more. Kafka takes them out
+    one by one afterwards, each under an epoch of its own, which is counted here."""
     targets = context.assignment(partition).target_replicas
     live = _live_replicas(context, partition, targets)
     leader = next((r for r in live if r in state.isr), None)

@@ -21,7 +21,7 @@ from .znodes import LeaderAndIsr
 
 
 def write_isr(change: AlterIsr, leader: int, controller_epoch: int) -> Flow[int | None]:
-    """The partition epoch that it has now; None if somebody else has changed the state."""
+    """The partition epoch that it has now; None if another broker has changed the state."""
     path = znodes.partition_state_path(change.topic, change.partition)
     wanted = LeaderAndIsr(
         leader=leader,

@@ -260,7 +260,7 @@ class Controller:
     # Election
 
     def _read_controller(self) -> Flow[None]:
-        """Learn who the controller is, and be told when that changes."""
+        """Read which broker is the controller, and watch for changes."""
         _, current = yield [
             Exists(znodes.CONTROLLER, watch=True),
             GetData(znodes.CONTROLLER),
@@ -330,7 +330,7 @@ class Controller:
         return True
 
     def _fail_over(self) -> Flow[None]:
-        """Read the cluster, tell all brokers, elect what has no leader, go on with deletions."""
+        """Read the cluster, notify all brokers, elect missing leaders, continue deletions."""
         parts, context = self._parts, self.context
         yield from features.set_up(self._config.protocol)
         yield from self._topics.delete_notifications((znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES))
@@ -401,7 +401,8 @@ class Controller:
 
 
 def _no_controller(event: object) -> object:
-    """The answer of who is none, or none any more; Kafka has another one for brokers that stop."""
+    """The answer of a broker that is not, or no longer, the controller; Kafka has another one for
+    brokers that stop."""
     stops = isinstance(event, events.ControlledShutdown)
     return _refusal(event, ErrorCode.STALE_CONTROLLER_EPOCH if stops else ErrorCode.NOT_CONTROLLER)
 

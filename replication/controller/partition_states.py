@@ -84,7 +84,8 @@ class PartitionStateMachine:
         self.unclean_elections = 0
 
     def startup(self) -> Flow[None]:
-        """States of all known partitions at the start of a controller, then elect what can be."""
+        """Set the states of all known partitions at the start of a controller, then elect
+        leaders."""
         context = self._context
         for partition in context.all_partitions():
             state = context.leadership.get(partition)

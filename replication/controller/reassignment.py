@@ -3,7 +3,7 @@
 Job: start, continue, finish, cancel and list reassignments. The topic's znode records a running
 reassignment as adding and removing replicas, so that any controller can continue it.
 
-For origin O and target T, with RS = T followed by what O has beside it:
+For origin O and target T, with RS = T followed by the rest of O:
 
 | step                                                  | replicas | adding | removing |
 |-------------------------------------------------------|----------|--------|----------|
@@ -82,7 +82,7 @@ class Reassignments:
                 wanted[partition] = self._wanted(partition, target, check_alive=True)
             except KafkaError as error:
                 outcomes[partition] = error
-        # The latest word counts: what the legacy znode says of these partitions is over.
+        # The latest request counts: the legacy znode's entries for these partitions are obsolete.
         yield from self._forget_requests(lambda partition, _: partition in wanted)
         outcomes.update((yield from self._start_all(wanted)))
         return outcomes

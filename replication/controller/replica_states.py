@@ -86,7 +86,7 @@ class ReplicaStateMachine:
         yield from self.change(online, ONLINE)
 
     def take_absent_offline(self) -> Flow[None]:
-        """The end of `startup`: who is not there leaves its ISRs."""
+        """The end of `startup`: absent replicas leave their ISRs."""
         states = self._context.replica_states
         absent = [replica for replica, state in states.items() if state is DELETION_INELIGIBLE]
         yield from self.change(absent, OFFLINE)
@@ -143,7 +143,7 @@ class ReplicaStateMachine:
             context.replica_states[replica] = target
 
     def _announce_new(self, replica: Replica) -> bool:
-        """Tell a replica that is added to a partition that already has a leader."""
+        """Notify a replica that is added to a partition that already has a leader."""
         partition = replica.topic_partition
         state = self._context.leadership.get(partition)
         if state is None:

@@ -47,8 +47,8 @@ BROKER_STATES_SINCE_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
-    """`leader` is the new leader if there is no error; `message` is for administrators, if there
-    is more to say than the error does."""
+    """`leader` is the new leader if there is no error; `message` is for administrators, if there is
+    more detail than the error."""
 
     error: ErrorCode = ErrorCode.NONE
     leader: int = NO_LEADER

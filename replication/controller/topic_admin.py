@@ -99,7 +99,7 @@ def check_new_topic(topic: str) -> Flow[None]:
         raise already
     if may_collide(topic):
         listed = yield from run_one(GetChildren(znodes.TOPICS))
-        if topic in listed.children:  # somebody has just created it
+        if topic in listed.children:  # created since the first read
             raise already
         same = [t for t in listed.children if t.replace(".", "_") == topic.replace(".", "_")]
         if same:

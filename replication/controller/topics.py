@@ -38,7 +38,7 @@ def read_topic_names() -> Flow[tuple[str, ...]]:
 
 
 def read_assignments(topics: Sequence[str]) -> Flow[dict[str, TopicAssignment]]:
-    """The topic nodes, watching each; what is gone or malformed is left out."""
+    """The topic nodes, watching each; missing and malformed nodes are left out."""
     results = yield [GetData(znodes.topic_path(topic), watch=True) for topic in topics]
     assignments = {}
     for topic, result in zip(topics, results, strict=True):
@@ -195,7 +195,7 @@ class TopicChanges:
             yield from fenced_writes(context, [Delete(path) for path in paths])
 
     def delete_notifications(self, parents: Iterable[str]) -> Flow[None]:
-        """At failover: what they announce is read anyway."""
+        """Delete all notifications at failover: their content is read anyway."""
         for parent in parents:
             listed = yield from run_one(GetChildren(parent, watch=True))
             paths = [f"{parent}/{name}" for name in listed.children]

@@ -101,7 +101,7 @@ def _decode(data: bytes | None, what: str) -> dict[str, Any]:
 
 
 class _Reading:
-    """Turns what goes wrong while picking values out of a payload into MalformedZnode."""
+    """Turns errors in reading values from a payload into MalformedZnode."""
 
     __slots__ = ("what",)
 
@@ -284,7 +284,8 @@ def _ids(values: Sequence[Any]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsr:
-    """`partition_epoch` is the version of the znode; `controller_epoch` is who wrote it last."""
+    """`partition_epoch` is the version of the znode; `controller_epoch` is that of the last
+    writer."""
 
     leader: int
     leader_epoch: int
@@ -422,7 +423,7 @@ def encode_config_change(entity_path: str) -> bytes:
 
 
 def decode_config_change(data: bytes | None) -> str | None:
-    """The entity path; None for what is not a config change (Kafka ignores it too)."""
+    """The entity path; None if the node is no config change (Kafka ignores it too)."""
     try:
         payload = _decode(data, CONFIG_CHANGES)
         if payload.get("version") == 1:
