@@ -140,8 +140,8 @@ class AppendWaiter:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
-    """One broker's coordinator of one kind. A subclass says how each kind of effect is performed,
-    what an append's outcome is to its machine, and how a partition is unloaded."""
+    """One broker's coordinator of one kind. A subclass performs each kind of effect, passes the
+    outcome of an append to its machine, and unloads a partition."""
 
     __slots__ = (
         "_clock",
@@ -190,7 +190,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         return self._clock()
 
     def look_again(self) -> None:
-        """Time has passed faster than trio's clock: see what is due."""
+        """Time has passed faster than trio's clock: check the deadlines."""
         self._wake.set()
 
     async def run(
@@ -285,8 +285,9 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     ) -> None:
         """Partitions whose role changed here; topics other than the coordinator's are ignored.
 
-        Load what this broker leads now, unload what it leads no more. A partition whose replica was
-        stopped counts as a follower; a negative epoch means that it is not known.
+        Load the partitions that this broker now leads, unload those that it leads no more. A
+        partition whose replica was stopped counts as a follower; a negative epoch means that it is
+        not known.
         """
         for change in became_follower:
             if change.topic == self.topic:

@@ -1,4 +1,4 @@
-"""Drives the group coordinator: answers, appends to `__consumer_offsets`, what hints at groups.
+"""Drives the group coordinator: answers, appends to `__consumer_offsets`, notifications.
 
 Job: perform the effects of the groups' machine, give it the outcomes of its appends, and run what
 handlers have to wait for. The rest of its life (effects in order, timers, loading and unloading)

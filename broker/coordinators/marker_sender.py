@@ -59,7 +59,7 @@ class MarkerSender:
         connect: Connect = connect_plaintext,
         version: int = NEWEST.write_txn_markers,
     ) -> None:
-        """`writer` writes into what this broker leads."""
+        """`writer` writes into the partitions that this broker leads."""
         self._broker_id = broker_id
         self._client_id = CLIENT_ID.format(broker_id)
         self._cache = cache

@@ -29,7 +29,7 @@ OnOffsetsEnded = Callable[[int, frozenset[int], bool], None]
 
 
 class Marker(NamedTuple):
-    """How a producer's transaction ended, and which coordinator says so."""
+    """The end of a producer's transaction, and the coordinator that reports it."""
 
     producer_id: int
     producer_epoch: int

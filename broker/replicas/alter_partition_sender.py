@@ -1,11 +1,10 @@
 """ISR changes of the partitions that this broker leads, sent to the controller.
 
-Job: send what `replication.isr_proposals` collects of the AlterIsr effects, one request at a time,
-and tell the replica manager what was decided. With an inter.broker.protocol.version below 2.7-IV2
-write them to ZooKeeper (`isr_writes`), and tell the controller when nothing has changed for a
-while.
+Job: send the AlterIsr effects that `replication.isr_proposals` collects, one request at a time, and
+pass the decisions to the replica manager. With an inter.broker.protocol.version below 2.7-IV2 write
+them to ZooKeeper (`isr_writes`), and notify the controller after a while without changes.
 
-Also tells the controller of a lost log directory, through a sequential znode.
+Also notifies the controller of a lost log directory, through a sequential znode.
 
 Mirrors kafka.server.DefaultAlterPartitionManager, ZkAlterPartitionManager and
 KafkaZkClient.propagateLogDirEvent.

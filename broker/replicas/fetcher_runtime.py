@@ -31,7 +31,7 @@ from .settled_replicas import SettledReplicas
 
 logger = logging.getLogger("pybroker.broker.fetcher")
 
-# The shortest time between two cancelled long polls of one fetcher, for any number of partitions.
+# The shortest time of a long poll before it is cancelled, for any number of new partitions.
 MIN_POLL_MS = 20
 # After this time in one answer, other tasks get their turn before its next partition.
 MAX_TURN_MS = 5

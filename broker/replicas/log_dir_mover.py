@@ -53,7 +53,7 @@ class LogDirMover:
         metrics.gauge(prefix + "movingpartitionscount", lambda: len(moves.active))
 
     def on_leadership(self, _result: LeadershipResult) -> None:
-        """Moves of an earlier run may go on now."""
+        """Moves of an earlier run may continue now."""
         self.begin()
 
     def begin(self) -> None:

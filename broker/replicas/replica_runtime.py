@@ -88,7 +88,7 @@ class ReplicaRuntime(SettledReplicas):
             self.on_failed_log_dir(effect)
 
     def look_again(self) -> None:
-        """Time has passed faster than trio's clock: see what is due."""
+        """Time has passed faster than trio's clock: check the deadlines."""
         self._wake.set()
 
     def parked(self, wait_ms: int, now_ms: int) -> None:
