@@ -1,4 +1,4 @@
-"""Say in one line what came in when it was not a Kafka request.
+"""Describe in one line input that is not a Kafka request.
 
 People point browsers, health checks and TLS clients at a Kafka port; the log line should say so
 instead of "invalid receive size 1195725856".

@@ -55,7 +55,7 @@ class ColdReads:
                     await trio.to_thread.run_sync(
                         read_to_cache, cold.fileno(), cold.position, len(cold)
                     )
-                except OSError as error:  # sending it will tell the client
+                except OSError as error:  # the send then fails for the client
                     cold.read_failed(error)
             self._waiting.discard(connection)
             connection.out.was_read()

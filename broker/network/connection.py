@@ -7,8 +7,8 @@ asks its `Owner` for anything that it cannot do by itself.
 Invariants:
 - A receive buffer is replaced, never resized, and nothing is received or moved in it while the
   records of a request in progress are not in the log: they are views into the buffer.
-- A frame's size prefix is checked before a byte is allocated for it; the buffer then grows with
-  what really arrives (see `receive_buffer`), so a prefix alone claims no memory.
+- A frame's size prefix is checked before a byte is allocated for it; the buffer then grows with the
+  received bytes (see `receive_buffer`), so a prefix alone claims no memory.
 - Responses leave in the order of their requests: `out` is only appended to and one request is in
   progress at a time, but for those in `produce_pipeline`, which keeps the order.
 - An error in the work for a connection closes it (`fail`) and affects no other connection.
@@ -148,11 +148,11 @@ class Connection:
         # the connection ends, or the memory of both would wait for the next full collection.
         self.gatekeeper: Gatekeeper | None = None
         self.closed = False
-        self.hung_up_at = 0.0  # when it was seen that the client sends nothing more
-        self.events = READ | HANGUP  # what the selector watches
+        self.hung_up_at = 0.0  # time at which the client's end of stream was seen
+        self.events = READ | HANGUP  # the events that the selector watches
 
-        # The buffer: 0 <= start <= end <= its size; received and not handled is what is between.
-        # A request in progress may have views of what is before `start`.
+        # The buffer: 0 <= start <= end <= its size; unhandled received bytes are in [start, end). A
+        # request in progress may have views of bytes before `start`.
         self.receive_memory = receive_memory or ReceiveMemory()
         self.buffer: ReceiveBuffer = bytearray()  # allocated when something arrives
         self.view = memoryview(self.buffer)
@@ -190,7 +190,7 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is asked of the broker, and no answer waits to leave."""
+        """Whether no request is in progress and no answer waits to leave."""
         return self.state is READING and not self.unsent
 
     @staticmethod
@@ -198,7 +198,8 @@ class Connection:
         return SendQueue(transport)
 
     def overdue(self, now: float) -> str | None:
-        """Why it has to go: what had to be done in time was not. None if nothing is."""
+        """The reason to close the connection: a time limit that has passed. None if there is
+        none."""
         return None
 
     def watch(self, events: int) -> None:
@@ -241,8 +242,8 @@ class Connection:
             self.close()
 
     def is_drained(self) -> bool:
-        """Of a client that sends nothing more: whether all that it has sent was read and handled,
-        and all answers have left."""
+        """For a client that sends nothing more: whether all its input was read and handled, and all
+        answers have left."""
         if self.unsent or self.out.parts or self.start != self.end:
             return False
         try:
@@ -292,7 +293,7 @@ class Connection:
         self.finish(f"it sent {error}")
 
     def close_instead_of(self, request: Request) -> None:
-        """Close on a handler's behalf, after what was asked before is answered."""
+        """Close on a handler's behalf, after earlier requests are answered."""
         if self.closed:
             return
         self._try_flush()
@@ -304,7 +305,8 @@ class Connection:
     # Input
 
     def receive(self) -> bool:
-        """Read what is there. False at the end of the stream; look at `frame_ready` otherwise.
+        """Read the available bytes. False at the end of the stream; look at `frame_ready`
+        otherwise.
 
         Raises BadInput for an impossible size prefix, OSError if the connection broke.
         """
@@ -369,7 +371,7 @@ class Connection:
         return pipeline.lets_in(self.buffer, self.start, self.needed)
 
     def _make_room(self) -> bool:
-        """Put what is held at the front of the buffer, or of a larger one if it is full.
+        """Move the held bytes to the front of the buffer, or of a larger one if it is full.
 
         False if there is no memory for that now.
         """
@@ -384,7 +386,7 @@ class Connection:
         return True
 
     def _replace_buffer(self, size: int) -> bool:
-        """Go on in a buffer of `size`, if there is memory for it."""
+        """Continue in a buffer of `size`, if there is memory for it."""
         held = self.end - self.start
         if size <= held:
             raise BrokenConnection(f"{held} bytes are to go into a buffer of {size}")
@@ -478,7 +480,7 @@ class Connection:
             self.owner.answered(self)
 
     def send(self, parts: list[Part]) -> None:
-        """Answer what was no request, and read on."""
+        """Answer a frame that was no request, and read on."""
         if self.closed:
             return
         if self.state is not RESPONSE_PENDING:
@@ -547,7 +549,7 @@ class Connection:
 
 
 class _Closed:
-    """Before a connection that has closed with a gatekeeper: nothing gets past it."""
+    """Replaces the gatekeeper of a closed connection: no frame passes."""
 
     __slots__ = ()
 

@@ -82,7 +82,7 @@ class Dispatcher:
         self._async_limit = trio.CapacityLimiter(MAX_ASYNC_HANDLERS)
         self._gate: MetadataGate | None = None  # None: it is open
         self._quotas: ClientQuotas | None = None  # None: requests are not metered
-        self._guard: Guard | None = None  # None: everybody may do everything
+        self._guard: Guard | None = None  # None: no permissions are checked
         self._interceptor: Guard | None = None
 
     def hold_back(self) -> None:
@@ -198,7 +198,7 @@ class Dispatcher:
         return done_at
 
     def perform(self, handle: Callable[[Request], Any], request: Request) -> None:
-        """Have it handled; what goes wrong becomes its answer."""
+        """Have the request handled; an error becomes its answer."""
         try:
             handle(request)
         except Exception as error:
@@ -404,7 +404,7 @@ class Dispatcher:
     def handler_failed(self, request: Request, error: Exception) -> None:
         """SEMANTICS 3: the error becomes the API's own error response."""
         if isinstance(error, BrokenInvariant):
-            raise error  # of what all share: the broker ends
+            raise error  # of shared state: the broker ends
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         else:

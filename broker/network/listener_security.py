@@ -15,9 +15,9 @@ from .connection import Connection, Gatekeeper
 
 
 class ListenerSecurity(NamedTuple):
-    """Of one listener; a plain one has nothing of it.
+    """The security of one listener; a plain listener has none.
 
-    `new_connection` makes a Connection, or what takes its arguments and makes another kind of it.
+    `new_connection` is Connection, or a function with its arguments that makes a subclass of it.
     """
 
     new_connection: Callable[..., Connection] = Connection

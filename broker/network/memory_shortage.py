@@ -58,7 +58,7 @@ class MemoryShortage:
         return False
 
     def keep_within(self, connection: Connection, now: float) -> None:
-        """Of a connection whose request is not whole."""
+        """For a connection whose request is incomplete."""
         if connection.lacks_memory:
             self._wait(connection)
             self.take_back(now)
@@ -72,7 +72,8 @@ class MemoryShortage:
             connection.watch(connection.events & ~READ)
 
     def end_waiting(self) -> list[Connection]:
-        """Memory was given back: who is to be read again, and waits again if it is too little."""
+        """Memory was released: the connections to read again; they wait again if it is too
+        little."""
         waiting, self._waiting = self._waiting, []
         self.receive_memory.is_short = False
         for connection in waiting:
@@ -86,7 +87,8 @@ class MemoryShortage:
             take_back_unused(self._everyone())
 
     def relieve(self, now: float) -> None:
-        """Give up requests that do not become whole while others wait for receive buffers."""
+        """Close connections with stalled incomplete requests while others wait for receive
+        buffers."""
         memory = self.receive_memory
         for connection in to_give_up(self._everyone(), memory, now):
             connection.close(

@@ -38,7 +38,7 @@ class MetadataGate:
         return lambda request: self._held.append((request, handle))
 
     def open(self, perform: Callable[[Callable[[Request], None], Request], None]) -> None:
-        """Give what was held to `perform`, in the order in which it came."""
+        """Pass the held requests to `perform`, in the order of their arrival."""
         held, self._held = self._held, []
         for request, handle in held:
             if not request.connection.closed:

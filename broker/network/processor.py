@@ -73,7 +73,7 @@ class Processor:
         self.max_frame_bytes = max_frame_bytes
         self.security = security
         self.connections: dict[int, Connection] = {}  # all that are open, by file descriptor
-        self.left: list[tuple[int, int]] = []  # what the last round did not come to
+        self.left: list[tuple[int, int]] = []  # the rest of the last round
         self.busy_seconds = 0.0
         self.expired_connections = 0
         self.failed_connections = 0
@@ -192,8 +192,8 @@ class Processor:
         self.busy_seconds += perf_counter() - now
 
     def _pending(self) -> list[tuple[int, int]]:
-        """The sockets that are ready, what the last round did not come to included: behind those
-        that are no part of a large request, and before those that have had their turn."""
+        """The ready sockets, including the rest of the last round: behind sockets without a large
+        request, and before sockets that have had their turn."""
         polled, left = self.selector.poll(), self.left
         if not left:
             return polled
@@ -208,7 +208,7 @@ class Processor:
         return [*small, *left, *large]
 
     def _reads_ahead(self, connection: Connection, events: int, now: float) -> bool:
-        """Whether to read although requests are in progress; if not, look at it no more."""
+        """Whether to read although requests are in progress; if not, stop watching."""
         pipeline = connection.pipeline
         if (
             connection.state is PIPELINING

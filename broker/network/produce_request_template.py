@@ -23,7 +23,7 @@ from .receive_buffer import ReceiveBuffer
 if TYPE_CHECKING:
     from .request import Route
 
-# Of a frame with its size: size, api key, version, correlation id; what follows is compared.
+# Of a frame with its size: size, api key, version, correlation id; all bytes behind are compared.
 PREFIX_START: Final = 12
 MAX_FRAME_BYTES: Final = 64 * 1024
 MAX_MISSES: Final = 16

@@ -52,7 +52,7 @@ class ReceiveMemory:
     def __init__(self, limit: int = UNLIMITED_BYTES) -> None:
         self.limit = limit
         self.used = 0
-        self.is_short = False  # somebody waits
+        self.is_short = False  # a connection waits
 
     def try_take(self, size: int, instead_of: int) -> bool:
         """Whether a buffer of `size` may take the place of one that is smaller."""

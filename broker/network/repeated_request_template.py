@@ -29,7 +29,7 @@ from .receive_buffer import ReceiveBuffer
 if TYPE_CHECKING:
     from .request import Route
 
-# Of a frame with its size: size, api key, version, correlation id; what follows is compared.
+# Of a frame with its size: size, api key, version, correlation id; all bytes behind are compared.
 PREFIX_START: Final = 12
 MAX_NUMBERS: Final = 64
 MAX_MISSES: Final = 16
@@ -76,7 +76,7 @@ class RepeatedRequestTemplate:
         self.was_seen_again = False
         self.client_id: str | None = None
         self.body: Any = None
-        self.kept: Any = None  # by the handler: what stays the same in all requests like this one
+        self.kept: Any = None  # by the handler: data common to all requests like this one
         self._size = -1  # of a frame that matches, with its size
         # By their positions in the whole frame: bytes that are equal, and numbers.
         self._equal: list[tuple[int, int, bytes]] = []

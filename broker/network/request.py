@@ -1,8 +1,8 @@
 """Requests: a handler gets one, keeps it while it waits, and answers it.
 
-Job: `Request` with its ways to answer; `Route`, what all requests of one API and version share; and
-what a request knows of the connection that it came from: `ConnectionInfo` is for handlers,
-`ResponseSink` is where the answer goes. Nothing here knows sockets, buffers or queues.
+Job: `Request` with its ways to answer; `Route`, the data common to all requests of one API and
+version; and a request's view of its connection: `ConnectionInfo` for handlers, `ResponseSink` for
+the answer. Nothing here knows sockets, buffers or queues.
 
 An answer passes the filters of its request (the guard's), the whole request if it is one of a part
 (`request_parts`), the meter of quotas if there are some (`request_meter`), and is encoded last.
@@ -110,13 +110,14 @@ class ResponseSink(Protocol):
         """Its records are in the log and it waits for replicas: the next request may come."""
 
     def close_instead_of(self, request: Request) -> None:
-        """Close instead of a response, after what was asked before is answered."""
+        """Close instead of a response, after earlier requests are answered."""
 
     def fail(self, error: Exception) -> None:
         """Close after an unexpected error in the work for this connection."""
 
     def add_wait(self, wait: Wait) -> None:
-        """One of its requests waits, and `wait` is to be told how the client does."""
+        """One of its requests waits; `wait` must be notified when the client closes or sends
+        nothing more."""
 
     def remove_wait(self, wait: Wait) -> None:
         """The wait is over."""
@@ -159,7 +160,7 @@ class AnswerFilter(Protocol):
     """Changes an answer on its way to the connection."""
 
     def filtered(self, request: Request, response: Any) -> Generator[None, None, Any]:
-        """The answer to go on with, in steps; CLOSE ends the connection instead."""
+        """The answer to continue with, in steps; CLOSE ends the connection instead."""
 
 
 CLOSE: Final = object()
@@ -222,7 +223,7 @@ class Request:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is done with its answer but to send it."""
+        """Whether its answer is only sent, without further work."""
         return self.meter is None and self.filters is None and self.whole is None
 
     def add_filter(self, added: AnswerFilter) -> None:
@@ -250,7 +251,7 @@ class Request:
         )
 
     def operations_on(self, kind: ResourceType, name: str) -> int:
-        """Bits of what its sender may do to this resource."""
+        """The operations on this resource that the client may perform, as bits."""
         access = self.connection.peer.access
         if access is None:
             return bitmap(OPERATIONS_ON[kind])

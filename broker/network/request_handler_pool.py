@@ -33,8 +33,8 @@ from .request_channel import RequestChannel
 from .selector import READ, WRITE
 
 # A connection's turn ends after this time, which is a request that takes long, or many that do not,
-# or after this many bytes of responses; a batch ends after its time, and who is left is served in
-# the next one. Others wait.
+# or after this many bytes of responses; a batch ends after its time, and the rest is served in the
+# next one. Others wait.
 CONNECTION_TURN_SECONDS: Final = 0.0005
 BATCH_SECONDS: Final = 0.003
 MAX_RESPONSE_BYTES_PER_TURN: Final = 256 * 1024
@@ -91,7 +91,7 @@ class RequestHandlerPool:
         self._started_at = perf_counter()
 
     async def run(self) -> None:
-        """Serve what is queued or answered outside of a processor's round, for ever."""
+        """Serve connections queued or answered outside of a processor's round, for ever."""
         channel = self.channel
         while True:
             if self.has_work:
@@ -111,7 +111,7 @@ class RequestHandlerPool:
         )
 
     def serve_batch(self) -> None:
-        """A turn for queued connections while time is left, then send what was answered."""
+        """A turn for queued connections while time is left, then send the answers."""
         started = now = perf_counter()
         ends = started + BATCH_SECONDS
         channel = self.channel
@@ -119,7 +119,7 @@ class RequestHandlerPool:
         if self._continuing_to_send:
             self._continuing_to_flush += self._continuing_to_send
             self._continuing_to_send.clear()
-        # At least one of each: who has just come does not keep the others out for ever.
+        # At least one of each: new connections do not block the others for ever.
         for queue, to_flush in (
             (channel.queue, self._to_flush),
             (channel.continuing, self._continuing_to_flush),
@@ -226,7 +226,7 @@ class RequestHandlerPool:
                 self.channel.wake()
 
     def writable(self, connection: Connection) -> None:
-        """The socket of a slow reader has room again, or what it lacks was read from the disk."""
+        """The socket of a slow reader has room again, or its cold range was read from the disk."""
         connection.last_active = perf_counter()
         connection.watch(connection.events & ~WRITE)
         self._flush(connection)

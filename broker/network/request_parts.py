@@ -74,8 +74,8 @@ def weight(items: Sequence[Any] | None, path: Sequence[str], limit: int = MAX_PA
 def cut(
     items: Sequence[Any], path: Sequence[str], limit: int = MAX_PART_ELEMENTS
 ) -> Iterator[list[Any]]:
-    """The same elements in lists of at most `limit`; what is in the middle of a long
-    inner list is cut there, and its outer element repeated."""
+    """The same elements in lists of at most `limit`; a long inner list is cut, and its outer
+    element repeated."""
     if not path:
         for start in range(0, len(items), limit):
             yield list(items[start : start + limit])
@@ -228,7 +228,7 @@ class InParts:
 
 
 def join(joined: Any, response: Any, path: Sequence[str]) -> None:
-    """Put what is in the lists of `response` behind what is in those of `joined`."""
+    """Append the elements of the lists of `response` to those of `joined`."""
     for field in type(response)._fields:
         if field.kind != "array":
             continue

@@ -29,7 +29,7 @@ from ..resources import machine
 READ = 0x01
 WRITE = 0x04
 BROKEN = 0x08 | 0x10
-# The other side sends nothing more: also told, once watched, where nothing is read. (Linux: RDHUP.)
+# The other side sends nothing more: also reported, once watched, without a read. (Linux: RDHUP.)
 HANGUP = 0x2000
 
 # One round never handles more sockets than this; the rest is reported by the next poll.

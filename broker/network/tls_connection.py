@@ -62,7 +62,7 @@ _plain: Final = memoryview(bytearray(PIECE_BYTES))
 
 
 class _Wire:
-    """The socket as the connection's `transport`: what is received from it is decrypted."""
+    """The socket as the connection's `transport`: received bytes are decrypted."""
 
     __slots__ = ("ended", "fileno", "has_paused", "incoming", "outgoing", "socket", "tls")
 
@@ -75,14 +75,14 @@ class _Wire:
         self.has_paused = False  # the last time, since there were many records
 
     def take_in(self) -> int:
-        """Receive once; 0 at the end of the stream, BlockingIOError if nothing is there."""
+        """Receive once; 0 at the end of the stream, BlockingIOError if there are no bytes."""
         count = self.socket.recv_into(_received)
         if count:
             self.incoming.write(_received[:count])
         return count
 
     def recv_into(self, target: memoryview) -> int:
-        """Fill `target` as far as what is there goes; as that of a socket."""
+        """Fill `target` as far as bytes are available; like a socket's `recv_into`."""
         if not self.incoming.pending and not self.tls.pending():
             if self.ended:
                 return 0
@@ -173,7 +173,7 @@ class TlsSendQueue(SendQueue):
         return not out
 
     def _send(self, records: _Encrypted) -> bool:
-        """Whether the socket took all of them; else what is left stays."""
+        """Whether the socket took all of them; else the rest stays."""
         try:
             sent = self._transport.send(records.data)
         except (BlockingIOError, InterruptedError):
@@ -191,7 +191,7 @@ class TlsSendQueue(SendQueue):
 
     def _encrypt(self) -> int:
         """Make one piece of the parts at the front, and of it records in their place; returns how
-        many bytes of them that were. Nothing is made if what is first is `cold`."""
+        many bytes of them that were. Nothing is encrypted if the first part is `cold`."""
         out, wire = self.parts, self._wire
         size = 0
         first = out[0]
@@ -211,7 +211,7 @@ class TlsSendQueue(SendQueue):
         return size
 
     def _take(self, at: int) -> int:
-        """Move what has room from the first part to `_plain`; how many bytes."""
+        """Move as much of the first part as has room to `_plain`; returns the number of bytes."""
         out: Any = self.parts
         part, room = out[0], PIECE_BYTES - at
         if isinstance(part, DownConversion):

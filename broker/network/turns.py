@@ -48,7 +48,7 @@ class Turns:
         return len(self._waiting)
 
     def begin(self, steps: Steps, failed: Failed) -> None:
-        """Do the first turn of this now, and what is left of it in turns."""
+        """Do the first turn of these steps now, and the rest in turns."""
         if not _take_turn(steps, failed, perf_counter() + TURN_SECONDS):
             self.add(steps, failed)
 
@@ -97,7 +97,7 @@ class Turns:
 
 
 def _take_turn(steps: Steps, failed: Failed, ends: float) -> bool:
-    """Step until then; True if nothing is left."""
+    """Step until then; True if all steps are done."""
     try:
         return all(perf_counter() < ends for _ in steps)
     except Exception as error:
@@ -121,7 +121,7 @@ class Pace:
 
 
 def distinct(items: Iterable[T]) -> Generator[None, None, list[T]]:
-    """Steps that leave out what is there already, in the order of the first ones."""
+    """Steps that leave out repeated items, in the order of their first occurrence."""
     found: dict[T, None] = {}
     for item in items:
         found[item] = None
