@@ -249,7 +249,7 @@ def _components(components: Sequence[ComponentData]) -> dict[str, ComponentData]
     return wanted
 
 
-# The types with what they are called in errors, in the order in which Kafka comes to them.
+# The types with their names in errors, in Kafka's order of processing.
 _FILTERS = {IP: "ip", CLIENT_ID: "client", USER: "user"}
 
 

@@ -1,7 +1,7 @@
 """The group APIs: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, List-, Describe-, DeleteGroups.
 
-Each handler gives the request to the group coordinator's machine and performs what it returns; what
-waits for a rebalance is answered by a later effect.
+Each handler gives the request to the group coordinator's machine and performs what it returns; a
+request that waits for a rebalance is answered by a later effect.
 
 | API | versions | notes |
 |---|---|---|

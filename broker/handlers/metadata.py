@@ -77,7 +77,7 @@ def may_create(name: str, request: Request) -> bool:
 
 
 def cluster_operations(request: Request) -> int:
-    """Bits of what the client may do to the cluster, none if it may not describe it."""
+    """The client's permitted operations on the cluster as bits, none if it may not describe it."""
     if not request.body.include_cluster_authorized_operations:
         return NOT_ASKED
     kind = ResourceType.CLUSTER

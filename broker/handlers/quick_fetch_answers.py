@@ -28,7 +28,7 @@ _FIRST_VERSION_WITH_START: Final = 5
 _FIRST_VERSION_WITH_SESSION: Final = 7
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
-# Numbers that nothing else in a response looks like.
+# Numbers that occur nowhere else in a response.
 _HIGH: Final = 0x5A11C0DE5A11C0DE
 _STABLE: Final = 0x5A22C0DE5A22C0DE
 _START: Final = 0x5A33C0DE5A33C0DE

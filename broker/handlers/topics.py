@@ -426,7 +426,7 @@ class TopicHandlers:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
 
     def _known_name(self, request: Request, result: DeletableTopicResult) -> str:
-        """The name of what may be deleted, which it sets in `result`."""
+        """The name of a topic that may be deleted, also set in `result`."""
         name = result.name
         if name is None:
             context = self._controller.machine.context
