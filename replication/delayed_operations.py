@@ -73,7 +73,7 @@ class DelayedProduce(Operation):
         self.open_keys = open_keys
 
     def settle(self, key: TopicPartition, partition: Partition | None, missing: ErrorCode) -> bool:
-        """Look at one partition anew; True if the whole operation is complete."""
+        """Check one partition again; True if the whole operation is complete."""
         if key not in self.open_keys:
             return False
         result = self.results[key]
@@ -148,7 +148,7 @@ class DelayedFetch(Operation):
         # By index: where it begins to read, and the readable end that was last looked at.
         self.starts: dict[int, Place] = {}
         self.ends: dict[int, Place] = {}
-        # Of `fetch_purgatory`.
+        # State for `fetch_purgatory`.
         self.number = 0
         self.is_in_lines = False
         self.due: dict[int, tuple[int, int, int, DelayedFetch]] = {}

@@ -71,7 +71,7 @@ class Line:
             del entries[index]
 
     def take(self, end: Place) -> list[DelayedFetch]:
-        """Take out those that are due at this readable end."""
+        """Remove and return the fetches that are due at this readable end."""
         entries = self._entries
         if invariants.THOROUGH and entries != sorted(entries, key=_place_and_number):
             raise BrokenInvariant(f"a line is out of order: {[due[:3] for due in entries]}")
@@ -116,7 +116,7 @@ class FetchPurgatory(Purgatory[DelayedFetch]):
             yield from _all_of(watchers)
 
     def watchers(self, key: TopicPartition) -> list[DelayedFetch]:
-        """All that wait for this partition."""
+        """All fetches that wait for this partition."""
         watchers = self.watched.get(key)
         return [] if watchers is None else list(_all_of(watchers))
 

@@ -220,8 +220,8 @@ class NewSessionContext(FetchContext):
 
 
 class IncrementalContext(FetchContext):
-    """A fetch in a session: only partitions with news are answered, and those that gave records go
-    to the end of the line."""
+    """A fetch in a session: only partitions with news are answered, and partitions with records go
+    to the end of the order."""
 
     __slots__ = ("_expected_epoch", "_session")
 

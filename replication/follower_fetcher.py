@@ -203,8 +203,8 @@ class FollowerFetcher:
         return max(1, count)
 
     def _room(self, state: FollowerPartition, throttled: int, now_ms: int) -> int:
-        """How many bytes to ask for. A throttle has to bite from the first fetch on: no more than
-        Kafka's follower asks for, and ours no more than the rest of its own quota."""
+        """The number of bytes to ask for. A throttle has to bite from the first fetch on: no more
+        than Kafka's follower asks for, and ours no more than the rest of its own quota."""
         config, limits = self._config, state.partition.log.config
         if not (
             limits.leader_replication_throttled_replicas

@@ -37,7 +37,7 @@ AnswerT = TypeVar(
 
 
 def ask_epochs(states: Iterable[FollowerPartition], broker_id: int, version: int) -> Exchange:
-    """One OffsetForLeaderEpoch for all of them: where does the newest epoch that I have end?"""
+    """One OffsetForLeaderEpoch for all of them: the leader's end of our newest epoch."""
     topics: dict[str, OffsetForLeaderTopic] = {}
     asked = {}
     for state in states:

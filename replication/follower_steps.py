@@ -42,7 +42,7 @@ class FetcherConfig:
     protocol: InterBrokerProtocol = NEWEST
 
     def room_for_each_of(self, partitions: int) -> int:
-        """How many bytes to ask for in each of so many partitions."""
+        """The number of bytes to ask for in each of so many partitions."""
         if not self.shares_room:
             return self.partition_max_bytes
         share = min(self.response_max_bytes // partitions, MAX_SHARE_BYTES)

@@ -76,7 +76,7 @@ class InterBrokerProtocol:
 
 
 def protocol_of(text: str | None) -> InterBrokerProtocol:
-    """Of a value of `inter.broker.protocol.version`; None is the default. KafkaError
+    """The protocol of a value of `inter.broker.protocol.version`; None is the default. KafkaError
     (INVALID_CONFIG) if it is no version."""
     version = parse_version(text or NEWEST_VERSION)
 

@@ -18,7 +18,7 @@ class IsrChanges:
     def __init__(self, hosted: HostedPartitions, waiting: WaitingOperations) -> None:
         self._hosted = hosted
         self._waiting = waiting
-        # By changes that the controller has confirmed, or not.
+        # Counts of changes that the controller has confirmed, or not.
         self.expands = 0
         self.shrinks = 0
         self.failed = 0

@@ -30,7 +30,7 @@ class SampledSum:
         self.window_ms = window_ms
         self._ring: list[Sample] = []
         self._at = 0  # the newest
-        # Of all samples, as long as none comes or goes.
+        # The sum of all samples, while none is added or removed.
         self._total = 0.0
         self._oldest_ms = 0.0
         self._expires_ms = _NEVER  # no sample is too old before
@@ -68,7 +68,7 @@ class SampledSum:
         return fresh
 
     def _forget(self, now_ms: float) -> None:
-        """Begin those anew that are too old."""
+        """Reset samples that are too old."""
         longest_ms = self.samples * self.window_ms
         for sample in self._ring:
             if now_ms - sample[1] >= longest_ms:

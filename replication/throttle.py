@@ -34,7 +34,7 @@ class ReplicationQuota:
         self._latest_ms = 0
 
     def measure_over(self, samples: int, window_ms: int) -> None:
-        """From now on over so many windows."""
+        """Measure over so many windows from now on."""
         if (self._sum.samples, self._sum.window_ms) != (samples, window_ms):
             self._sum = SampledSum(samples, window_ms)
 

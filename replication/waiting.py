@@ -219,8 +219,8 @@ class WaitingOperations:
     # On behalf of waiting clients
 
     def answer_now(self, operation: Operation) -> None:
-        """A fetch is answered with the available records, as if its time were over. Others wait
-        on."""
+        """A fetch is answered with the available records, as if its time were over. Other
+        operations continue to wait."""
         if isinstance(operation, DelayedFetch) and operation.is_waiting:
             self._answer_fetch(operation)
 

@@ -122,7 +122,8 @@ def alternate_racks(racks: Mapping[int, str]) -> list[int]:
 
 
 def usable_racks(racks: Mapping[int, str | None]) -> dict[int, str] | None:
-    """Racks for a rack-aware assignment; None if no broker has one. All or none must."""
+    """Racks for a rack-aware assignment; None if no broker has one. KafkaError if only some have
+    one."""
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     if not known:
         return None

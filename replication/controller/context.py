@@ -169,7 +169,7 @@ class ControllerContext:
         return [p for p in self.all_partitions() if broker_id in self.replicas(p)]
 
     def remove_topic(self, topic: str) -> None:
-        """Drop all that is known about a topic, whether deleted by us or gone from ZooKeeper."""
+        """Drop all data about a topic, whether deleted by us or missing in ZooKeeper."""
         for partition in self.partitions_of(topic):
             self.leadership.pop(partition, None)
             self.partition_states.pop(partition, None)

@@ -72,7 +72,7 @@ class TopicDeletion:
         yield from self.resume_all()
 
     def resume_for(self, topics: Iterable[str]) -> Flow[None]:
-        """Resume the deletion of these topics: its obstacle may be gone."""
+        """Resume the deletion of these topics: the obstacle may be gone."""
         resumed = set(topics) & self._context.topics_to_be_deleted
         resumed -= {partition[0] for partition in self._context.partitions_being_reassigned}
         if resumed:

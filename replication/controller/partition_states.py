@@ -232,7 +232,7 @@ class PartitionStateMachine:
     def _topics_allowing_unclean(
         self, states: Mapping[TopicPartition, LeaderAndIsr]
     ) -> Flow[set[str]]:
-        """Topics, of those that have no live ISR member, whose config allows data loss."""
+        """The topics of partitions without a live ISR member whose config allows data loss."""
         context = self._context
         topics = sorted(
             {

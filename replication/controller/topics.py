@@ -71,7 +71,7 @@ class TopicChanges:
         yield from self._on_new_partitions(created)
 
     def take_over(self, assignments: Mapping[str, TopicAssignment]) -> Flow[None]:
-        """Put topics into the context, giving an id to those that have none."""
+        """Put topics into the context, giving an id to topics without one."""
         context = self._parts.context
         without_id = {
             topic: replace(assignment, topic_id=self._new_topic_id())
