@@ -199,7 +199,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until cancelled; `partition_count` is that of the topic, made or to be."""
+        """Serve until cancelled; `partition_count` is that of the topic, existing or future."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self.machine.start(partition_count, self.now_ms)
@@ -328,8 +328,8 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         except BrokenInvariant:
             raise
         except Exception:
-            # Not served rather than served without what is in it: consumers would start over,
-            # zombies would not be fenced.
+            # Not served rather than served without its content: consumers would start over, zombies
+            # would not be fenced.
             self.logger.exception("Loading %s-%d failed", self.topic, load.partition)
             self.machine.abandon_load(load)
             return

@@ -55,7 +55,7 @@ class Committed(NamedTuple):
 
 
 class GroupLag:
-    """Of the groups of one broker. `refresh` comes before a scrape."""
+    """The lag of the groups of one broker. `refresh` comes before a scrape."""
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ class MarkerWriter:
 
 
 class _Write:
-    """One marker on its way; the replica manager's token while it waits for followers."""
+    """One marker in progress; the replica manager's token while it waits for followers."""
 
     __slots__ = ("_errors", "_marker", "_on_offsets_ended", "_on_written")
 

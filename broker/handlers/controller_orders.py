@@ -65,7 +65,7 @@ class ControllerOrders:
         }
 
     def _close_if_late(self, request: Request) -> bool:
-        """Has its controller gone on to another connection since?"""
+        """Whether its controller has since moved to another connection; if so, close this one."""
         epoch, connection = request.body.controller_epoch, request.peer.number
         if epoch == self._controller_epoch and connection < self._newest_connection:
             logger.info("A late %s of the controller is left out", type(request.body).__name__)

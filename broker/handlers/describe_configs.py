@@ -249,7 +249,7 @@ def _chosen(
 
 
 def check_permitted(request: Request, operation: AclOperation, kind: int, name: str) -> None:
-    """Of a topic's configs the topic is asked, of all others the cluster."""
+    """For a topic's configs permission on the topic is checked, for all others on the cluster."""
     if kind == TOPIC:
         if not request.permits(operation, ResourceType.TOPIC, name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

@@ -100,7 +100,7 @@ class TxnOffsetCommitHandler:
 
 
 class _Commit:
-    """One request on its way; the token under which the group coordinator answers it."""
+    """One request in progress; the token under which the group coordinator answers it."""
 
     __slots__ = ("_request", "_runtime", "_unknown")
 

@@ -40,7 +40,7 @@ def new_buffer(size: int) -> ReceiveBuffer:
 
 
 def grown_size(capacity: int, needed: int) -> int:
-    """Of the buffer that takes the place of a full one, for a frame of `needed` bytes."""
+    """The size of the buffer that replaces a full one, for a frame of `needed` bytes."""
     return min(2 * capacity, -(-needed // ROUNDED_TO_BYTES) * ROUNDED_TO_BYTES)
 
 

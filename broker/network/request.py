@@ -227,7 +227,7 @@ class Request:
         return self.meter is None and self.filters is None and self.whole is None
 
     def add_filter(self, added: AnswerFilter) -> None:
-        """Have the answer pass it, before those that were added earlier."""
+        """Have the answer pass `added`, before the filters that were added earlier."""
         if self.filters is None:
             self.filters = [added]
         else:
@@ -371,8 +371,8 @@ class Request:
         return self.meter is not None
 
     def charge_fetch(self, answer_bytes: int) -> int:
-        """Of a consumer's fetch, before `answer_bytes` are sent: how long it has to wait; then
-        nothing is to be sent."""
+        """Charge a consumer's fetch before `answer_bytes` are sent; returns its delay; if there is
+        one, no records may be sent."""
         return 0 if self.meter is None else self.meter.charge_fetch(self, answer_bytes)
 
     def exempt(self) -> None:

@@ -100,7 +100,7 @@ def cut(
 
 
 class InParts:
-    """One request on its way through its parts."""
+    """One request that is handled in parts."""
 
     def __init__(
         self, request: Request, place: Elements, perform: Callable[[Request], None]

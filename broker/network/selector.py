@@ -74,7 +74,7 @@ class KernelSet(Protocol):
 
 
 def new_group() -> SelectorGroup:
-    """Of the best kind that this machine has."""
+    """A group of the best kind that this machine has."""
     if machine.HAS_EPOLL:
         return SelectorGroup(EpollSelector())
     if sys.platform != "linux" and machine.HAS_KQUEUE:
@@ -193,7 +193,7 @@ if sys.platform != "linux":
 
 
 class SelectorGroup:
-    """One set of sockets, and the selectors among which its sockets are shared out."""
+    """One set of sockets, and the selectors that share its sockets."""
 
     __slots__ = ("_fileno", "_owners", "_set")
 
@@ -203,7 +203,7 @@ class SelectorGroup:
         self._owners: dict[int, SharedSelector] = {}  # by the socket's file descriptor
 
     def new_selector(self, index: int) -> SharedSelector:
-        """One more, which `ready` calls by this index."""
+        """A new selector, which `ready` calls by this index."""
         return SharedSelector(index, self._set, self._owners)
 
     async def wait(self) -> None:

@@ -98,7 +98,7 @@ class SendQueue:
             out.append(part)
 
     def flush(self) -> bool:
-        """Send queued parts, up to a share. True when all of it is gone; OSError if the connection
+        """Send queued parts, up to a share. True when all parts are sent; OSError if the connection
         broke."""
         out = self.parts
         enough = self.size - MAX_SENT_BYTES_PER_ROUND

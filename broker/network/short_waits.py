@@ -36,7 +36,7 @@ class ShortWaits:
     def __init__(self, can_look: bool) -> None:
         self._can_look = can_look
         self._close_ones = 0  # in a row
-        self._very_close_ones = 0  # of those in the kernel
+        self._very_close_ones = 0  # of waits in the kernel
         self.others_wait: Callable[[], bool] = bool  # False until the owner sets it
 
     @property
@@ -50,18 +50,18 @@ class ShortWaits:
         return LOOK_SECONDS if self._very_close_ones >= ENOUGH else 0.0
 
     def looked_in_vain(self) -> None:
-        """Nothing came while the network looked."""
+        """The network has looked without an event."""
         self._very_close_ones = 0
 
     def waited_in_kernel(self, seconds: float) -> None:
-        """Until something came."""
+        """The network has waited in the kernel until an event."""
         is_very_close = self._can_look and seconds < VERY_CLOSE_SECONDS
         self._very_close_ones = self._very_close_ones + 1 if is_very_close else 0
 
     def in_vain(self) -> None:
-        """Nothing came while the network waited in the kernel."""
+        """The network has waited in the kernel without an event."""
         self._close_ones = self._very_close_ones = 0
 
     def waited(self, seconds: float) -> None:
-        """In trio's loop, until something came."""
+        """The network has waited in trio's loop until an event."""
         self._close_ones = self._close_ones + 1 if seconds < CLOSE_SECONDS else 0

@@ -91,7 +91,7 @@ class _Wire:
         return self.decrypt(target)
 
     def decrypt(self, target: memoryview) -> int:
-        """Of what was received. BlockingIOError if that makes no byte."""
+        """Decrypt received bytes. BlockingIOError if that makes no byte."""
         tls, incoming = self.tls, self.incoming
         filled, size = 0, len(target)
         records_left = RECORDS_AT_ONCE

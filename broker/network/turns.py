@@ -28,7 +28,7 @@ from .parked_task import ParkedTask
 
 # Kafka's own clients wait for a broker some milliseconds at the best of times.
 TURN_SECONDS = 0.002
-# Of a coroutine, of which many may begin at the same time.
+# The first turn of a coroutine, of which many may begin at the same time.
 FIRST_TURN_SECONDS = 0.0005
 
 Steps = Generator[None, None, None]

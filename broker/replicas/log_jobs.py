@@ -67,7 +67,7 @@ async def _run_job(job: Job, limiter: trio.CapacityLimiter) -> None:
 
 
 def run_in_threads(threads: int) -> Callable[[Iterable[Callable[[], None]]], None]:
-    """Runs the loading jobs of one log directory, or those that stop all logs, so many at a time.
+    """Runs the loading jobs of one log directory, or the stop of all logs, so many at a time.
 
     Called from a worker thread, so plain threads: the loop is not involved.
     """

@@ -119,7 +119,7 @@ class ReplicaRuntime(SettledReplicas):
             self.settle()
 
     async def _answer_followers(self) -> None:
-        """Waking up is the end of the round: it takes until other tasks have come to a wait."""
+        """The task wakes at the end of the round: when other tasks have reached a wait."""
         manager, pace = self.manager, self._pace
         collected = manager.waiting.collected
         collected.urgent_bytes = URGENT_BYTES
@@ -140,7 +140,8 @@ class ReplicaRuntime(SettledReplicas):
             self.settle()
 
     async def _answer_more(self) -> None:
-        """More was due than is answered at once: some at a time, between others."""
+        """More operations were due than are answered at once: some at a time, between other
+        tasks."""
         while True:
             await self._more.wait()
             self._more = trio.Event()

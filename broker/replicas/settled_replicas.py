@@ -246,7 +246,7 @@ def _park(operation: Operation, waiter: Waiter) -> None:
 
 
 class _Settling:
-    """One for all: it may be entered while it is entered."""
+    """One object for all calls: it is reentrant."""
 
     __slots__ = ("_replicas",)
 
