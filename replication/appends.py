@@ -4,7 +4,7 @@ Invariant: a result is pending only while the replicas or the disk that it waits
 answer for it; a partition that is lost with its disk in the middle of an append answers so at once.
 
 The hot path (one partition, acks=1 or a leader without followers) is a dict look-up, the append,
-the HW, and one look-up a purgatory to see that nobody waits.
+the HW, and one look-up per purgatory, which finds no waiting operation.
 
 Mirrors ReplicaManager.appendRecords / appendToLocalLog.
 """
@@ -131,7 +131,7 @@ class Appends:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> ProduceResult:
-        """Append to one partition; `is_pending` says that the result has to wait."""
+        """Append to one partition; `is_pending` is set if the result has to wait."""
         partition = self._partitions.get(key)
         if partition is None:
             return self._missing(key)
@@ -180,7 +180,7 @@ class Appends:
     def _missing(self, key: TopicPartition) -> ProduceResult:
         hosted = self._hosted
         if hosted.metadata.contains(key[0]):
-            # Names that nobody created are not counted: they would grow without a limit.
+            # Unknown topics are not counted: their counters would grow without a limit.
             hosted.stats_of(key[0]).failed_produce_requests += 1
         return ProduceResult(hosted.missing_error(key))
 

@@ -1,13 +1,13 @@
-"""Followers' fetches that have something to tell, kept for a moment so that there is more to tell.
+"""Complete fetches of followers, held for a moment so that their answers carry more records.
 
-A waiting fetch of a follower is complete at the first append, and one that comes while there are
-records is so at once. In a busy cluster that makes an exchange for each record. So such a fetch is
-collected here, and answered with all that came until the driver says so
-(`broker.replicas.follower_pace`).
+A waiting fetch of a follower is complete at the first append, and a fetch that arrives while there
+are records is complete at once. In a busy cluster this costs an exchange for each record. A
+complete fetch is therefore collected here; the driver decides when it is answered, with all records
+that came until then (`broker.replicas.follower_pace`).
 
-Invariants: a collected operation still stands in its purgatory, with its deadline; whatever happens
-to its partitions meanwhile is noted in it and read when it is answered; the driver hears of the
-first one by an effect, and of `urgent_bytes` of records by one more.
+Invariants: a collected operation still stands in its purgatory, with its deadline; it notes every
+change of its partitions meanwhile, and the changes are read when it is answered; an effect notifies
+the driver of the first collected fetch, another one of `urgent_bytes` of records.
 
 Mirrors nothing in Kafka, which answers at the first append.
 """
@@ -27,12 +27,12 @@ class CollectedFetches:
 
     def __init__(self) -> None:
         self.operations: list[DelayedFetch] = []
-        # 0: nothing is collected, because nobody would answer it.
+        # 0: nothing is collected, because no driver would answer it.
         self.urgent_bytes = 0
-        # Whether a fetch that finds records when it comes is collected, too.
+        # Whether a fetch that finds records on arrival is collected, too.
         self.paces = False
         self._byte_count = 0
-        self.append_count = 0  # while there was something to tell
+        self.append_count = 0  # while fetches were collected
 
     def add(self, operation: DelayedFetch, effects: list[Effect]) -> None:
         if operation.is_collected or not operation.is_waiting:

@@ -7,18 +7,18 @@ Delayed produce (acks=all, or a flush that the topic asks for). A partition of i
   D. the HW has reached it, but the ISR is smaller than min.insync.replicas by now:
      NOT_ENOUGH_REPLICAS_AFTER_APPEND;
   E. (acks=1) the log is flushed up to the append: success;
-and the operation is complete when F. all its partitions are settled, or G. its time is over: what
-is open gets REQUEST_TIMED_OUT (the records stay in the log).
+and the operation is complete when F. all its partitions are settled, or G. its time is over: its
+open partitions get REQUEST_TIMED_OUT (the records stay in the log).
 
-Delayed fetch. It is complete, whatever the other partitions hold, when for one of them
-  A. this broker is no longer its leader (or no replica at all);
+Delayed fetch. One partition completes it, independently of the others, when
+  A. this broker no longer leads the partition (or hosts no replica of it);
   B. the partition is unknown here by now, or C. its log directory is offline;
   D. the client's leader epoch is fenced, or not known yet;
   E. the fetch offset is past the readable end (the log was truncated) or before the log start, or
      there is data and the offset is on an older segment than the readable end;
   G. the fetcher's log diverges from ours by its last fetched epoch;
 or when F. the partitions together hold `min_bytes`, each up to its own limit, or H. its time is
-over. What has changed in one of these ways, or in its HW, is then read anew.
+over. Partitions that have changed in one of these ways, or in their HW, are then read anew.
 
 Delayed delete-records: a partition is settled when A. it is no longer led here (error), B. the
 low watermark has reached the wanted offset; C. time over: REQUEST_TIMED_OUT with the low watermark.
@@ -69,11 +69,11 @@ class DelayedProduce(Operation):
         self.required_acks = required_acks
         # Of all partitions of the request; those that wait have no error yet.
         self.results = results
-        # Partitions that are not settled. `settle` and `time_out` take them out, nobody adds any.
+        # Partitions that are not settled. `settle` and `time_out` remove them; none is added.
         self.open_keys = open_keys
 
     def settle(self, key: TopicPartition, partition: Partition | None, missing: ErrorCode) -> bool:
-        """Look at one partition anew; True if the whole operation is complete."""
+        """Check one partition again; True if the whole operation is complete."""
         if key not in self.open_keys:
             return False
         result = self.results[key]
@@ -103,9 +103,9 @@ class DelayedProduce(Operation):
 
 
 class DelayedFetch(Operation):
-    """What was read when it came is kept: in the end only what has changed is read anew.
+    """A fetch that waits; it keeps its first results and reads anew only the changed partitions.
 
-    How much there is to fetch is told by subtracting places in the log, without a read.
+    The number of bytes to fetch is a difference of places in the log and needs no read.
     """
 
     __slots__ = (
@@ -129,7 +129,7 @@ class DelayedFetch(Operation):
         # More than the response may hold can not be waited for.
         self.wanted_bytes = min(params.min_bytes, params.max_bytes)
         self.is_collected = False  # complete, and in `collected_fetches`
-        # Those that cannot be waited for (unknown here) are looked up once more.
+        # Partitions unknown here cannot be waited for: they are looked up once more.
         self.changed = (
             {
                 index
@@ -148,7 +148,7 @@ class DelayedFetch(Operation):
         # By index: where it begins to read, and the readable end that was last looked at.
         self.starts: dict[int, Place] = {}
         self.ends: dict[int, Place] = {}
-        # Of `fetch_purgatory`.
+        # State for `fetch_purgatory`.
         self.number = 0
         self.is_in_lines = False
         self.due: dict[int, tuple[int, int, int, DelayedFetch]] = {}
@@ -172,12 +172,12 @@ class DelayedFetch(Operation):
     def has_enough(
         self, partitions: Mapping[TopicPartition, Partition], quota: ReplicationQuota
     ) -> bool:
-        """Whether it need not wait at all. What it read when it came is told by places, too."""
+        """Whether it need not wait at all. Its first read is measured by places, too."""
         if self.params.is_from_follower or self.wanted_bytes <= 1:
             return False
         for key, index in self.index_of.items():
             if self._is_settled(index, partitions[key], quota):
-                return False  # whatever that is, the next look at it tells
+                return False  # the next look at the partition finds the reason
         return self.total_bytes >= self.wanted_bytes
 
     def _is_settled(self, index: int, partition: Partition | None, quota: ReplicationQuota) -> bool:
@@ -220,9 +220,10 @@ class DelayedFetch(Operation):
         return False
 
     def note_changes(self, partitions: Mapping[TopicPartition, Partition]) -> None:
-        """Before it is answered: what a consumer is to be told, and has not been looked at for."""
+        """Before the answer: find changes that a consumer must learn and that no look has
+        covered."""
         changed, results = self.changed, self.results
-        # Where the log ended when it came is not told in an answer.
+        # An answer does not contain the log end at the arrival of the fetch.
         reads_to_log_end = self.params.isolation is Isolation.LOG_END
         for key, index in self.index_of.items():
             if index in changed:
@@ -278,7 +279,7 @@ class DelayedDeleteRecords(Operation):
             if low_watermark < wanted:
                 self.results[key] = DeleteRecordsResult(
                     ErrorCode.REQUEST_TIMED_OUT, low_watermark
-                )  # Case C, should nothing else come
+                )  # Case C, unless another result follows
                 return False
             self.results[key] = DeleteRecordsResult(ErrorCode.NONE, low_watermark)  # Case B
         del self.open_offsets[key]

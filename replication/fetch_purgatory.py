@@ -1,22 +1,22 @@
-"""The fetches that wait, ordered so that a change looks only at those which it may complete.
+"""The waiting fetches, ordered so that a change looks only at fetches that it may complete.
 
-Job: for each partition, who waits for its records, by what they may read: `whenever` anything
-changes (followers, whose answers tell of the high watermark, too), `each` time that the readable
-end of their isolation level moves (one byte is enough for them), or in a `Line`, in the order of
-the places in the log to which the readable end has to come. An append looks at the front of a line,
+Job: hold the waiting fetches of each partition, by the change that may complete them: `whenever`
+anything changes (followers, whose answers also carry the high watermark), `each` time that the
+readable end of their isolation level moves (one byte is enough for them), or in a `Line`, ordered
+by the place in the log that the readable end has to reach. An append looks at the front of a line,
 not at the thousands behind it.
 
-A fetch of one partition that lacks so many bytes is due that many behind the readable end. One of
-several is due when one of them has grown by its share, what is lacking divided by their number: as
-long as none has, something is lacking. A look at it takes in all its partitions and makes the
-shares anew. Where a share is too small to be worth that (LOOK_BYTES for each of them), it is looked
-at each time, at the partition alone that has grown.
+A fetch of one partition that lacks n bytes is due n bytes behind the readable end. A fetch of
+several partitions is due when one of them has grown by its share, the lacking bytes divided by the
+number of partitions: until then the fetch lacks bytes. A look at the fetch covers all its
+partitions and computes new shares. If a share is too small for that (below LOOK_BYTES times that
+number), the fetch is looked at on each growth, at the grown partition only.
 
-Invariants: who is due by their bytes is among those that `due` gives; nobody else has to be; a
-place is (base offset of the segment, position in it), and the line of a partition is in order
-across a roll. A readable end that goes back (a truncation) makes all due.
+Invariants: `due` returns every fetch that is due by its bytes, and may return others; a place is
+(base offset of the segment, position in it), and the line of a partition is in order across a roll.
+A readable end that goes back (a truncation) makes all due.
 
-Mirrors the purgatory of Kafka's DelayedFetch, which looks at all who wait for a partition.
+Mirrors the purgatory of Kafka's DelayedFetch, which looks at all fetches that wait for a partition.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -63,15 +63,15 @@ class Line:
         return [due[3] for due in self._entries]
 
     def discard(self, due: Due) -> None:
-        """It may have been taken."""
+        """Remove the entry, if it has not been taken."""
         entries = self._entries
         index = bisect_left(entries, due[:3])
-        # By number: what is compiled has no identity of tuples.
+        # By number: compiled code does not keep the identity of tuples.
         if index < len(entries) and entries[index][:3] == due[:3]:
             del entries[index]
 
     def take(self, end: Place) -> list[DelayedFetch]:
-        """Take out those that are due at this readable end."""
+        """Remove and return the fetches that are due at this readable end."""
         entries = self._entries
         if invariants.THOROUGH and entries != sorted(entries, key=_place_and_number):
             raise BrokenInvariant(f"a line is out of order: {[due[:3] for due in entries]}")
@@ -88,7 +88,7 @@ def _place_and_number(due: Due) -> tuple[int, int, int]:
 
 
 class Watchers:
-    """Who waits for one partition."""
+    """The fetches that wait for one partition."""
 
     __slots__ = ("each", "ends", "lines", "size", "whenever")
 
@@ -116,14 +116,14 @@ class FetchPurgatory(Purgatory[DelayedFetch]):
             yield from _all_of(watchers)
 
     def watchers(self, key: TopicPartition) -> list[DelayedFetch]:
-        """All that wait for this partition."""
+        """All fetches that wait for this partition."""
         watchers = self.watched.get(key)
         return [] if watchers is None else list(_all_of(watchers))
 
     def due(self, key: TopicPartition, partition: Partition) -> list[DelayedFetch]:
-        """Those that records of this partition may complete, and those that any change concerns.
+        """Fetches that records of this partition may complete, and those that wait for any change.
 
-        Who is taken from a line comes back by `rearm`, unless it is removed.
+        A fetch taken from a line returns by `rearm`, unless it is removed.
         """
         watchers = self.watched[key]
         found = list(watchers.whenever) if watchers.whenever else []
@@ -149,7 +149,7 @@ class FetchPurgatory(Purgatory[DelayedFetch]):
         return found
 
     def rearm(self, operation: DelayedFetch) -> None:
-        """It was looked at and is not complete."""
+        """Wait again: the operation was looked at and is not complete."""
         if operation.is_in_lines:
             self._leave_lines(operation)
             self._wait_for_bytes(operation)

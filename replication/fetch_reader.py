@@ -1,11 +1,11 @@
 """Reads partitions for fetches: at once, and again when a fetch has waited.
 
-Invariants: nobody who waits is looked at here, and no follower makes progress: a read changes
-counters, quotas and, if a disk fails in it, what is hosted; a fetch that has waited reads anew only
-what has changed, and what it read before counts no longer.
+Invariants: no waiting operation is looked at here, and no follower makes progress: a read changes
+counters, quotas and, if a disk fails in it, the hosted partitions; a fetch that has waited reads
+anew only the changed partitions, whose earlier results no longer count.
 
 A throttled follower that is not in the ISR gets no records while the leader's quota is exceeded,
-and not much more than what is left of it otherwise (Kafka's gets what it has asked for).
+and otherwise little more than the rest of the quota (in Kafka: all that it has asked for).
 
 Mirrors ReplicaManager.readFromLog. Leaves out the quotas of clients.
 """
@@ -61,7 +61,7 @@ class FetchReader:
         min_one_batch: bool,
         now_ms: int,
     ) -> FetchResponsePartitionData:
-        """As `read`, for whoever has looked the partition up."""
+        """Like `read`, for callers that have looked up the partition."""
         stats = partition.stats
         stats.fetch_requests += 1
         try:

@@ -5,8 +5,8 @@ A request carries (session id, epoch):
   (id, -1) close `id`, as (0, -1)                 (id, 0)  close `id`, as (0, 0)
   (id, n)  changes and forgotten partitions since (id, n - 1)
 `FetchSessions.begin` turns it into a context whose `entries` are to be read; `finish` takes the
-results and says what the response holds. An incremental response leaves out a partition that has
-no news: no records, same HW and log start, no error, no divergence, no preferred replica.
+results and returns the content of the response. An incremental response leaves out a partition that
+has no news: no records, same HW and log start, no error, no divergence, no preferred replica.
 
 Invariants: a session's epoch grows by one with each accepted request and wraps from 2^31-1 to 1; a
 refused request changes nothing; a partition that had records goes to the end of the order, so that
@@ -43,7 +43,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class SessionPartition(FetchEntry):
-    """A partition of a session: what is asked, and what was answered last."""
+    """A partition of a session: its fetch parameters, and the offsets answered last."""
 
     __slots__ = ("sent_high_watermark", "sent_log_start_offset")
 
@@ -86,15 +86,15 @@ class SessionPartition(FetchEntry):
             self.sent_log_start_offset = data.log_start_offset
             news = True
         if data.error_code or data.diverging_epoch.epoch >= 0:
-            # So that the next answer without it counts as news, too: a follower that has to
-            # truncate its log does not look at the HW that comes with that.
+            # The next answer without the error or divergence then counts as news, too: a follower
+            # that has to truncate its log ignores the HW of this answer.
             self.sent_high_watermark = -1
             news = True
         return news
 
 
 class FetchSession:
-    """What one client or follower fetches again and again, in the order in which it is served."""
+    """The partitions that one client or follower fetches repeatedly, in the order of service."""
 
     __slots__ = (
         "approved",
@@ -124,12 +124,12 @@ class FetchSession:
         self.is_privileged = is_privileged
         # Fetch v13 and later; a session never changes between names and ids.
         self.uses_topic_ids = uses_topic_ids
-        # Both in ms of the clock that only goes on; each accepted request sets the second.
+        # Both in ms of the monotonic clock; each accepted request sets the second.
         self.created_ms = now_ms
         self.last_used_ms = now_ms
-        # What the next request has to name: 1 to MAX_EPOCH, one more after each accepted request.
+        # The epoch that the next request must name: 1 to MAX_EPOCH, one more per accepted request.
         self.epoch = next_epoch(INITIAL_EPOCH)
-        # What the owner found to hold for all partitions; forgotten when there is another one.
+        # A fact that the owner found true of all partitions; reset when a partition is added.
         self.approved: object = None
 
     @property
@@ -179,7 +179,7 @@ class FetchContext:
         self.session = session  # that is there already
 
     def finish(self, results: FetchResults) -> tuple[ErrorCode, int, Answer]:
-        """(error, session id, what to send) for the results, which are in the entries' order."""
+        """(error, session id, results to send) for the results, which are in the entries' order."""
         return self.error_code, NO_SESSION, list(zip(self.entries, results, strict=True))
 
     def withheld(self) -> tuple[ErrorCode, int]:
@@ -220,8 +220,8 @@ class NewSessionContext(FetchContext):
 
 
 class IncrementalContext(FetchContext):
-    """A fetch in a session: only partitions with news are answered, and those that gave records go
-    to the end of the line."""
+    """A fetch in a session: only partitions with news are answered, and partitions with records go
+    to the end of the order."""
 
     __slots__ = ("_expected_epoch", "_session")
 
@@ -345,7 +345,7 @@ class FetchSessions:
                 return session_id
 
     def _evict(self, value: tuple[bool, int, int], now_ms: int) -> bool:
-        """Make room: first a session that nobody uses, else one that is worth less than `value`."""
+        """Make room: evict an unused session, else a session worth less than `value`."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

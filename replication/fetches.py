@@ -1,7 +1,7 @@
 """Fetching from several partitions under one limit, for consumers and followers.
 
-Invariants: partitions are read in the order of the entries; the first that has data gives at least
-one batch whatever the limits (Fetch v3+), later ones keep to what is left; a follower's fetch is
+Invariants: partitions are read in the order of the entries; the first with data gives at least one
+batch regardless of limits (Fetch v3+), later ones stay within the rest; a follower's fetch is
 progress only if its offset was in range, its log does not diverge and it is a replica.
 
 Mirrors ReplicaManager.fetchMessages and Partition.fetchRecords, as far as they concern followers'
@@ -77,8 +77,8 @@ class Fetches:
     ) -> tuple[FetchResults, int, bool]:
         """(results, their bytes, whether one of them must be answered now).
 
-        A topic that nobody knows is no reason to answer early, or a client that asks for one would
-        spin; all other errors, divergence and a preferred replica are.
+        An unknown topic is no reason to answer early, or a client that asks for it would spin; all
+        other errors, divergence and a preferred replica are.
         """
         results: FetchResults = []
         remaining = params.max_bytes
@@ -169,7 +169,7 @@ class Fetches:
         min_one_batch: bool,
         now_ms: int,
     ) -> FetchResponsePartitionData:
-        """Read, and take the fetch for what it says: the follower has all before its offset."""
+        """Read, and record the fetch as progress: the follower has all before its offset."""
         replica = partition.remotes.get(params.replica_id)
         if replica is None and partition.is_leader:
             return _refused(partition, entry)
@@ -198,8 +198,8 @@ class Fetches:
 
 
 def _refused(partition: Partition, entry: FetchEntry) -> FetchResponsePartitionData:
-    """It is no replica of ours. Which side is behind? With an epoch it agrees on all else, so it
-    may try again."""
+    """The error for a fetcher that is no replica. If it names our epoch it may try again: either
+    side may be behind."""
     error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if entry.current_leader_epoch >= 0:
         error = partition.check_epoch(entry.current_leader_epoch) or ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -30,7 +30,7 @@ from .types import NO_EPOCH, UNKNOWN_OFFSET
 
 
 class FollowerState(Enum):
-    """What the follower has to do or to ask next."""
+    """The next action or question of the follower."""
 
     TRUNCATING = "truncating"  # ask the leader where the last epoch ends, or cut to the HW
     FETCHING = "fetching"
@@ -61,7 +61,7 @@ class TruncationPoint(NamedTuple):
 def truncation_point(
     log: Log, leader_epoch: int, leader_end_offset: int, initial_offset: int
 ) -> TruncationPoint:
-    """Where to cut `log`, given the leader's answer to its last epoch."""
+    """The offset at which to cut `log`, by the leader's answer for its last epoch."""
     log_end = log.log_end_offset
     if leader_end_offset == UNKNOWN_OFFSET:  # Case A
         return TruncationPoint(min(initial_offset, log_end), True)
@@ -104,7 +104,7 @@ class FollowerPartition:
         self.last_fetched_epoch = log.leader_epochs.latest_epoch
         # The HW when following began.
         self.initial_offset = log.high_watermark
-        # Where the next fetch begins: the log end, unless the state is TRUNCATING.
+        # The offset of the next fetch: the log end, unless the state is TRUNCATING.
         has_epochs = self.last_fetched_epoch != NO_EPOCH
         self.fetch_offset = log.log_end_offset if has_epochs else log.high_watermark
         self.state = (
@@ -142,7 +142,7 @@ class FollowerPartition:
         self.state = state
 
     def fetch_from(self, offset: int) -> None:
-        """Fetching goes on here; the log ends at `offset`."""
+        """Continue to fetch at `offset`, which is the log end."""
         log = self.partition.log
         if offset != log.log_end_offset:
             raise BrokenInvariant(f"{self} is to fetch at {offset}, not at its end: {log}")

@@ -1,8 +1,8 @@
-"""What a follower does to its log: append what came, follow the leader's offsets, truncate.
+"""A follower's changes of its log: append records, follow the leader's offsets, truncate.
 
-Invariants: a truncation is named in the log, loudly if it goes below the HW (only an unclean
-election can ask for that); records are appended only at the log end; the HW never passes the own
-log end. Whoever waits on the partition here (consumers that read from followers) is looked at.
+Invariants: a truncation is logged, as a warning below the HW (only an unclean election can cause
+that); records are appended only at the log end; the HW never passes the own log end. Fetches that
+wait on the partition (consumers that read from followers) are looked at.
 
 Mirrors ReplicaFetcherThread.processPartitionData and truncate.
 """
@@ -98,7 +98,7 @@ class FollowerAppends:
             manager.waiting.high_watermark_moved(state.key, partition)
 
     def is_throttled(self, state: FollowerPartition) -> bool:
-        """Whether what is fetched for it counts for this broker's quota as a follower."""
+        """Whether bytes fetched for it count for this broker's quota as a follower."""
         return self._manager.follower_quota.throttles(
             state.key[1], state.partition.log.config.follower_replication_throttled_replicas
         )
@@ -138,7 +138,7 @@ class FollowerAppends:
             cut.pop()
 
     def start_over(self, state: FollowerPartition, offset: int, now_ms: int) -> None:
-        """The leader's log starts behind the end of ours: nothing of ours is of use."""
+        """Start anew at `offset`: the leader's log starts behind the end of ours."""
         log = state.partition.log
         topic, partition = state.key
         logger.warning(

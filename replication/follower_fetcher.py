@@ -1,14 +1,14 @@
-"""Follows one leader broker: what to ask it next for our partitions, and what to do with answers.
+"""Follows one leader broker: its next request for our partitions, and the handling of answers.
 
-Job: `next_step` says what to send now (or how long to wait), `answered` and `failed` take what came
-of it. One exchange at a time. In this order: cut logs whose last epoch is in doubt (an
+Job: `next_step` returns the request to send now (or the time to wait), `answered` and `failed` take
+its outcome. One exchange at a time. In this order: cut logs whose last epoch is in doubt (an
 OffsetForLeaderEpoch for those that have epochs), find the range of those that are out of it
 (ListOffsets), then fetch for all that are ready.
 
 Invariants: only a partition whose log does not diverge from the leader's fetches; an answer counts
 only for the very state that asked (same leader epoch, same offset); records are appended as they
-come, at the log end; a trouble of one partition delays this partition only; nothing is fetched
-while an append of ours still waits for its flush, because the next fetch acknowledges it.
+come, at the log end; an error of one partition delays this partition only; nothing is fetched while
+an append of ours still waits for its flush, because the next fetch acknowledges it.
 
 Mirrors AbstractFetcherThread and ReplicaFetcherThread. Leaves out tiered storage and moves between
 log directories.
@@ -82,7 +82,7 @@ class FollowerFetcher:
         self._appends = FollowerAppends(manager, self.table)
         self._queries = FollowerQueries(self.table, self._appends)
 
-    # What next
+    # The next step
 
     def next_step(self, now_ms: int) -> Exchange | Wait:
         table = self.table
@@ -100,7 +100,7 @@ class FollowerFetcher:
         return self._fetch(now_ms)
 
     def _ask(self, now_ms: int) -> Exchange | None:
-        """What must be known before all can fetch."""
+        """The next question that must be answered before all partitions can fetch."""
         table = self.table
         asking = [state for state in table.changed.values() if state.key not in table.delayed]
         truncating = []
@@ -157,7 +157,7 @@ class FollowerFetcher:
         table.forget.clear()
         if not len(self._session) and not request.forgotten:
             return Wait(table.next_due_ms())
-        # A new session is to be answered at once: nobody else would open it meanwhile.
+        # A new session must be answered at once: no other request would open it meanwhile.
         is_long_poll = self._session.is_settled
         wait_ms = config.wait_max_ms if is_long_poll else 0
         due_ms = table.next_due_ms() if table.delayed else None
@@ -197,14 +197,14 @@ class FollowerFetcher:
         return throttled and manager.follower_quota.is_exceeded(now_ms)
 
     def _throttled_count(self) -> int:
-        """Of the partitions that share what is left of the quota; 1 at least."""
+        """The number of partitions that share the rest of the quota; 1 at least."""
         states = self.table.states.values()
         count = sum(not s.is_in_sync and self._appends.is_throttled(s) for s in states)
         return max(1, count)
 
     def _room(self, state: FollowerPartition, throttled: int, now_ms: int) -> int:
-        """How many bytes to ask for. A throttle has to bite from the first fetch on: no more than
-        Kafka's follower asks for, and ours no more than what is left of its own quota."""
+        """The number of bytes to ask for. A throttle has to bite from the first fetch on: no more
+        than Kafka's follower asks for, and ours no more than the rest of its own quota."""
         config, limits = self._config, state.partition.log.config
         if not (
             limits.leader_replication_throttled_replicas
@@ -229,7 +229,7 @@ class FollowerFetcher:
             self._room(state, throttled, now_ms),
         )
 
-    # What came of it
+    # The outcome of an exchange
 
     def answered(self, exchange: Exchange, response: Message, now_ms: int) -> None:
         """Take the whole answer at once."""
@@ -270,7 +270,7 @@ class FollowerFetcher:
             state.delayed_until_ms = 0
 
     def abandoned(self) -> None:
-        """An idle poll was given up for something better to ask."""
+        """An idle poll was cancelled in favour of a better request."""
         self._session.reset()
 
     def _session_data(

@@ -1,4 +1,4 @@
-"""Which fetcher follows which leader for which partition.
+"""The assignment of partitions to fetchers, one group of fetchers per leader.
 
 Job: turn role changes into partitions of fetchers. A partition belongs to one fetcher at most:
 (its leader, a hash of its name modulo `num.replica.fetchers`).

@@ -1,7 +1,7 @@
-"""What a follower asks its leader besides records: where an epoch ends, and where the log lies.
+"""A follower's questions to its leader besides records: the end of an epoch, the log's bounds.
 
-Out of range: is the leader's log end before ours, cut to it; else is its log start behind our end,
-start anew there; else fetch on from our end.
+Out of range: if the leader's log end is before ours, cut to it; else if its log start is behind our
+end, start anew there; else continue to fetch from our end.
 
 Mirrors AbstractFetcherThread.truncateToEpochEndOffsets and fetchOffsetAndTruncate.
 """
@@ -37,7 +37,7 @@ AnswerT = TypeVar(
 
 
 def ask_epochs(states: Iterable[FollowerPartition], broker_id: int, version: int) -> Exchange:
-    """One OffsetForLeaderEpoch for all of them: where does the newest epoch that I have end?"""
+    """One OffsetForLeaderEpoch for all of them: the leader's end of our newest epoch."""
     topics: dict[str, OffsetForLeaderTopic] = {}
     asked = {}
     for state in states:
@@ -61,7 +61,8 @@ def ask_epochs(states: Iterable[FollowerPartition], broker_id: int, version: int
 
 
 def ask_offsets(states: Iterable[FollowerPartition], broker_id: int, version: int) -> Exchange:
-    """One ListOffsets for all of them: the leader's end, or its start after what I have is gone."""
+    """One ListOffsets for all of them: the leader's end, or its start if our records are gone
+    there."""
     topics: dict[str, ListOffsetsTopic] = {}
     asked = {}
     for state in states:
@@ -135,7 +136,7 @@ class FollowerQueries:
         answers: Iterable[tuple[TopicPartition, AnswerT]],
         now_ms: int,
     ) -> Iterator[tuple[FollowerPartition, AnswerT]]:
-        """The answers that say something, of partitions that still are what was asked about."""
+        """The usable answers, of partitions whose state is unchanged since the question."""
         open_states = dict(exchange.states)
         for key, answer in answers:
             state = open_states.pop(key, None)

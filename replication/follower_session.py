@@ -1,7 +1,7 @@
 """The follower's side of an incremental fetch session (KIP-227).
 
-Job: remember what the leader knows of our partitions, so that a request carries only what changed
-since the last one and what is to be forgotten. One session to one leader, one request at a time.
+Job: remember the leader's knowledge of our partitions, so that a request carries only the changes
+since the last one and the partitions to forget. One session to one leader, one request at a time.
 
 Invariants: after a request was answered well, the leader's view is `_sent`, whichever form the
 request had; after any trouble the next request is a full one that closes the session the leader
@@ -28,7 +28,7 @@ from .types import ZERO_TOPIC_ID
 
 
 class Wanted(NamedTuple):
-    """What to ask of one partition."""
+    """One partition as the next fetch asks for it."""
 
     topic: str
     topic_id: bytes
@@ -80,7 +80,7 @@ class FollowerSession:
         return self._is_refused or self._epoch != INITIAL_EPOCH
 
     def sent(self, key: TopicPartition) -> Wanted | None:
-        """What the leader was asked of a partition."""
+        """The last fetch parameters sent to the leader for a partition."""
         return self._sent.get(key)
 
     def build(
@@ -164,7 +164,8 @@ class FollowerSession:
         return data
 
     def reset(self) -> None:
-        """An answer is missing: close what the leader may still have and name everything anew."""
+        """An answer is missing: close the session that the leader may still have and name
+        everything anew."""
         self._epoch = INITIAL_EPOCH
 
     def _data(

@@ -1,8 +1,8 @@
-"""The steps of a fetcher: what to send, or how long to wait; and what it is told to keep to.
+"""The steps of a fetcher: a request to send, or a time to wait; and its configuration.
 
-Mirrors what ReplicaFetcherThread reads from KafkaConfig. Beyond Kafka: unless the user has set
-`replica.fetch.max.bytes`, partitions that are few share all the room of a response, since what an
-exchange costs is the same for 100 KB and for megabytes.
+Mirrors the values that ReplicaFetcherThread reads from KafkaConfig. Beyond Kafka: unless the user
+has set `replica.fetch.max.bytes`, a few partitions share all the room of a response, since an
+exchange costs the same for 100 KB and for megabytes.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ NEWEST_FETCH_BY_NAME = 12
 FETCH_BY_ID = 13
 FETCH_WITH_REPLICA_STATE = 15
 
-# Appended in one go, in which nobody else has a turn: no more than this of a partition at once.
+# The most bytes of a partition appended at once, without a turn for other tasks.
 MAX_SHARE_BYTES = 4 * 1024 * 1024
 
 # A throttled partition over its quota is looked at again after this time.
@@ -42,7 +42,7 @@ class FetcherConfig:
     protocol: InterBrokerProtocol = NEWEST
 
     def room_for_each_of(self, partitions: int) -> int:
-        """How many bytes to ask for in each of so many partitions."""
+        """The number of bytes to ask for in each of so many partitions."""
         if not self.shares_room:
             return self.partition_max_bytes
         share = min(self.response_max_bytes // partitions, MAX_SHARE_BYTES)

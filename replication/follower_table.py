@@ -1,8 +1,8 @@
-"""The partitions that one fetcher fetches from its leader, and what holds each of them up.
+"""The partitions that one fetcher fetches from its leader, and the obstacles of each.
 
-Invariants: a partition that is not in `states` is in none of the other collections but `forget`
-and `failed_keys`; whatever changes a state says so with `moved`, or the leader is not told; a
-trouble of one partition delays or ends this partition only.
+Invariants: a partition that is not in `states` is in none of the other collections but `forget` and
+`failed_keys`; every change of a state must be reported with `moved`, or the leader does not learn
+it; an error of one partition delays or ends only this partition.
 
 Mirrors PartitionStates and the error handling of AbstractFetcherThread. Beyond Kafka: the back-off
 of a partition begins small and doubles.
@@ -38,19 +38,19 @@ class FollowerTable:
         self._config = config
         self.source_id = source_id
         self.states: dict[TopicPartition, FollowerPartition] = {}
-        # States that the session may not know as they are: looked at when a fetch is made.
+        # States that may differ from the session's: looked at when a fetch is made.
         self.changed: dict[TopicPartition, FollowerPartition] = {}
-        # Those that leave the leader alone until their `delayed_until_ms`.
+        # States that send nothing to the leader until their `delayed_until_ms`.
         self.delayed: dict[TopicPartition, FollowerPartition] = {}
-        # What the next fetch is to take out of the session, if it is in it.
+        # Partitions that the next fetch removes from the session, if it holds them.
         self.forget: set[TopicPartition] = set()
-        # Given up until the controller speaks of them again.
+        # Partitions that failed, until the controller names them again.
         self.failed_keys: set[TopicPartition] = set()
         # Appended up to this offset, but not yet flushed as the topic asks: nothing is fetched
         # meanwhile.
         self.unflushed: dict[TopicPartition, int] = {}
 
-    # Which partitions
+    # The set of partitions
 
     def add(self, state: FollowerPartition) -> None:
         self.remove(state.key)
@@ -87,10 +87,10 @@ class FollowerTable:
         for key in stale:
             self.remove(key)
 
-    # What holds them up
+    # Obstacles
 
     def moved(self, state: FollowerPartition) -> None:
-        """The leader must hear of the state as it is now."""
+        """Mark the state as changed: the leader must learn it."""
         self.changed[state.key] = state
 
     def wait_for_flush(self, key: TopicPartition, offset: int) -> None:
@@ -98,7 +98,7 @@ class FollowerTable:
         self.unflushed[key] = max(offset, self.unflushed.get(key, 0))
 
     def flushed(self, key: TopicPartition, offset: int) -> bool:
-        """The log is on disk below `offset`; True if fetching may go on now."""
+        """The log is on disk below `offset`; True if fetching may continue now."""
         wanted = self.unflushed.get(key)
         if wanted is None or wanted > offset:
             return False

@@ -1,12 +1,12 @@
 """The replicas that this broker hosts, and those that it cannot serve.
 
-Job: what every part of the replica manager looks up: the partitions, why one is not here, the
-counters of a topic; and giving up what was on a disk that failed.
+Job: hold the data that every part of the replica manager looks up: the partitions, the reason for a
+missing one, the counters of a topic; and remove the partitions of a failed disk.
 
-Invariants: a partition is in `partitions` or in `offline` or in neither; whoever takes one out of
-`partitions` sees to it that those who wait for it are looked at: here by naming it in `lost`, which
-`WaitingOperations.check_lost` empties before the call from outside is over. Nothing here waits, and
-nobody who waits is known here.
+Invariants: a partition is in `partitions` or in `offline` or in neither; code that removes one from
+`partitions` makes sure that the operations waiting for it are looked at: this class adds it to
+`lost`, which `WaitingOperations.check_lost` empties before the outer call returns. Nothing here
+waits or knows a waiting operation.
 
 Mirrors allPartitions and handleLogDirFailure of Kafka's ReplicaManager.
 """
@@ -37,7 +37,7 @@ class Move:
         self.partition = partition
         # The copy, a prefix of the partition's log.
         self.future = future
-        # Whether what the copy needs to be durable has been done in a thread.
+        # Whether a thread has done the work that makes the copy durable.
         self.is_prepared = False
 
     @property
@@ -77,7 +77,7 @@ class HostedPartitions:
         self.partitions: dict[TopicPartition, Partition] = {}
         # Replicas of failed log directories, until they are stopped with deletion.
         self.offline: set[TopicPartition] = set()
-        # Taken out with their disk, and those who wait for them are still to be looked at.
+        # Removed with their disk; the operations that wait for them must still be looked at.
         self.lost: list[TopicPartition] = []
         # Replicas on their way between log directories; each has a role, and both its disks work.
         self.moving: dict[TopicPartition, Move] = {}
@@ -99,14 +99,14 @@ class HostedPartitions:
         return stats
 
     def storage_failed(self, key: TopicPartition, error: KafkaError | None = None) -> None:
-        """An operation on this partition said KAFKA_STORAGE_ERROR."""
+        """An operation on this partition failed with KAFKA_STORAGE_ERROR."""
         if isinstance(error, (OutOfDescriptors, UnreadableSegment)):
             return  # the disk is as good as before
         self.offline.add(key)
         self.give_up_failed_dirs()
 
     def give_up_failed_dirs(self) -> None:
-        """Give up the partitions of directories that went offline, as Kafka does."""
+        """Remove the partitions of directories that went offline, as Kafka does."""
         for directory, lost in self.log_manager.take_newly_offline():
             self.offline.update(lost)
             for key in lost:

@@ -1,17 +1,17 @@
-"""What `inter.broker.protocol.version` changes: how brokers speak to each other, and to ZooKeeper.
+"""The effects of `inter.broker.protocol.version` on requests between brokers and on ZooKeeper.
 
-Job: one row a fact, each with the first version that has it; `protocol_of` reads the rows for the
-version that is set. A cluster that is upgraded keeps its old version until all brokers are new, so
-that old ones understand what they are sent.
+Job: one row per effect, each with the first version that has it; `protocol_of` reads the rows for
+the configured version. During an upgrade a cluster keeps its old version until all brokers are new,
+so that old brokers understand every request.
 
 Below FLOOR (2.6) requests keep the versions of 2.6: brokers of older releases cannot be members
-beside this one (`broker.config.checks` says so at a start). All that is no request follows the
-version further down: the nodes in ZooKeeper, and the format of logs (`storage.message_format`).
+beside this one (`broker.config.checks` says so at a start). Data other than requests follows lower
+versions, too: the nodes in ZooKeeper, and the format of logs (`storage.message_format`).
 
 Rules: SEMANTICS 13.
 Mirrors: MetadataVersion, and the versions in ControllerBrokerRequestBatch, RemoteLeaderEndPoint,
-AlterPartitionManager, BrokerInfo and FeatureZNode. Leaves out what older versions take from groups:
-versions of offsets' records.
+AlterPartitionManager, BrokerInfo and FeatureZNode. Leaves out the effect of older versions on
+groups: versions of offsets' records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ Rows = Sequence[tuple[str, T]]  # the first version that has it; the newest row 
 _LEADER_AND_ISR: Rows[int] = (("3.4-IV0", 7), ("3.2-IV0", 6), ("2.8-IV1", 5))
 _UPDATE_METADATA: Rows[int] = (("3.4-IV0", 8), ("2.8-IV1", 7))
 _STOP_REPLICA: Rows[int] = (("3.4-IV0", 4),)
-# Kafka asks the controller what it knows; these are what a controller of that release has.
+# Kafka asks the controller for its versions; these are the versions of a controller of that
+# release.
 _ALTER_PARTITION: Rows[int] = (("3.5-IV0", 3), ("3.3-IV0", 2), ("3.2-IV0", 1))
 _FETCH: Rows[int] = (
     ("3.9-IV0", 17), ("3.7-IV4", 16), ("3.5-IV1", 15), ("3.5-IV0", 14), ("3.1-IV0", 13),
@@ -46,7 +47,7 @@ _FEATURE_NODE: Rows[int] = (("3.3-IV0", 2),)
 
 @dataclass(frozen=True, slots=True)
 class InterBrokerProtocol:
-    """Versions of requests between brokers and of nodes in ZooKeeper, and what there is at all."""
+    """Versions of requests between brokers and of nodes in ZooKeeper, and the existing features."""
 
     leader_and_isr: int
     update_metadata: int
@@ -75,7 +76,7 @@ class InterBrokerProtocol:
 
 
 def protocol_of(text: str | None) -> InterBrokerProtocol:
-    """Of a value of `inter.broker.protocol.version`; None is the default. KafkaError
+    """The protocol of a value of `inter.broker.protocol.version`; None is the default. KafkaError
     (INVALID_CONFIG) if it is no version."""
     version = parse_version(text or NEWEST_VERSION)
 

@@ -1,9 +1,10 @@
 """The leader's view of its followers: progress of each replica, and the in-sync replica set.
 
-Invariants: `committed` is what the controller has confirmed; `maximal` is what the high watermark
-must wait for. While a change is proposed, an expansion counts the newcomer in `maximal` at once
-and a shrink keeps the old members in it, so `committed <= maximal` holds always and whatever the
-controller decides, no offset below the HW is missing on a member. One proposal at a time.
+Invariants: `committed` is the ISR that the controller has confirmed; `maximal` holds the replicas
+that the high watermark must wait for. While a change is proposed, an expansion counts the newcomer
+in `maximal` at once and a shrink keeps the old members in it, so `committed <= maximal` always
+holds and no member lacks an offset below the HW, independently of the controller's decision. One
+proposal at a time.
 
 Mirrors Replica / ReplicaState and the PartitionState classes of Kafka's Partition (KIP-497).
 """
@@ -16,7 +17,7 @@ class RemoteReplica:
     """Progress of one follower, as its leader knows it.
 
     `record_fetch` sets all of it at each fetch, `reset` when a leader epoch begins. Times are in ms
-    of the clock that only goes on.
+    of the monotonic clock.
     """
 
     __slots__ = (
@@ -32,10 +33,10 @@ class RemoteReplica:
     def __init__(self, broker_id: int) -> None:
         # Never changes; never the leader's own.
         self.broker_id = broker_id
-        # Where its log begins, as its last fetch said; UNKNOWN_OFFSET: none in this leadership.
+        # The log start in its last fetch; UNKNOWN_OFFSET: no fetch in this leadership.
         self.log_start_offset = UNKNOWN_OFFSET
-        # Where it last fetched: it has everything below. UNKNOWN_OFFSET: no fetch in this
-        # leadership. Goes back when it has lost its log; the high watermark never does with it.
+        # The offset of its last fetch: it has everything below. UNKNOWN_OFFSET: no fetch in this
+        # leadership. Goes back if the replica has lost its log; the high watermark does not.
         self.log_end_offset = UNKNOWN_OFFSET
         # The leader's log end at its last fetch; never goes back within a leader epoch.
         self.last_fetch_leader_end_offset = 0
@@ -58,7 +59,7 @@ class RemoteReplica:
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch_offset >= self.last_fetch_leader_end_offset:
-            # It has what the leader had at its previous fetch: it was caught up then.
+            # It has all that the leader had at its previous fetch: it was caught up then.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_start_offset = log_start_offset
         self.log_end_offset = fetch_offset
@@ -77,7 +78,7 @@ class RemoteReplica:
     def reset(
         self, *, now_ms: int, leader_end_offset: int, is_new_leader: bool, in_isr: bool
     ) -> None:
-        """A leader epoch begins: nothing that an earlier leader heard counts for a new one."""
+        """A leader epoch begins: fetches to an earlier leader do not count for a new one."""
         self.last_caught_up_ms = now_ms if in_isr else 0
         if is_new_leader:
             self.log_start_offset = UNKNOWN_OFFSET
@@ -103,11 +104,11 @@ class IsrState:
     __slots__ = ("committed", "maximal", "proposed")
 
     def __init__(self, committed: frozenset[int] = frozenset()) -> None:
-        # What the controller has said or agreed to; set by `commit` only.
+        # The ISR that the controller has sent or accepted; set by `commit` only.
         self.committed = committed
-        # `committed`, and who is to join; never without a member of `committed`.
+        # `committed` and the proposed newcomers; it holds every member of `committed`.
         self.maximal = committed
-        # What the controller was asked for and has not answered; None: nothing.
+        # The proposal that the controller has not answered; None: no proposal.
         self.proposed: frozenset[int] | None = None
 
     @property
@@ -138,5 +139,5 @@ class IsrState:
             raise BrokenInvariant(f"an ISR change beside the one to {self.proposed}")
 
     def roll_back(self) -> None:
-        """The controller did not try the proposal: what was committed stands."""
+        """The controller did not try the proposal: the committed ISR stays."""
         self.commit(self.committed)

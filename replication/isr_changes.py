@@ -1,4 +1,4 @@
-"""Changes of in-sync replica sets: proposed to the controller, and what it says to them.
+"""Changes of in-sync replica sets: the proposals to the controller, and its answers.
 
 Mirrors Partition.handleAlterPartitionUpdate / maybeShrinkIsr and the ISR meters of ReplicaManager.
 Expansions are proposed where followers' fetches are seen (`fetches`).
@@ -18,13 +18,13 @@ class IsrChanges:
     def __init__(self, hosted: HostedPartitions, waiting: WaitingOperations) -> None:
         self._hosted = hosted
         self._waiting = waiting
-        # By changes that the controller has confirmed, or not.
+        # Counts of changes that the controller has confirmed, or not.
         self.expands = 0
         self.shrinks = 0
         self.failed = 0
 
     def maybe_shrink(self, now_ms: int) -> None:
-        """Propose all partitions' ISRs without those who have fallen behind."""
+        """Propose all partitions' ISRs without replicas that have fallen behind."""
         for partition in self._hosted.partitions.values():
             proposal = partition.propose_isr_shrink(now_ms)
             if proposal is not None:

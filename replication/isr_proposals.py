@@ -1,14 +1,15 @@
 """ISR changes that this broker's leaders propose, on their way to the controller and back.
 
-Job: keep the latest proposal of each partition, put all that wait into one AlterPartition, and say
-what its answer decides. Topics go by their ids from v2 on, if all have one, and by name before.
+Job: keep the latest proposal of each partition, put all that wait into one AlterPartition, and
+return the decisions in its answer. Topics go by their ids from v2 on, if all have one, and by name
+before.
 
 Invariants: one request is under way at most, and a proposal is in one place: waiting, or under way.
 Each is answered or asked again: trouble with the request as a whole (no controller, a stale broker
 epoch), and a partition that the answer leaves out, put it back, unless its partition has proposed
 something newer meanwhile.
 
-Mirrors kafka.server.DefaultAlterPartitionManager, without what waits: that is
+Mirrors kafka.server.DefaultAlterPartitionManager, without waiting: that is done by
 `broker.replicas.alter_partition_sender`, and the simulation's broker.
 """
 
@@ -32,7 +33,7 @@ WITH_BROKER_STATES_SINCE_VERSION = 3
 
 
 class DecidedIsr(NamedTuple):
-    """What the controller made of a proposal: the arguments of `IsrChanges.altered`."""
+    """The controller's decision on a proposal: the arguments of `IsrChanges.altered`."""
 
     proposal: AlterIsr
     error: ErrorCode
@@ -44,7 +45,8 @@ class IsrProposals:
     __slots__ = ("_broker_id", "_newest_version", "_under_way", "_waiting")
 
     def __init__(self, broker_id: int, newest_version: int = NEWEST.alter_partition) -> None:
-        """`newest_version` of AlterPartition is what all controllers of the cluster know."""
+        """`newest_version` is the AlterPartition version that all controllers of the cluster
+        know."""
         self._broker_id = broker_id
         self._newest_version = newest_version
         self._waiting: dict[TopicPartition, AlterIsr] = {}
@@ -54,7 +56,8 @@ class IsrProposals:
         self._waiting[change.topic, change.partition] = change
 
     def take(self) -> AlterIsr | None:
-        """One that waits, for who decides it without a controller; None if none does."""
+        """Remove a waiting proposal, for a caller that decides it without a controller; None if
+        none waits."""
         return self._waiting.pop(next(iter(self._waiting))) if self._waiting else None
 
     def put_back(self, change: AlterIsr) -> None:
@@ -62,20 +65,21 @@ class IsrProposals:
 
     @property
     def version(self) -> int:
-        """That of the request under way."""
+        """The version of the request under way."""
         if all(proposal.topic_id != ZERO_TOPIC_ID for proposal in self._under_way.values()):
             return self._newest_version
         return min(self._newest_version, BY_ID_SINCE_VERSION - 1)
 
     def begin(self) -> bool:
-        """Put what waits under way; False if nothing waits."""
+        """Put the waiting proposals under way; False if there are none."""
         if self._under_way:
             raise BrokenInvariant(f"another AlterPartition is under way: {self._under_way}")
         self._under_way, self._waiting = self._waiting, {}
         return bool(self._under_way)
 
     def request(self, broker_epoch: int) -> AlterPartitionRequest:
-        """What is under way, for this try: the broker's epoch may change between two of them."""
+        """The request for the proposals under way; the broker epoch may change between two
+        tries."""
         topics: dict[str, AlterPartitionRequestTopicData] = {}
         with_states = self.version >= WITH_BROKER_STATES_SINCE_VERSION
         for proposal in self._under_way.values():
@@ -99,7 +103,7 @@ class IsrProposals:
         )
 
     def answered(self, response: AlterPartitionResponse) -> list[DecidedIsr]:
-        """What the answer decides; the rest waits again."""
+        """The proposals that the answer decides; the others wait again."""
         by_id = self.version >= BY_ID_SINCE_VERSION
         proposals, self._under_way = self._under_way, {}
         if response.error_code != ErrorCode.NONE:

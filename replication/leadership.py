@@ -1,13 +1,13 @@
-"""What the controller tells this broker about its replicas: LeaderAndIsr and StopReplica.
+"""The controller's requests about the replicas of this broker: LeaderAndIsr and StopReplica.
 
 Invariants: a request of an older controller, or meant for an earlier life of this broker, changes
-nothing; a partition's leader epoch never goes back; whoever waits on a partition whose role has
-changed is looked at before the call returns. A role that needs file descriptors when there are none
-is refused (REPLICA_NOT_AVAILABLE, which a controller does not take for a lost disk) and begun later
-by `retry_refused`, unless the controller has said something newer of the partition.
+nothing; a partition's leader epoch never goes back; operations that wait on a partition are looked
+at before a call that changes its role returns. A role that needs file descriptors when there are
+none is refused (REPLICA_NOT_AVAILABLE, which a controller does not take for a lost disk) and begun
+later by `retry_refused`, unless the controller has sent a newer state of the partition.
 
 Mirrors ReplicaManager.becomeLeaderOrFollower / stopReplicas of Kafka in ZooKeeper mode. Leaves out
-what only a KRaft controller in a migration sends (full requests, stray partitions).
+requests that only a KRaft controller sends in a migration (full requests, stray partitions).
 """
 
 import logging
@@ -57,7 +57,7 @@ class Leadership:
         self.broker_epoch = -1
         # The newest that a controller has spoken with; it never goes back.
         self.controller_epoch = -1
-        # Roles that wait for file descriptors, each the latest that the controller has said.
+        # Roles that wait for file descriptors, each the latest from the controller.
         self.refused: dict[TopicPartition, RefusedRole] = {}
 
     def check_sender(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
@@ -202,8 +202,8 @@ class Leadership:
         return partition
 
     def _cannot_tell_yet(self, key: TopicPartition, state: LeaderAndIsrPartitionState) -> bool:
-        """Whether it is open what becomes of a log whose topic id cannot be read (`_claim_log`): it
-        may be of an earlier topic, or be needed, as long as there is nobody to copy it from."""
+        """Whether to decide later on a log whose topic id cannot be read (`_claim_log`): it may
+        belong to an earlier topic, or be needed while there is no leader to copy from."""
         log = self._hosted.log_manager.get_log(*key)
         return (
             log is not None
@@ -222,8 +222,8 @@ class Leadership:
     ) -> Log | None:
         """Whether a log whose topic id cannot be read is of this topic, or of an earlier one.
 
-        A member of the ISR that is not new has this topic's records. Of any other replica nobody
-        knows: it is copied anew, from a leader that has all that was acknowledged.
+        A member of the ISR that is not new has this topic's records. The topic of any other replica
+        is unknown: it is copied anew, from a leader that has every acknowledged record.
         """
         if self._hosted.config.broker_id in state.isr and not state.is_new:
             return log

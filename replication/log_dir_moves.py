@@ -1,15 +1,15 @@
 """Replicas that move from one log directory of this broker to another (KIP-113).
 
 Job: a second log of the partition, its future replica, is filled from the first one until both end
-at the same offset; then it takes the first one's place. `alter_log_dirs` says which replica is to
-be where, `resume` picks up what a restart has interrupted, `next_step` says what to do next for a
-move: read a piece of the log (in a thread, then `copied`), make the copy durable (in a thread, then
-`prepared`), pause, or nothing more: it is over.
+at the same offset; then it takes the first one's place. `alter_log_dirs` sets the directories of
+replicas, `resume` continues the moves that a restart has interrupted, `next_step` returns the next
+step of a move: read a piece of the log (in a thread, then `copied`), make the copy durable (in a
+thread, then `prepared`), pause, or end.
 
-Invariants: the copy is a prefix of the log: whatever is cut from the log is cut from the copy
-before anything is added to it, and a piece that was read before such a cut is dropped; the last
-small piece and the swap are one step, so that nothing can be appended in between; the copy is
-flushed before it counts.
+Invariants: the copy is a prefix of the log: every cut of the log is applied to the copy before
+anything is added to it, and a piece that was read before such a cut is dropped; the last small
+piece and the swap are one step, so that nothing can be appended in between; the copy is flushed
+before it counts.
 
 Mirrors ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread and
 Partition.maybeReplaceCurrentWithFutureReplica. Beyond Kafka: the flush.
@@ -45,7 +45,7 @@ CUT_WATCHER = "copy"
 
 @dataclass(slots=True, frozen=True)
 class Read:
-    """Do `read_piece` in a thread, then give what it read to `copied`."""
+    """Do `read_piece` in a thread, then pass its bytes to `copied`."""
 
     piece: FileSlice
 
@@ -66,7 +66,7 @@ class Pause:
 
 @dataclass(slots=True, frozen=True)
 class Over:
-    """The copy has taken over, or the move was given up."""
+    """The end of a move: the copy has replaced the log, or the move was cancelled."""
 
 
 class LogDirMoves:
@@ -85,7 +85,7 @@ class LogDirMoves:
     def max_lag(self) -> int:
         return max((move.lag for move in self.active.values()), default=0)
 
-    # What is asked for
+    # Requests
 
     def alter_log_dirs(
         self, wanted: Mapping[TopicPartition, str], now_ms: int
@@ -128,7 +128,7 @@ class LogDirMoves:
         return ErrorCode.NONE
 
     def resume(self, keys: Iterable[TopicPartition], now_ms: int) -> None:
-        """These partitions have a role now: go on with moves that an earlier run of this broker
+        """These partitions have a role now: continue moves that an earlier run of this broker
         began."""
         logs = self._hosted.log_manager
         for key in keys:
@@ -158,7 +158,7 @@ class LogDirMoves:
     # Step by step
 
     def next_step(self, move: Move, now_ms: int) -> Read | Prepare | Pause | Over:
-        """What to do now; KafkaError if one of the logs cannot be read or written."""
+        """The next step of the move; KafkaError if one of the logs cannot be read or written."""
         quota = self.quota
         while self.active.get(move.key) is move:
             if quota.limit != UNLIMITED and quota.is_exceeded(now_ms):
@@ -223,14 +223,15 @@ class LogDirMoves:
         partition.replace_log(log)
         logger.info("%s has moved to %s", log.name, log.health.path)
         if log.config.flushes_itself:
-            # Whoever waits for a flush of the old log waits for this one.
+            # Operations that wait for a flush of the old log now wait for this flush.
             self._hosted.effects.append(FlushNeeded(*move.key, log.log_end_offset, log))
         self._waiting.check_log_dirs()  # the old directory may have failed in the end
         self._waiting.check(move.key)
 
 
 def _agree(log: Log, future: Log, now_ms: int) -> None:
-    """Cut from a copy of an earlier run what is not in the log, by the leader epochs of both."""
+    """Cut records that are not in the log from the copy of an earlier run, by the leader epochs of
+    both."""
     is_final = False
     while not is_final and future.log_end_offset > future.log_start_offset:
         epoch, end_offset = log.end_offset_for_epoch(future.leader_epochs.latest_epoch)
@@ -250,7 +251,7 @@ def read_piece(move: Move, piece: FileSlice) -> bytes:
 
 
 def prepared(move: Move) -> None:
-    """What `Prepare` asked for is done."""
+    """The step `Prepare` is done."""
     move.is_prepared = True
 
 

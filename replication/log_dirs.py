@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what each log directory holds, and how far its replicas lag.
+"""DescribeLogDirs: the replicas in each log directory, and their lags.
 
 Mirrors ReplicaManager.describeLogDirs.
 """
@@ -64,8 +64,8 @@ def describe_log_dirs(
 
 
 def _lag(hosted: HostedPartitions, key: TopicPartition, is_future: bool) -> int:
-    """How far a log end is behind: that of a replica behind the HW that it knows (0 for a leader),
-    that of a future replica behind the log that it copies; -1 if that one is not here."""
+    """The lag of a log end: of a replica behind its known HW (0 for a leader), of a future replica
+    behind the log that it copies; -1 if that log is not here."""
     partition = hosted.partitions.get(key)
     if partition is None:
         return UNKNOWN_OFFSET

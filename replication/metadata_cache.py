@@ -1,6 +1,6 @@
 """The broker's view of the cluster, as the controller pushes it with UpdateMetadata.
 
-Job: answer who is alive, where it listens, which topics exist and who leads their partitions.
+Job: know the live brokers, their endpoints, the topics and the leaders of their partitions.
 Invariants: topics and ids map one to one (a topic without id is in no id map); a topic without
 partitions is gone; brokers are replaced as a whole by every request that carries any state.
 
@@ -63,7 +63,7 @@ class PartitionState:
 
 @dataclass(slots=True)
 class MetadataUpdate:
-    """What one UpdateMetadata changed."""
+    """The changes of one UpdateMetadata."""
 
     changed_topics: set[str] = field(default_factory=set)
     deleted_topics: set[str] = field(default_factory=set)
@@ -145,7 +145,7 @@ class MetadataCache:
     # Changing
 
     def update(self, request: UpdateMetadataRequest) -> MetadataUpdate:
-        """Take over what the controller says; the request has already passed the epoch checks."""
+        """Apply a request of the controller, which has already passed the epoch checks."""
         self.version += 1
         self.controller_id = request.controller_id
         before = self._brokers

@@ -70,9 +70,10 @@ class Offsets:
     def batches_to_search(
         self, key: TopicPartition, query: OffsetQuery
     ) -> tuple[str, Iterator[BatchToSearch]] | None:
-        """Where a look-up by time looks, in order, and the log's name; one batch may take long.
+        """The log's name and the batches that a look-up by time searches, in order; one may take
+        long.
 
-        None if nothing is to be searched, or if `list_offset` has an error to tell.
+        None if there is nothing to search, or if `list_offset` will answer with an error.
         """
         partition = self._hosted.partitions.get(key)
         if partition is None or not (query.timestamp >= 0 or query.timestamp == MAX_TIMESTAMP):

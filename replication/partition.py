@@ -1,17 +1,17 @@
 """One replica of a partition on this broker: its role, its log, and as leader its followers.
 
-Roles: none (created, not told yet), leader, follower. LeaderAndIsr moves between them; a smaller
-partition epoch than the known one changes nothing.
+Roles: none (created, no LeaderAndIsr yet), leader, follower. LeaderAndIsr changes the role; a
+smaller partition epoch than the known one changes nothing.
 
 Invariants: leader epoch and partition epoch never go back; the high watermark of a leader never
 goes back and never passes the log end offset of a member of the maximal ISR, nor (when the log asks
-for a flush) what is on disk; it does not move while the committed ISR is smaller than the effective
-min.insync.replicas; a replica joins the ISR only at the HW and past the start of the leader's epoch
-(KIP-279, KIP-497, KIP-966's first part).
+for a flush) the end of the records on disk; it does not move while the committed ISR is smaller
+than the effective min.insync.replicas; a replica joins the ISR only at the HW and past the start of
+the leader's epoch (KIP-279, KIP-497, KIP-966's first part).
 
-Mirrors Kafka's Partition. Leaves out tiered storage; a future replica is the business of
-`log_dir_moves`, which ends with `replace_log`. Who waits for what is that of the replica manager:
-methods say what has moved.
+Mirrors Kafka's Partition. Leaves out tiered storage; `log_dir_moves` handles future replicas and
+ends with `replace_log`. The replica manager handles waiting operations: methods here report which
+offsets have moved.
 """
 
 from typing import Final
@@ -95,11 +95,11 @@ class Partition:
         self.broker_id = broker_id
         # The topic's, shared by all of its partitions.
         self.stats = stats
-        # Then `leader_id` is `broker_id`.
+        # If true, `leader_id` is `broker_id`.
         self.is_leader = False
-        # NO_LEADER while nobody may lead, too.
+        # NO_LEADER also while no replica may lead.
         self.leader_id = NO_LEADER
-        # It never goes back: `Leadership` refuses a role of an epoch that is not newer.
+        # Never goes back: `Leadership` refuses a role whose epoch is not newer.
         self.leader_epoch = NO_EPOCH
         # Of a leader: where its log ended when its epoch began. Of a follower: unknown.
         self.leader_epoch_start_offset = UNKNOWN_OFFSET
@@ -109,7 +109,7 @@ class Partition:
         self.controller_epoch = -1
         # All that are assigned, this broker's among them, in order of preference.
         self.replicas: tuple[int, ...] = ()
-        # What a reassignment under way adds and takes away.
+        # The replicas that a reassignment under way adds and removes.
         self.adding_replicas: tuple[int, ...] = ()
         self.removing_replicas: tuple[int, ...] = ()
         # Of a leader: all of `replicas` but its own. Of a follower: none.
@@ -120,7 +120,7 @@ class Partition:
         self.effective_min_isr = 1
         # replica.lag.time.max.ms: longer behind than that, and a replica is out of sync.
         self._max_lag_ms = max_lag_ms
-        # Who is alive.
+        # Knows the live brokers.
         self._metadata = metadata
         # A leader's: appended, but its flush is under way: [from, end); -1 when there is none.
         self._unflushed_from = -1
@@ -137,9 +137,10 @@ class Partition:
         if state.partition_epoch < self.partition_epoch:
             return False
         self._check_epoch_of(state)
-        # After a gap in the epochs somebody else may have led, and followers have cut what they had
-        # of this log: no more is known of them than at a first election. (Kafka goes on with it, so
-        # that a leader which never heard of its successor can take for replicated what is not.)
+        # After a gap in the epochs another broker may have led, and followers may have cut their
+        # logs: no more is known of them than at a first election. (Kafka keeps their offsets, so
+        # that a leader that never learned of its successor can take unreplicated records for
+        # replicated.)
         is_new_leader = not self.is_leader or state.leader_epoch > self.leader_epoch + 1
         isr = frozenset(state.isr)
         self._set_assignment(state)
@@ -163,7 +164,7 @@ class Partition:
                 )
             self.leader_epoch = state.leader_epoch
             self.leader_epoch_start_offset = start_offset
-            # What a follower, or a life before this one, appended counts when it is on disk.
+            # Records appended as a follower, or before a restart, count once they are on disk.
             self._unflushed_from = self.log.unflushed_from
             self._unflushed_end = start_offset if self._unflushed_from >= 0 else -1
         self.leader_id = self.broker_id
@@ -234,10 +235,10 @@ class Partition:
 
     @property
     def durable_end_offset(self) -> int:
-        """As far as the leader's log is as safe as its topic asks.
+        """The end of the part of the leader's log that is as durable as its topic asks.
 
-        Followers get no more: a leader that loses power and comes back in the same epoch would
-        write other records where they have those that it lost.
+        Followers get no more: a leader that loses power and returns in the same epoch would write
+        other records at the offsets of those that it lost and the followers have.
         """
         return self.log.log_end_offset if self._unflushed_from < 0 else self._unflushed_from
 
@@ -290,7 +291,7 @@ class Partition:
         return self.log.append_as_follower(records, now_ms=now_ms)
 
     def follow_leader_offsets(self, high_watermark: int, log_start_offset: int) -> None:
-        """What a fetch response says of the leader, after its records were appended."""
+        """Apply the leader's offsets in a fetch response, after its records were appended."""
         if self.is_leader:
             raise BrokenInvariant(f"{self!r} follows the offsets of another leader")
         self.log.update_high_watermark(min(high_watermark, self.log.log_end_offset))
@@ -311,7 +312,8 @@ class Partition:
         return self._unflushed_from < 0 or required_offset <= self._unflushed_from
 
     def is_replicated(self, offset: int) -> bool:
-        """Has whoever may lead next everything below `offset`, as this epoch's fetches tell?
+        """Whether every possible next leader has everything below `offset`, by this epoch's
+        fetches.
 
         Unlike the high watermark this does not ask for min.insync.replicas.
         """
@@ -393,7 +395,7 @@ class Partition:
     def propose_isr_shrink(self, now_ms: int) -> AlterIsr | None:
         if not self.is_leader or self.isr.is_in_flight:
             return None
-        if self.broker_id not in self.isr.committed:  # a controller says so: nobody's to propose
+        if self.broker_id not in self.isr.committed:  # by order of a controller: no proposal
             return None
         out_of_sync = self.out_of_sync_replicas(now_ms)
         return self._alter_isr(self.isr.propose_shrink(out_of_sync)) if out_of_sync else None
@@ -420,7 +422,8 @@ class Partition:
         )
 
     def _check_proposal(self, isr: frozenset[int]) -> None:
-        """The leader stays; who joins is a replica, at the HW and past the start of the epoch."""
+        """The leader stays; a joining broker is a replica, at the HW and past the start of the
+        epoch."""
         committed = self.isr.committed
         if self.broker_id in committed and self.broker_id not in isr:
             raise BrokenInvariant(f"{self!r} proposes {isr}, without itself")

@@ -1,9 +1,9 @@
 """Questions about the producers of a partition: may one begin a transaction, and which are there.
 
-`begin_verification` is the first half of KIP-890's first part: it tells whether a batch needs to be
-verified with the transaction coordinator, and gives the guard that the append after the answer must
-show. DescribeProducers is answered by every replica (KIP-664): a follower may know something else
-than its leader, and that is what one looks for.
+`begin_verification` is the first half of KIP-890's first part: it decides whether a batch needs to
+be verified with the transaction coordinator, and gives the guard that the append after the answer
+must show. DescribeProducers is answered by every replica (KIP-664): a follower's knowledge may
+differ from its leader's, and the request exists to find that.
 
 Mirrors ReplicaManager.maybeStartTransactionVerificationForPartition and activeProducerState.
 """

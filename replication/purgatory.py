@@ -1,16 +1,16 @@
-"""Purgatory: operations that wait for a key to change or for their deadline.
+"""Purgatories: operations that wait for a change of a key or for their deadline.
 
 Job: remember which operations wait on which keys and until when. It is pure bookkeeping: the owner
-asks for the operations of a key, decides which of them are complete, and takes those out with
-`remove`; `expire` hands out the ones whose time has come, some at a time. Nothing is called back.
-`Purgatory` does the timing; `KeyedPurgatory` lets all who wait on a key be looked at when it
-changes. Fetches have a purgatory of their own, which knows whom a change concerns
+asks for the operations of a key, decides which of them are complete, and removes those with
+`remove`; `expire` returns expired operations, a limited number at a time. Nothing is called back.
+`Purgatory` does the timing; `KeyedPurgatory` returns all operations that wait on a changed key.
+Fetches have their own purgatory, which selects the fetches that a change concerns
 (`fetch_purgatory`).
 
 Invariants: an operation is either waiting (on all its keys, and in the wheel if it has a deadline)
 or gone entirely; it leaves exactly once, by `remove` or by `expire`. A key without operations is
-not in `watched`, so that the hot path needs one dict look-up to see that nobody waits. `expire`
-takes out no more than its caller can answer in a turn.
+not in `watched`, so that the hot path sees with one dict look-up that no operation waits. `expire`
+removes no more than its caller can answer in a turn.
 
 Mirrors Kafka's DelayedOperationPurgatory. Leaves out its try-watch-try dance (no threads here) and
 its purge of finished entries: watchers are ordered sets, a finished operation leaves them at once.
@@ -25,7 +25,7 @@ from ..protocol.timer_wheel import TimerEntry, TimerWheel
 
 
 class Operation(TimerEntry):
-    """Base of everything that can wait: `token` is what the caller gave at entry."""
+    """Base of everything that can wait: `token` is the caller's object, given at entry."""
 
     __slots__ = ("keys", "token")
 
@@ -45,7 +45,7 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 class Purgatory(Generic[OperationT]):
-    """What waits, and until when; a subclass knows on what."""
+    """The waiting operations and their deadlines; a subclass knows the keys."""
 
     __slots__ = ("_size", "_wheel", "expired_count", "name")
 
@@ -82,7 +82,7 @@ class Purgatory(Generic[OperationT]):
 
     def expire(self, now_ms: int, limit: int) -> list[OperationT]:
         """Take out operations whose deadline is at or before `now_ms`, at most `limit` of them;
-        `next_deadline_ms` tells if there are more."""
+        `next_deadline_ms` shows if there are more."""
         due = self._wheel.advance(now_ms, limit)
         for operation in due:
             self._forget(operation)
@@ -93,7 +93,7 @@ class Purgatory(Generic[OperationT]):
         return self._wheel.next_deadline_ms()
 
     def waiting(self) -> Iterator[OperationT]:
-        """Those that wait, once for each of their keys."""
+        """The waiting operations, each once per key."""
         raise NotImplementedError
 
     def _forget(self, operation: OperationT) -> None:
@@ -104,22 +104,22 @@ class Purgatory(Generic[OperationT]):
             raise BrokenInvariant(f"{self.name}: {operation.token!r} leaves, and none waited")
 
     def _enter(self, operation: OperationT) -> None:
-        """It waits on its keys from now on."""
+        """Start to wait on the keys of `operation`."""
         raise NotImplementedError
 
     def _leave(self, operation: OperationT) -> None:
-        """It waits on none of its keys any more."""
+        """Stop waiting on the keys of `operation`."""
         raise NotImplementedError
 
 
 class KeyedPurgatory(Purgatory[OperationT]):
-    """Whoever waits on a key is looked at when it changes."""
+    """A purgatory that finds all operations that wait on a key."""
 
     __slots__ = ("watched",)
 
     def __init__(self, name: str, now_ms: int = 0) -> None:
         super().__init__(name, now_ms)
-        # Who waits on each key, oldest first; for others to look up only.
+        # The operations that wait on each key, oldest first; other modules only read it.
         self.watched: dict[Hashable, dict[OperationT, None]] = {}
 
     def watchers(self, key: Hashable) -> list[OperationT]:

@@ -36,7 +36,7 @@ NO_PREFERRED_REPLICA: Final = -1
 
 
 def error_data(partition: int, error: ErrorCode) -> FetchResponsePartitionData:
-    """What a fetch answers for a partition with an error: no offset is known, no records."""
+    """The answer to a fetch for a partition with an error: no offsets, no records."""
     return FetchResponsePartitionData(
         partition_index=partition,
         error_code=error,
@@ -71,7 +71,7 @@ def offsets_data(partition: Partition) -> FetchResponsePartitionData:
 
 
 def is_plain(data: FetchResponsePartitionData) -> bool:
-    """Whether it tells of nothing but offsets and records."""
+    """Whether it contains nothing but offsets and records."""
     return (
         not data.error_code
         and data.aborted_transactions is None
@@ -105,8 +105,8 @@ def read_partition(
     max_bytes: int,
     min_one_batch: bool,
 ) -> FetchResponsePartitionData:
-    """Read for one fetch, without side effects. Raises KafkaError; says in the data where a
-    follower's log and ours diverge."""
+    """Read for one fetch, without side effects. Raises KafkaError; sets in the data the divergence
+    of a follower's log from ours."""
     check_readable(partition, entry, params)
     log = partition.log
     fetch_offset = entry.fetch_offset
@@ -144,7 +144,8 @@ def read_partition(
 
 
 def find_divergence(partition: Partition, entry: FetchEntry) -> FetchResponseEpochEndOffset | None:
-    """Where the fetcher's log parts from ours, by its last fetched epoch; None if it does not."""
+    """The divergence of the fetcher's log from ours, by its last fetched epoch; None if there is
+    none."""
     log = partition.log
     epoch, end_offset = log.end_offset_for_epoch(entry.last_fetched_epoch)
     if epoch < 0 or end_offset < 0:

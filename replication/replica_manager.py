@@ -1,10 +1,10 @@
 """All replicas of this broker: the parts that append, fetch, lead, answer and move, put together.
 
-Each part owns its state and knows those before it, as they stand in the constructor:
+Each part owns its state and knows the parts before it, in the order of the constructor:
 
 - `hosted`: which partitions are here; `reader`: reads them for fetches;
-- `waiting`: purgatories, timers and what is answered; whoever changes a partition tells it;
-- `appends`, `fetches`, `offsets`, `isr_changes`: what clients, followers and the controller ask;
+- `waiting`: purgatories, timers and completions; every change of a partition is reported to it;
+- `appends`, `fetches`, `offsets`, `isr_changes`: requests of clients, followers, the controller;
 - `moves`: replicas between log directories; `leadership`: LeaderAndIsr and StopReplica.
 
 Invariants: an operation is answered once: either by the `Done` of its call, or by one Completion
@@ -69,7 +69,7 @@ class ReplicaManager:
         self.config = config
         self.log_manager = log_manager
         self.metadata = metadata
-        # Both lists are those of the parts: emptied, never replaced.
+        # Both lists are shared with the parts: emptied, never replaced.
         self.effects: list[Effect] = []
         self.completed: list[Completion] = []
         self.leader_quota = ReplicationQuota(config.broker_id)
@@ -88,7 +88,7 @@ class ReplicaManager:
         self.moves = LogDirMoves(self.hosted, self.waiting)
         self.leadership = Leadership(self.hosted, self.waiting, self.moves)
 
-    # What the driver takes
+    # Output for the driver
 
     def take_completed(self) -> list[Completion]:
         completed = self.completed[:]
@@ -100,7 +100,7 @@ class ReplicaManager:
         self.effects.clear()
         return effects
 
-    # What it reports
+    # Reports of the driver
 
     def flushed(self, topic: str, partition: int, offset: int, now_ms: int) -> None:
         """The log is on disk up to `offset`."""

@@ -1,8 +1,9 @@
-"""Which replica a consumer should read from (KIP-392).
+"""The choice of the replica that a consumer reads from (KIP-392).
 
 Job: for a consumer's fetch at the leader, name a better replica, or None for the leader itself.
 Candidates are the leader and the in-sync followers that hold the fetch offset and have an endpoint
-on the client's listener; a read replica may be a moment behind, never ahead of what it must serve.
+on the client's listener; a read replica may be a moment behind, but always holds the requested
+offset.
 
 Mirrors ReplicaSelector and RackAwareReplicaSelector of Kafka.
 """

@@ -1,11 +1,11 @@
-"""What was recorded lately: a sum over the last windows, each of them one sample.
+"""A sum of recent values over the last windows, each of them one sample.
 
 Job: `record` puts a value into the newest sample, or into a new one once that is a window old;
-`total` and `oldest_ms` are what rates are made of (quotas of clients and of replication). A sample
-counts until `samples` windows have passed since its last event; it is taken away as a whole.
+rates are computed from `total` and `oldest_ms` (quotas of clients and of replication). A sample
+counts until `samples` windows have passed since its last event; it is removed as a whole.
 
-Invariants: there are never more than `samples` + 1 samples; between two that come or go `record`
-and `total` look at none of them.
+Invariants: there are never more than `samples` + 1 samples; while no sample is added or removed,
+`record` and `total` look at none of them.
 
 Mirrors SampledStat and WindowedSum of Kafka's metrics, to the order in which its ring is written.
 """
@@ -18,7 +18,7 @@ DEFAULT_SAMPLES: Final = 11
 DEFAULT_WINDOW_MS: Final = 1_000
 _NEVER: Final = float("inf")
 
-# [when it began, when its last event was, what was recorded]
+# [time of its begin, time of its last event, sum]
 Sample = list[float]
 
 
@@ -30,7 +30,7 @@ class SampledSum:
         self.window_ms = window_ms
         self._ring: list[Sample] = []
         self._at = 0  # the newest
-        # Of all samples, as long as none comes or goes.
+        # The sum of all samples, while none is added or removed.
         self._total = 0.0
         self._oldest_ms = 0.0
         self._expires_ms = _NEVER  # no sample is too old before
@@ -68,7 +68,7 @@ class SampledSum:
         return fresh
 
     def _forget(self, now_ms: float) -> None:
-        """Begin those anew that are too old."""
+        """Reset samples that are too old."""
         longest_ms = self.samples * self.window_ms
         for sample in self._ring:
             if now_ms - sample[1] >= longest_ms:

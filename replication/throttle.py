@@ -1,14 +1,15 @@
-"""Replication throttles: how fast throttled replicas may be read from, and written to, here.
+"""Replication throttles: the rates for reads from and writes to throttled replicas on this broker.
 
-Which replicas are throttled say the topic configs `leader.` and
+The throttled replicas are set by the topic configs `leader.` and
 `follower.replication.throttled.replicas` ("*" or a list of partition:broker); the rates are dynamic
 broker configs. One quota for each side, over all throttled partitions together.
 
-The rate is what passed in the last `samples` windows by the time since the oldest of them began,
-one window at least. Unlimited (the default) costs one comparison.
+The rate is the bytes of the last `samples` windows divided by the time since the oldest of them
+began, one window at least. Unlimited (the default) costs one comparison.
 
-Beyond Kafka: who takes bytes takes no more than `piece`, so that a throttle bites from the first
-byte. Kafka's follower takes up to `replica.fetch.max.bytes` before anything is counted.
+Beyond Kafka: a fetch or a move takes no more than `piece` bytes at once, so that a throttle applies
+from the first byte. Kafka's follower takes up to `replica.fetch.max.bytes` before anything is
+counted.
 
 Mirrors ReplicationQuotaManager with its SimpleRate (KIP-73).
 """
@@ -33,7 +34,7 @@ class ReplicationQuota:
         self._latest_ms = 0
 
     def measure_over(self, samples: int, window_ms: int) -> None:
-        """From now on over so many windows."""
+        """Measure over so many windows from now on."""
         if (self._sum.samples, self._sum.window_ms) != (samples, window_ms):
             self._sum = SampledSum(samples, window_ms)
 
@@ -60,7 +61,7 @@ class ReplicationQuota:
         return max(0, int(self.limit * self._measured_ms() / 1000 - total))
 
     def piece(self, now_ms: int, shares: int = 1) -> int:
-        """How much to take next, of one of `shares` that take at the same time."""
+        """The bytes that one of `shares` concurrent reads may take next."""
         return max(MIN_PIECE_BYTES, self.left(now_ms) // shares)
 
     def rate(self) -> float:

@@ -1,6 +1,6 @@
-"""What goes into and comes out of the replica manager: parameters, results, completions, effects.
+"""Input and output of the replica manager: parameters, results, completions, effects.
 
-Rules: a call that may wait returns `Done(result)` or `Parked(operation)`; what was parked comes
+Rules: a call that may wait returns `Done(result)` or `Parked(operation)`; a parked operation comes
 back later as `Completion(token, result)`, where `token` is the object that the caller gave at
 entry. Effects are work that the driver does for the manager (fsync, requests to the controller) and
 reports back by a method call. All are slotted and hold no reference back to their owner.
@@ -85,7 +85,7 @@ class ProduceResult:
         self.required_offset = required_offset
         self.error_message = error_message
         self.record_errors = record_errors
-        # Appended, but what was asked (replicas, disk) has not come yet.
+        # Appended, but not yet on the requested replicas or disk.
         self.is_pending = False
 
 
@@ -127,13 +127,13 @@ class FetchEntry:
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
         self.log_start_offset = log_start_offset
-        # In a session: what was read last, until the client asks for something else.
+        # In a session: the last result, until the client asks for something else.
         self.latest: FetchResponsePartitionData | None = None
 
 
 @dataclass(slots=True, frozen=True)
 class ClientMetadata:
-    """Who asks, for the choice of a read replica (KIP-392; Fetch v11 and later)."""
+    """The client of a fetch, for the choice of a read replica (KIP-392; Fetch v11 and later)."""
 
     rack_id: str
     client_id: str
@@ -141,8 +141,8 @@ class ClientMetadata:
 
 
 class FetchParams:
-    """What holds for all partitions of a fetch. `strict_limit` (Fetch v0-2): not even the first
-    batch may be larger than the limit. `client` is known of consumers from Fetch v11 on."""
+    """The parameters common to all partitions of a fetch. `strict_limit` (Fetch v0-2): not even the
+    first batch may exceed the limit. `client` is known for consumers from Fetch v11 on."""
 
     __slots__ = (
         "client",
@@ -214,22 +214,22 @@ class AlterIsr(NamedTuple):
 
 
 class FailedLogDir(NamedTuple):
-    """A directory is offline, and with it these partitions: the controller must hear of it."""
+    """A directory and these partitions are offline: the controller must be notified."""
 
     directory: str
     partitions: tuple[TopicPartition, ...]
 
 
 class FollowersWait(NamedTuple):
-    """Followers' fetches have something to tell: call `WaitingOperations.answer_followers`, at
-    once if urgent."""
+    """Followers' fetches are complete: call `WaitingOperations.answer_followers`, at once if
+    urgent."""
 
     is_urgent: bool
 
 
 class MoreToAnswer(NamedTuple):
-    """More that waits is due than can be answered at once: call `WaitingOperations.answer_more`
-    between others, until it says that nothing is left."""
+    """More operations are due than can be answered at once: call `WaitingOperations.answer_more`,
+    between other tasks, until it returns False."""
 
 
 Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait | MoreToAnswer
@@ -295,7 +295,7 @@ class LeadershipResult:
 
 
 class RefusedRole(NamedTuple):
-    """What the controller has said of a replica for which there were no file descriptors."""
+    """The state that the controller sent for a replica when there were no file descriptors."""
 
     topic_id: bytes
     state: LeaderAndIsrPartitionState

@@ -1,16 +1,16 @@
-"""The operations that wait: their purgatories, their timers, and those that are answered.
+"""The waiting operations: their purgatories, their timers and their answers.
 
-Job: three purgatories (produce, fetch, delete records), keyed by (topic, partition). Whoever has
-changed a partition says so here, and the operations that this completes get their results.
+Job: three purgatories (produce, fetch, delete records), keyed by (topic, partition). Every change
+of a partition is reported here, and the operations that it completes get their results.
 
 Invariants: an operation is answered once: either by the `Done` of its call, or by one Completion in
-`completed`; whoever waits for a partition that was lost with its disk is looked at before the call
-that found the failure is over, or in `answer_more`. Nothing is called back. Of the fetches that
-are due, MAX_ANSWERS_AT_ONCE are answered before the driver takes what is completed; the others wait
-in a row for `answer_more`, each once. What a change means for produces is found out at once; of
-their answers MAX_RESULTS_AT_ONCE leave at a time.
+`completed`; operations that wait for a partition lost with its disk are looked at before the call
+that found the failure returns, or in `answer_more`. Nothing is called back. Of the fetches that are
+due, MAX_ANSWERS_AT_ONCE are answered before the driver takes the completions; the others queue for
+`answer_more`, each once. The effect of a change on produces is determined at once;
+MAX_RESULTS_AT_ONCE of their answers leave at a time.
 
-Mirrors what Kafka's ReplicaManager and Partition do with DelayedOperationPurgatory
+Mirrors the use of DelayedOperationPurgatory in Kafka's ReplicaManager and Partition
 (tryCompleteDelayedRequests).
 """
 
@@ -76,12 +76,13 @@ class WaitingOperations:
         self.produces: KeyedPurgatory[DelayedProduce] = KeyedPurgatory("Produce", now_ms)
         self.fetches = FetchPurgatory(hosted.partitions, now_ms)
         self.deletes: KeyedPurgatory[DelayedDeleteRecords] = KeyedPurgatory("DeleteRecords", now_ms)
-        # Fetches that are to be looked at, oldest first, and whether the driver was told of them.
+        # Fetches to look at, oldest first; `_is_more_told`: the driver knows that `answer_more` is
+        # due.
         self._due: deque[DelayedFetch] = deque()
         # Results of produces and deletes that are known, and not in `completed` yet.
         self._settled: deque[Completion] = deque()
         self._is_more_told = False
-        # Those of `fetches` that are complete, and wait for more to tell.
+        # Complete operations of `fetches` that are held for more records.
         self.collected = CollectedFetches()
 
     # A partition has changed
@@ -95,7 +96,8 @@ class WaitingOperations:
             self._settle(self.deletes, key, partition)
 
     def check(self, key: TopicPartition) -> None:
-        """The partition changed in some way (role, ISR, config, gone): look at all who wait."""
+        """The partition changed in some way (role, ISR, config, gone): look at all waiting
+        operations."""
         partition = self._partitions.get(key)
         if key in self.produces.watched:
             self._settle(self.produces, key, partition)
@@ -141,7 +143,7 @@ class WaitingOperations:
             self._effects.append(_MORE)
 
     def answer_more(self, now_ms: int) -> bool:
-        """Go on with what is due; whether more is left."""
+        """Continue with due operations; True if more are left."""
         self._complete_settled()
         due = self._due
         for _ in range(min(len(due), MAX_LOOKS_AT_ONCE)):
@@ -180,17 +182,17 @@ class WaitingOperations:
     # A disk has failed
 
     def storage_failed(self, key: TopicPartition, error: KafkaError | None = None) -> None:
-        """An operation on this partition said KAFKA_STORAGE_ERROR."""
+        """An operation on this partition failed with KAFKA_STORAGE_ERROR."""
         self._hosted.storage_failed(key, error)
         self.check_lost()
 
     def check_log_dirs(self) -> None:
-        """Give up the partitions of directories that went offline."""
+        """Remove the partitions of directories that went offline."""
         self._hosted.give_up_failed_dirs()
         self.check_lost()
 
     def check_lost(self) -> None:
-        """Whoever has read without those who wait says so afterwards."""
+        """Look at the operations of lost partitions; called after a read that has not done so."""
         lost = self._hosted.lost
         while lost:
             self.check(lost.pop(0))
@@ -214,15 +216,16 @@ class WaitingOperations:
             if operation.is_waiting:
                 self._answer_fetch(operation)
 
-    # On behalf of who waits
+    # On behalf of waiting clients
 
     def answer_now(self, operation: Operation) -> None:
-        """A fetch is answered with what there is, as if its time were over. Others wait on."""
+        """A fetch is answered with the available records, as if its time were over. Other
+        operations continue to wait."""
         if isinstance(operation, DelayedFetch) and operation.is_waiting:
             self._answer_fetch(operation)
 
     def cancel(self, operation: Operation) -> None:
-        """Nobody waits for it any more, and it gets no answer; what it waits for goes on."""
+        """Forget the operation: it gets no answer, and the work that it waits for continues."""
         if isinstance(operation, DelayedFetch):
             self.fetches.remove(operation)
         elif isinstance(operation, DelayedProduce):

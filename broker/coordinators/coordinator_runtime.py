@@ -5,13 +5,13 @@ is also the order of the records in its internal topic. Everything happens on th
 except reading the bytes of a partition that is loaded, and parsing them, which is done in a worker
 thread, one partition at a time (as Kafka's one-thread schedulers of its two coordinators).
 
-Invariants: the machine is never called from inside itself: effects go through one queue, which is
-drained by whoever finds it idle. What was loaded is acted on only when the whole ISR has it, so
-that no other leader can come to know less; Kafka serves what it has loaded at once.
+Invariants: the machine is never called from inside itself: effects go through one queue, drained by
+the first caller that finds it idle. Loaded state is used only when the whole ISR has its records,
+so that no later leader can know less; Kafka serves loaded state at once.
 
-Mirrors what Kafka's GroupMetadataManager and TransactionStateManager have each for themselves:
-appending, loading, `onElection` / `onResignation`. What is of one coordinator only (its effects,
-answers, helpers, configuration) is in `group_runtime` and `transaction_runtime`.
+Mirrors code that Kafka's GroupMetadataManager and TransactionStateManager each contain: appending,
+loading, `onElection` / `onResignation`. The parts of only one coordinator (its effects, answers,
+helpers, configuration) are in `group_runtime` and `transaction_runtime`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MS: Final = 1000
 
 
 class Machine(Protocol):
-    """What the two coordinators have in common. Effects are the caller's to perform."""
+    """The common interface of the two coordinators. The caller performs the effects."""
 
     def take_effects(self) -> list[Any]: ...
 
@@ -86,10 +86,10 @@ EffectT = TypeVar("EffectT")
 
 
 async def internal_partition_count(zookeeper: ZooKeeperClient, topic: str, configured: int) -> int:
-    """Partitions of an internal topic: those that it has, or those that it will be made with.
+    """The partition count of an internal topic: its own, or `configured` if it does not exist.
 
-    All brokers must place keys alike, so an existing topic counts, whatever this broker's
-    configuration says.
+    All brokers must place keys alike, so an existing topic takes precedence over this broker's
+    configuration.
     """
     found = await zookeeper.execute_one(GetData(znodes.topic_path(topic)))
     if found.code is ZkCode.OK:
@@ -133,15 +133,15 @@ class AppendWaiter:
         self.append = append
 
     def complete(self, results: ProduceResults) -> None:
-        """It appended to one partition."""
+        """Pass on the result of the only partition."""
         (result,) = results.values()
         self.runtime.append_completed(self.append, result, self.runtime.now_ms)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
-    """One broker's coordinator of one kind. A subclass says how each kind of effect is performed,
-    what an append's outcome is to its machine, and how a partition is unloaded."""
+    """One broker's coordinator of one kind. A subclass performs each kind of effect, passes the
+    outcome of an append to its machine, and unloads a partition."""
 
     __slots__ = (
         "_clock",
@@ -186,11 +186,11 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
 
     @property
     def now_ms(self) -> int:
-        """Of the clock that only goes on."""
+        """The time of the monotonic clock."""
         return self._clock()
 
     def look_again(self) -> None:
-        """Time has passed faster than trio's clock: see what is due."""
+        """Time has passed faster than trio's clock: check the deadlines."""
         self._wake.set()
 
     async def run(
@@ -199,7 +199,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until cancelled; `partition_count` is that of the topic, made or to be."""
+        """Serve until cancelled; `partition_count` is that of the topic, existing or future."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self.machine.start(partition_count, self.now_ms)
@@ -285,8 +285,9 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     ) -> None:
         """Partitions whose role changed here; topics other than the coordinator's are ignored.
 
-        Load what this broker leads now, unload what it leads no more. A partition whose replica was
-        stopped counts as a follower; a negative epoch means that it is not known.
+        Load the partitions that this broker now leads, unload those that it leads no more. A
+        partition whose replica was stopped counts as a follower; a negative epoch means that it is
+        not known.
         """
         for change in became_follower:
             if change.topic == self.topic:
@@ -327,8 +328,8 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         except BrokenInvariant:
             raise
         except Exception:
-            # Not served rather than served without what is in it: consumers would start over,
-            # zombies would not be fenced.
+            # Not served rather than served without its content: consumers would start over, zombies
+            # would not be fenced.
             self.logger.exception("Loading %s-%d failed", self.topic, load.partition)
             self.machine.abandon_load(load)
             return

@@ -1,9 +1,9 @@
 """How far groups are behind, as samples under the names of kafka_exporter.
 
-A coordinator knows what its groups have committed, a leader where its partitions end: before a
-scrape the coordinator asks the leaders of what it does not lead itself, all at once, for
-ASK_SECONDS at most. A partition whose leader did not answer has no lag in that scrape: none is
-better than an old one.
+A coordinator knows the committed offsets of its groups, a leader the ends of its partitions: before
+a scrape the coordinator asks the leaders of all partitions that it does not lead itself, all at
+once, for ASK_SECONDS at most. A partition whose leader did not answer has no lag in that scrape:
+none is better than an old one.
 
 Mirrors: the collector of kafka_exporter, which is a process of its own beside Kafka.
 Leaves out: the offsets of old consumers in ZooKeeper.
@@ -55,7 +55,7 @@ class Committed(NamedTuple):
 
 
 class GroupLag:
-    """Of the groups of one broker. `refresh` comes before a scrape."""
+    """The lag of the groups of one broker. `refresh` comes before a scrape."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class GroupLag:
         self._listener = listener
         self._client_id = client_id
         self._connect = connect
-        self._elsewhere: dict[TopicPartition, int] = {}  # end offsets that leaders told
+        self._elsewhere: dict[TopicPartition, int] = {}  # end offsets in the leaders' answers
 
     def register(self, metrics: BrokerMetrics) -> None:
         metrics.before_scrape.append(self.refresh)
@@ -115,7 +115,7 @@ class GroupLag:
     # Asking
 
     async def refresh(self) -> None:
-        """Ask the leaders elsewhere; their answers replace what was known."""
+        """Ask the leaders elsewhere; their answers replace the earlier end offsets."""
         wanted = await self._led_elsewhere()
         found: dict[TopicPartition, int] = {}
         with trio.move_on_after(ASK_SECONDS):

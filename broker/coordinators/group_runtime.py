@@ -1,4 +1,4 @@
-"""Drives the group coordinator: answers, appends to `__consumer_offsets`, what hints at groups.
+"""Drives the group coordinator: answers, appends to `__consumer_offsets`, notifications.
 
 Job: perform the effects of the groups' machine, give it the outcomes of its appends, and run what
 handlers have to wait for. The rest of its life (effects in order, timers, loading and unloading)
@@ -220,7 +220,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         head = _ANSWER_HEAD.pack(len(answer) + _CORRELATION_ID_BYTES, request.correlation_id)
         request.respond_encoded(head + answer)
 
-    # What the broker hears of
+    # Notifications of the broker
 
     def on_markers(self, producer_id: int, partitions: frozenset[int], committed: bool) -> None:
         """A transaction's markers are in these partitions of the offsets topic, and replicated."""

@@ -1,12 +1,12 @@
 """Sends transaction markers: a task and a connection for each broker that leads partitions.
 
-Job: take what waits for a broker, send it as one WriteTxnMarkers v1, report the answer. Whatever
-fails is reported as unanswered, and comes again from the coordinator, by then perhaps for another
-leader. What this broker leads is written at once, some partitions at a time, and without a request,
-so that nothing of it can come late.
+Job: send the markers that wait for a broker as one WriteTxnMarkers v1, report the answer. Failed
+markers are reported as unanswered, and come again from the coordinator, by then perhaps for another
+leader. Markers for partitions that this broker leads are written at once, some partitions at a
+time, and without a request, so that none can arrive late.
 
 Mirrors kafka.coordinator.transaction.TransactionMarkerChannelManager (the sender thread), which
-asks the own broker over a socket as well.
+sends to its own broker over a socket as well.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .marker_writer import Marker, MarkerWriter
 
 logger = logging.getLogger("pybroker.broker.transactions")
 
-# As Kafka's, so that leaders know who sends (`handlers.write_txn_markers`).
+# Kafka's client id, by which leaders recognise the sender (`handlers.write_txn_markers`).
 CLIENT_ID = "broker-{}-txn-marker-sender"
-# Of one transaction, in one go: about a millisecond.
+# Partitions of one transaction written at once: about a millisecond.
 MAX_OWN_PARTITIONS = 50
 
 Results = Mapping[TopicPartition, ErrorCode]
@@ -45,7 +45,7 @@ OnResults = Callable[[MarkerJob, Results], None]
 
 
 class MarkerSender:
-    """Give it jobs; `on_results` hears of each of their partitions once."""
+    """Sends the markers of jobs; `on_results` is called once for each of their partitions."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class MarkerSender:
         connect: Connect = connect_plaintext,
         version: int = NEWEST.write_txn_markers,
     ) -> None:
-        """`writer` writes into what this broker leads."""
+        """`writer` writes into the partitions that this broker leads."""
         self._broker_id = broker_id
         self._client_id = CLIENT_ID.format(broker_id)
         self._cache = cache
@@ -118,7 +118,7 @@ class MarkerSender:
             wake.set()
 
     async def _write_rest(self, broker_id: int) -> None:
-        """What is too much to be written at once."""
+        """Write the rest of the markers that were too many to be written at once."""
         while True:
             if self.queues.waits(broker_id):
                 self._write_piece()

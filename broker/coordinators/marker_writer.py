@@ -1,8 +1,8 @@
 """Writes the end of transactions into the partitions that this broker leads.
 
-Job: a marker becomes a control batch in each of its partitions, appended with acks=all. Whoever
-asked hears of all of them at once, when they are replicated or have failed. Markers in partitions
-of the offsets topic then complete the offsets that were committed within the transaction.
+Job: a marker becomes a control batch in each of its partitions, appended with acks=all. The caller
+is notified once, when all of them are replicated or have failed. Markers in partitions of the
+offsets topic then complete the offsets that were committed within the transaction.
 
 Mirrors the appends of KafkaApis.handleWriteTxnMarkersRequest.
 """
@@ -29,7 +29,7 @@ OnOffsetsEnded = Callable[[int, frozenset[int], bool], None]
 
 
 class Marker(NamedTuple):
-    """How a producer's transaction ended, and which coordinator says so."""
+    """The end of a producer's transaction, and the coordinator that reports it."""
 
     producer_id: int
     producer_epoch: int
@@ -81,7 +81,7 @@ class MarkerWriter:
 
 
 class _Write:
-    """One marker on its way; the replica manager's token while it waits for followers."""
+    """One marker in progress; the replica manager's token while it waits for followers."""
 
     __slots__ = ("_errors", "_marker", "_on_offsets_ended", "_on_written")
 

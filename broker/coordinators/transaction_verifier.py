@@ -150,7 +150,7 @@ class TransactionVerifier:
         )
         errors = {key: question.error_for(error) for key, error in verified.items() if error}
         self.failure_count += len(errors)
-        question.on_answer(errors)  # what goes wrong there is answered by whoever has asked
+        question.on_answer(errors)  # it handles its own errors
 
     def count_failures(self, question: Question) -> None:
         self.failure_count += len(question.keys)
@@ -233,7 +233,7 @@ class _Channel:
             error = ErrorCode(response.error_code)
             logger.error("Broker %d refuses to verify: %s", self._broker_id, error.name)
             if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                error = ErrorCode.INVALID_TXN_STATE  # not the client's business
+                error = ErrorCode.INVALID_TXN_STATE  # not a client's error
             self._fail_all(questions, error)
             return
         answered = {result.transactional_id: result for result in response.results_by_transaction}
@@ -258,7 +258,7 @@ class _Channel:
             self._fail(question, error)
 
     async def _exchange(self, questions: Iterable[Question]) -> AddPartitionsToTxnResponse | None:
-        """The coordinator's answer; None if it does not know how to verify."""
+        """The coordinator's answer; None if the broker cannot verify."""
         connection = self._connection
         if connection is not None and self._verifier.has_moved(self._broker_id, connection):
             connection.close()

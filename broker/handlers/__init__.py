@@ -1,6 +1,6 @@
-"""The handlers: what this broker answers, API by API; docs/APIS.md says which file has which.
+"""The handlers of this broker's requests, API by API; docs/APIS.md lists the file of each.
 
-Beside them lie what several share: `leaders` (where a client is sent that asked the wrong broker),
-`leadership_gate` (what a LeaderAndIsr has to wait for), `loggers` (log levels as configs),
-`quick_answers` and `transactional_produce` (parts of Produce).
+Beside them are the modules that several share: `leaders` (the leader's address for a client that
+asked the wrong broker), `leadership_gate` (the waits of a LeaderAndIsr), `loggers` (log levels as
+configs), `quick_answers` and `transactional_produce` (parts of Produce).
 """

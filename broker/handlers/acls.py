@@ -1,11 +1,11 @@
 """DescribeAcls, CreateAcls and DeleteAcls v0-3 (KIP-140; prefixed patterns are KIP-290, v1).
 
-Any broker makes the change itself; when it answers, the change is in ZooKeeper and holds here. What
-may be asked for is decided by the table of rules before a request comes here. Each resource is
-changed by itself, so some of a request may be done and some not, which the results tell apart.
+Any broker makes the change itself; when it answers, the change is in ZooKeeper and holds here. The
+table of rules authorizes a request before it comes here. Each resource is changed separately, so a
+request may succeed in part, as its results show.
 
 A binding with UNKNOWN (0) in it closes the connection, one with ANY or MATCH fails its request,
-both as in Kafka; so does a principal that is none, for all bindings of its resource in the request.
+both as in Kafka; so does a malformed principal, for all bindings of its resource in the request.
 
 Mirrors kafka.server.AclApis, and createAcls, deleteAcls and acls of
 kafka.security.authorizer.AclAuthorizer.
@@ -149,7 +149,7 @@ class AclHandlers:
         request.respond(DeleteAclsResponse(filter_results=results))
 
 
-# What is asked
+# Reading requests
 
 
 def _code(kind: type[C], number: int) -> C:
@@ -225,7 +225,7 @@ def _is_specific(binding: AclBinding) -> bool:
 
 
 def _invalid(binding: AclBinding) -> str | None:
-    """What is wrong with it, in the words of Kafka."""
+    """The error of an invalid binding, in Kafka's words; None if it is valid."""
     pattern, entry = binding
     if pattern.type is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
@@ -241,7 +241,7 @@ def _invalid(binding: AclBinding) -> str | None:
 
 
 def _added(bindings: Sequence[AclBinding], indexes: Iterable[int]) -> Steps[Entries]:
-    """What is to be added to one resource; ValueError if a principal is none."""
+    """The entries to add to one resource; ValueError if a principal is malformed."""
     added = set()
     for index in indexes:
         entry = bindings[index].entry
@@ -274,7 +274,7 @@ def _all(answers: Iterable[bool]) -> Steps[bool]:
     return True
 
 
-# What is done
+# Changes
 
 
 def _adding(added: Entries) -> Change:
@@ -327,7 +327,7 @@ def _matching(
     return found
 
 
-# What is answered
+# Answers
 
 
 def _describe(store: AclStore, asked: AclFilter) -> Steps[list[DescribeAclsResource]]:

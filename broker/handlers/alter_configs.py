@@ -1,9 +1,9 @@
 """AlterConfigs v0-2 (the whole config of a resource) and IncrementalAlterConfigs v0-1 (KIP-339).
 
-Rules: SEMANTICS 7. Any broker may change topic configs; they are written to ZooKeeper and every
-broker, this one too, hears of them through /config/changes. What the whole configuration of a
-resource would be is checked before it is written (`dynamic`, `log_config`). It must also fit into a
-znode and into the answer to DescribeConfigs, which Kafka does not look at.
+Rules: SEMANTICS 7. Any broker may change topic configs; they are written to ZooKeeper, and every
+broker, this one too, is notified through /config/changes. The resulting whole configuration of a
+resource is checked before it is written (`dynamic`, `log_config`). It must also fit into a znode
+and into the answer to DescribeConfigs, which Kafka does not check.
 
 Mirrors ConfigAdminManager and ZkAdminManager.alterConfigs.
 Leaves out alter.config.policy.class.name.
@@ -203,14 +203,14 @@ class AlterConfigsHandler:
     async def _broker_config(
         self, name: str, stored: dict[str, str], changes: Sequence[Change], *, incremental: bool
     ) -> dict[str, str]:
-        """What is to be stored for this broker, or for all; key stores that it names are read."""
+        """The config to store for this broker, or for all; key stores that it names are read."""
         per_broker = bool(name)
         known, kept, locked = stored, {}, {}
         if passwords.has_passwords(stored):
             known = await trio.to_thread.run_sync(passwords.readable, self._config, stored)
         if incremental:
             kept = dynamic.usable_for_alteration(self._config, known, per_broker=per_broker)
-            # Of another secret: they stay as they are, unless they are altered.
+            # Passwords encoded with another secret: kept as they are, unless they are altered.
             altered = {change.name for change in changes}
             locked = {key: stored[key] for key in stored.keys() - known.keys() - altered}
         config = apply_changes(kept, changes, BROKER_CONFIGS)

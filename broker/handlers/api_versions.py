@@ -1,4 +1,4 @@
-"""ApiVersions v0-4: what is served here, what a client asks first.
+"""ApiVersions v0-4: the APIs served here, the first question of a client.
 
 Rules: SEMANTICS 2. A version that is not known is answered before it comes here, in the form of
 version 0 (KIP-511).

@@ -1,17 +1,18 @@
 """DescribeClientQuotas v0-1 and AlterClientQuotas v0-1 (KIP-546).
 
-An entity is of a user, a client id, both, or an address; each name may be a null, the default of
-its type. What is described is read from ZooKeeper, so that it is what was altered before; what is
-altered takes effect when each broker has heard of it: the one that was asked before it answers, as
-it seems at Apache Kafka, where a change of topics looks at ZooKeeper first. Any broker serves both.
+An entity is a user, a client id, both, or an address; each name may be a null, the default of its
+type. Descriptions are read from ZooKeeper, so that they contain all earlier alterations. An
+alteration takes effect on each broker when it is notified: on the broker that was asked, before it
+answers, as it appears to be in Apache Kafka, where a change of topics looks at ZooKeeper first. Any
+broker serves both.
 
-As in Kafka: byte rates must be whole numbers, give or take a millionth; whatever key is to be
-removed is removed, known or not; what an entity would be as a whole is checked when it is written,
-and so not with `validate_only`; an address may be the name of a host that is known here, and no
-IPv6 address, whose colons are not in the form in which it is looked up.
+As in Kafka: byte rates must be whole numbers to within a millionth; any key can be removed, known
+or not; the resulting whole config of an entity is checked when it is written, and so not with
+`validate_only`; an address may be the name of a host that is known here, but no IPv6 address, whose
+colons are not in the form in which it is looked up.
 
-Mirrors ZkAdminManager.describeClientQuotas and alterClientQuotas. Who may ask is decided before a
-request comes here.
+Mirrors ZkAdminManager.describeClientQuotas and alterClientQuotas. Requests are authorized before
+they come here.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class ClientQuotaHandlers:
     async def _candidates(
         self, wanted: Mapping[str, ComponentData], *, strict: bool
     ) -> dict[str, dict[str, str]]:
-        """The configs of all that may match, and perhaps of others, by their paths."""
+        """The configs of all entities that may match, and perhaps of others, by their paths."""
         found: dict[str, dict[str, str]] = {}
         if IP not in wanted and not (strict and not wanted):
             run = self._store.run
@@ -218,7 +219,7 @@ class ClientQuotaHandlers:
 
 
 def _components(components: Sequence[ComponentData]) -> dict[str, ComponentData]:
-    """What is asked for, by the type of entity."""
+    """The filter components of a request, by the type of entity."""
     wanted: dict[str, ComponentData] = {}
     if len(components) > MAX_PARTS:
         raise _invalid(f"More than {MAX_PARTS} filter components")
@@ -248,12 +249,12 @@ def _components(components: Sequence[ComponentData]) -> dict[str, ComponentData]
     return wanted
 
 
-# The types with what they are called in errors, in the order in which Kafka comes to them.
+# The types with their names in errors, in Kafka's order of processing.
 _FILTERS = {IP: "ip", CLIENT_ID: "client", USER: "user"}
 
 
 def _exact_path(wanted: Mapping[str, ComponentData]) -> str | None:
-    """Where the one entity is whose names are all given; None if there may be several."""
+    """The path of the entity whose names are all given; None if several may match."""
     names: list[str | None] = []
     for kind in (USER, CLIENT_ID):
         component = wanted.get(kind)
@@ -344,14 +345,14 @@ def _text_of(operation: OpData, types: Mapping[str, ConfigType]) -> str:
 
 
 def _whole_number(value: float, bound: int) -> int:
-    """As Java casts: what is no number is 0, what is too large the largest."""
+    """Like a Java cast: NaN becomes 0, a value out of range the nearest bound."""
     if math.isnan(value):
         return 0
     return int(max(-bound, min(value, bound - 1)))
 
 
 def _check_whole(path: str, config: Mapping[str, str]) -> None:
-    """What the configs of an entity would be together, those that were there included."""
+    """Check the resulting whole config of an entity, earlier keys included."""
     kind, _, name = path.partition("/")
     types: Mapping[str, ConfigType] = _IP_TYPES
     if kind != IPS:

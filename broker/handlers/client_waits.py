@@ -1,7 +1,7 @@
-"""What a coroutine handler waits for on behalf of a client, as long as that is connected.
+"""Waits of coroutine handlers on behalf of a client; they end when its connection closes.
 
 There are few places for such handlers (`MAX_ASYNC_HANDLERS`), and clients choose how long they
-wait: whoever is gone holds none. Only waits are given up, never a change that is under way.
+wait: a closed connection holds none. Only waits are cancelled, never a change that is under way.
 
 Goes beyond Kafka, whose delayed operations stay until their time is over.
 """
@@ -35,7 +35,7 @@ class _Waits:
         self._scope = scope
 
     def hurry(self) -> None:
-        """It is answered in time."""
+        """No effect: the answer comes in time."""
 
     def cancel(self) -> None:
         self._scope.cancel()

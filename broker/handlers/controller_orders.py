@@ -1,13 +1,13 @@
-"""What the controller orders of this broker: LeaderAndIsr v0-7, StopReplica v0-4, UpdateMetadata
+"""The controller's requests to this broker: LeaderAndIsr v0-7, StopReplica v0-4, UpdateMetadata
 v0-8.
 
 Invariants: a request of an older controller epoch, or for an earlier broker epoch, changes nothing
-(STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH), and neither does one that is late: a controller sends
-one request at a time, and the same once more on a new connection if the old one broke; what then
-comes out of the old one, from a socket's buffer, would bring back what was true before. Its
-connection is closed: a controller that is not through with it sends the request again.
-Coordinators hear of leadership through `on_leadership` and `on_stopped`, topic changes go to
-`on_metadata`, before the answer is sent.
+(STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH), and neither does a late request: a controller sends
+one request at a time, and repeats it on a new connection if the old one broke; a request that then
+arrives from the buffer of the old socket would restore an outdated state. Its connection is closed:
+a controller that still waits for the answer sends the request again. Coordinators are notified of
+leadership through `on_leadership` and `on_stopped`, topic changes go to `on_metadata`, before the
+answer is sent.
 
 Mirrors KafkaApis.handleLeaderAndIsrRequest, handleStopReplicaRequest and
 handleUpdateMetadataRequest. Leaves out authorization and KRaft migration.
@@ -65,7 +65,7 @@ class ControllerOrders:
         }
 
     def _close_if_late(self, request: Request) -> bool:
-        """Has its controller gone on to another connection since?"""
+        """Whether its controller has since moved to another connection; if so, close this one."""
         epoch, connection = request.body.controller_epoch, request.peer.number
         if epoch == self._controller_epoch and connection < self._newest_connection:
             logger.info("A late %s of the controller is left out", type(request.body).__name__)
@@ -116,7 +116,7 @@ class ControllerOrders:
             )
 
     def metadata_denied(self, request: Request) -> None:
-        """Whoever sent it may not act as a broker: perhaps the controller."""
+        """Log, once, a sender without the right to act as a broker: perhaps the controller."""
         if self._is_refusal_told:
             return
         self._is_refusal_told = True

@@ -1,5 +1,5 @@
-"""What brokers ask of the controller: AlterPartition v0-3, ControlledShutdown v0-3,
-AllocateProducerIds v0. And what administrators ask of it: UpdateFeatures v0-1.
+"""Requests to the controller: AlterPartition v0-3, ControlledShutdown v0-3, AllocateProducerIds v0
+from brokers, UpdateFeatures v0-1 from administrators.
 
 Each request becomes an event of the controller machine; the answer is the machine's. A broker that
 is not the controller answers NOT_CONTROLLER, and STALE_CONTROLLER_EPOCH to ControlledShutdown. See

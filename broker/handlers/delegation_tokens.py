@@ -1,14 +1,14 @@
 """CreateDelegationToken v0-3, RenewDelegationToken v0-2, ExpireDelegationToken v0-2 and
 DescribeDelegationToken v0-3 (KIP-48, KIP-373).
 
-Whoever proves itself only by a token, by nothing, or over a connection that others can read gets
-none. Any broker may be asked; the change is in ZooKeeper when it is answered, and reaches the other
-brokers a little later.
+A client authenticated by a token, on a PLAINTEXT listener, or over SSL without a certificate gets
+no token. Any broker serves these requests; a change is in ZooKeeper when it is answered, and
+reaches the other brokers a little later.
 
-Mirrors the token handlers of KafkaApis. Beyond it there are limits, since whoever is logged in may
-make tokens, and every broker holds them all: a token with more than MAX_RENEWERS is an
-INVALID_REQUEST, as one whose node would be too large; POLICY_VIOLATION is told to who has as many
-as one may have (`security.delegation_tokens`).
+Mirrors the token handlers of KafkaApis. Beyond it there are limits, since every authenticated
+client may create tokens, and every broker holds them all: a token with more than MAX_RENEWERS is an
+INVALID_REQUEST, as is one whose node would be too large; an owner at the limit of tokens gets
+POLICY_VIOLATION (`security.delegation_tokens`).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class DelegationTokenHandlers:
         request.respond(DescribeDelegationTokenResponse(tokens=tokens))
 
     def _refusal(self, request: Request) -> ErrorCode:
-        """Why nobody here gets anything; NONE if tokens are served."""
+        """The error that refuses all token requests of this client; NONE if tokens are served."""
         if not _allows_token_requests(request):
             return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         if not self._store.tokens.enabled:
@@ -167,7 +167,7 @@ class DelegationTokenHandlers:
 
 
 def _allows_token_requests(request: Request) -> bool:
-    """Not by a token, over plain text, or over TLS without a client's certificate."""
+    """False for a client with a token, over PLAINTEXT, or over SSL without a certificate."""
     peer = request.peer
     if peer.principal.token_authenticated or peer.security_protocol == "PLAINTEXT":
         return False
@@ -175,12 +175,12 @@ def _allows_token_requests(request: Request) -> bool:
 
 
 def _may_create_for(request: Request, owner: KafkaPrincipal) -> bool:
-    """For somebody else."""
+    """Whether the client may create tokens for another user."""
     return request.permits(AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner))
 
 
 def _may_see(request: Request, token: TokenInfo) -> bool:
-    """Somebody else's: this one, or all of its owner."""
+    """Whether the client may see a token of another user: this one, or all of its owner."""
     return request.permits(
         AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id, is_logged=False
     ) or request.permits(

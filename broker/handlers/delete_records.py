@@ -56,7 +56,7 @@ class DeleteRecordsHandler:
 
 
 class _DeleteRecordsWait(RequestWait):
-    """The token of a DeleteRecords, with what was refused before."""
+    """The token of a DeleteRecords, with the partitions refused before."""
 
     __slots__ = ("_unknown",)
 

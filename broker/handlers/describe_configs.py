@@ -222,7 +222,7 @@ class DescribeConfigsHandler:
     def _broker_entry(self, name: str, per_broker: bool) -> DescribeConfigsResourceResult:
         definition = definition_of(name)
         if definition is None or definition in authorizer.DEFINITIONS:
-            # What we do not know may be a secret of some plug-in.
+            # An unknown config may be a secret of some plug-in.
             definition = ConfigDef(name, ConfigType.UNKNOWN, None)
         synonyms = self._config.synonyms(name)
         text: str | None
@@ -239,7 +239,7 @@ class DescribeConfigsHandler:
 def _chosen(
     entries: Entries, names: Iterable[str]
 ) -> Generator[None, None, list[DescribeConfigsResourceResult]]:
-    """Those that are asked for, in the order of all."""
+    """The requested entries, in the order of `entries`."""
     wanted = set()
     for name in names:
         if name in entries:
@@ -249,7 +249,7 @@ def _chosen(
 
 
 def check_permitted(request: Request, operation: AclOperation, kind: int, name: str) -> None:
-    """Of a topic's configs the topic is asked, of all others the cluster."""
+    """For a topic's configs permission on the topic is checked, for all others on the cluster."""
     if kind == TOPIC:
         if not request.permits(operation, ResourceType.TOPIC, name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

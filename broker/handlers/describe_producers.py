@@ -1,4 +1,4 @@
-"""DescribeProducers v0: whom a replica knows, to find hanging transactions (KIP-664).
+"""DescribeProducers v0: the producers that a replica knows, to find hanging transactions (KIP-664).
 
 Mirrors KafkaApis.handleDescribeProducersRequest and UnifiedLog.activeProducers.
 """
@@ -53,7 +53,7 @@ class DescribeProducersHandler:
     def _describe(
         self, request: Request, topic: str, partition: int
     ) -> Generator[None, None, PartitionResponse]:
-        """There may be very many producers: each is told as it is when it has its turn."""
+        """There may be very many producers: each is described when its turn comes."""
         try:
             check_topic_name(topic)
             if not request.permits(AclOperation.READ, ResourceType.TOPIC, topic):

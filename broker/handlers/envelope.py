@@ -1,7 +1,7 @@
 """Envelope v0 (KIP-590): a request of a client that another broker forwards.
 
-Nothing is forwarded in ZooKeeper mode unless a cluster moves to KRaft: as in Apache Kafka it is
-advertised, and whoever sends one is closed.
+Nothing is forwarded in ZooKeeper mode unless a cluster moves to KRaft: as in Apache Kafka the API
+is advertised, and the connection of a sender is closed.
 
 Mirrors `KafkaApis.handleEnvelope`.
 """

@@ -3,14 +3,15 @@
 Versions: v3 a limit for the whole response, v4 isolation levels, v5 log start offsets, v7 sessions
 (KIP-227), v9 leader epochs, v11 read replicas (KIP-392), v12 divergence (KIP-595), v13 topic ids,
 v15 replica state, v16 the current leader's address (KIP-951). v0-1 get messages of magic 0, v2-3 of
-magic 1, converted from what is stored while it is sent (`down_conversion`), the first batch of each
-partition before that, in a worker thread; v4+ get what is stored, as slices of the log's files.
+magic 1, converted from the stored batches while they are sent (`down_conversion`), the first batch
+of each partition before that, in a worker thread; v4+ get the stored batches, as slices of the
+log's files.
 
 A large request is read in turns with others; one that names more partitions than there can be is
 refused as a whole, since its session would cost that at each of its fetches.
 
-With an authorizer, what may not be read is left out of the reading and answered with an error. Each
-fetch of a session asks anew, unless nothing has changed since all was allowed.
+With an authorizer, unreadable partitions are not read and answered with an error. Each fetch of a
+session asks anew, unless nothing has changed since all was allowed.
 
 Mirrors KafkaApis.handleFetchRequest.
 """
@@ -58,13 +59,13 @@ from .request_waits import RequestWait
 _ANY_CLIENT: Final = ClientMetadata("", "", "")
 _NO_ENDPOINTS: Final[list[FetchResponseNodeEndpoint]] = []
 _FIRST_VERSION_OF_V2: Final = 4
-# They compete with the event loop for the interpreter: not many at a time.
+# Few, since these threads compete with the event loop for the interpreter.
 MAX_CONVERTERS: Final = 2
 _FIRST_VERSION_WITH_ERROR: Final = 7
 LARGE_ANSWER_PARTITIONS: Final = 64
-# A client may fetch what was deleted a moment ago; twice: all could be named by a session's change.
+# A client may fetch topics deleted a moment ago; twice: a session's change could name them all.
 MAX_UNKNOWN_PARTITIONS: Final = 1000
-# About what a response has beside records, for quotas: as a whole, and for each partition.
+# The approximate size of a response without records, for quotas: in all, and per partition.
 RESPONSE_BYTES: Final = 20
 PARTITION_BYTES: Final = 50
 _LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -91,8 +92,8 @@ class FetchHandler:
         sessions: FetchSessions,
         spawn: Callable[..., None] | None = None,
     ) -> None:
-        """`spawn(coroutine_function, request)` runs what takes long beside others
-        (as Dispatcher does); without it that is done in one go."""
+        """`spawn(coroutine_function, request)` runs long work beside others (as Dispatcher does);
+        without it the work is done at once."""
         self._spawn = spawn
         self._converters = trio.CapacityLimiter(MAX_CONVERTERS)
         self.replicas = replicas
@@ -117,7 +118,7 @@ class FetchHandler:
         self._fetch(request, entries, forgotten)
 
     async def _fetch_in_turns(self, request: Request) -> None:
-        """Others have their turn while what is asked for is looked at."""
+        """Others have their turn while the requested partitions are looked at."""
         body: FetchRequest = request.body
         entries: Entries = {}
         await request.in_turns(self._enter(entries, body, request.api_version))
@@ -191,7 +192,7 @@ class FetchHandler:
         self._respond(request, error, session_id, answer)
 
     def _is_withheld(self, request: Request, context: FetchContext, results: FetchResults) -> bool:
-        """A consumer that is over its quota gets nothing, after which it has to wait."""
+        """A consumer that is over its quota gets no records, and then has to wait."""
         if _replica_id(request) >= 0:
             request.exempt()
             return False
@@ -241,7 +242,7 @@ class FetchHandler:
             request.respond(response)
 
     def _enter(self, entries: Entries, body: FetchRequest, version: int) -> Steps:
-        """What is asked for, each partition once."""
+        """Add the requested partitions to `entries`, each once."""
         for topic in body.topics:
             name: str | None
             if version >= 13:
@@ -304,7 +305,7 @@ class FetchHandler:
     ) -> FetchResponsePartitionData:
         """Codes and formats that clients do not know before v4 (magic 2), v6 (errors), v10 (zstd).
 
-        What a topic's config rules out is refused whatever else there is to say, as Kafka does.
+        As in Kafka, a refusal by the topic's config precedes any other error.
         """
         version = request.api_version
         partition = self._manager.partitions.get((entry.topic or "", entry.partition))
@@ -349,7 +350,7 @@ class FetchHandler:
 def _allowed(
     access: Access, entries: Sequence[FetchEntry], *, is_follower: bool
 ) -> list[FetchEntry]:
-    """What may be read; ids of no topic are for the reader to refuse."""
+    """The entries that the client may read; the reader refuses unknown topic ids."""
     if is_follower:
         operation, kind = AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER
         allowed = access.permits(operation, kind, CLUSTER_NAME, "Fetch")
@@ -418,7 +419,7 @@ def _forgotten(body: FetchRequest, version: int) -> Iterator[SessionKey]:
 def _magic_for(version: int, stored: int) -> int | None:
     """The format that the batches of a log must be converted to for a fetch, if they must be.
 
-    As in Kafka the log's config tells what is stored.
+    As in Kafka, the stored format is taken from the log's config.
     """
     if version < 2:
         return 0 if stored > 0 else None

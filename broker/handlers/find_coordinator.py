@@ -1,7 +1,7 @@
-"""FindCoordinator v0-6: which broker coordinates a group or a transactional id.
+"""FindCoordinator v0-6: the broker that coordinates a group or a transactional id.
 
-It leads the key's partition of `__consumer_offsets` or `__transaction_state`; a topic that is
-missing is created on the side. v0-3 have one key, v4+ several.
+The coordinator leads the key's partition of `__consumer_offsets` or `__transaction_state`; a
+missing topic is created in the background. v0-3 have one key, v4+ several.
 
 Mirrors KafkaApis.handleFindCoordinatorRequest. Left out: coordinators of share groups.
 """
@@ -30,7 +30,7 @@ _FIRST_SHARE_KEY_VERSION = 6
 
 
 class FoundCoordinator(NamedTuple):
-    """Where the coordinator of a key is; the defaults are Kafka's "no node"."""
+    """The node of a key's coordinator; the defaults are Kafka's "no node"."""
 
     error: ErrorCode
     node_id: int = -1

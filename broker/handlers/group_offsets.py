@@ -53,7 +53,7 @@ _ZOOKEEPER_VERSION: Final = 0
 
 
 class ConsumerOffsetsInZooKeeper(Protocol):
-    """Where version 0 of OffsetCommit and OffsetFetch keeps offsets (/consumers/...)."""
+    """The store for offsets of OffsetCommit and OffsetFetch version 0 (/consumers/...)."""
 
     async def get_offset(self, group: str, topic: str, partition: int) -> int | None: ...
 
@@ -61,7 +61,7 @@ class ConsumerOffsetsInZooKeeper(Protocol):
 
 
 class Groups(Protocol):
-    """Of a `GroupRuntime` what these handlers use: the simulation has a driver of its own."""
+    """The methods of `GroupRuntime` that these handlers use: the simulation has its own driver."""
 
     machine: GroupCoordinator
 
@@ -295,7 +295,7 @@ def _refused_topic(topic: _FetchTopic) -> OffsetFetchResponseTopic:
 
 
 class _FetchCall:
-    """An OffsetFetch: knows how its version says what the groups' coordinator answers."""
+    """An OffsetFetch: converts the answer of the groups' coordinator for its version."""
 
     __slots__ = ("_request",)
 
@@ -318,7 +318,7 @@ class _FetchCall:
 class _PermittedFetchCall(_FetchCall):
     """An OffsetFetch of a client that may not see everything.
 
-    The coordinator is asked for what may be seen; the rest is put into its answer.
+    The coordinator is asked for permitted partitions; the others are put into its answer.
     """
 
     __slots__ = ("_asked", "permitted")

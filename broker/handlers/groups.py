@@ -1,7 +1,7 @@
 """The group APIs: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, List-, Describe-, DeleteGroups.
 
-Each handler gives the request to the group coordinator's machine and performs what it returns; what
-waits for a rebalance is answered by a later effect.
+Each handler gives the request to the group coordinator's machine and performs what it returns; a
+request that waits for a rebalance is answered by a later effect.
 
 | API | versions | notes |
 |---|---|---|
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 
-# What no group has, and what would not fit into a record of the offsets topic.
+# Sizes that no group reaches, or that would not fit into a record of the offsets topic.
 MAX_PROTOCOLS = 1000
 MAX_ASSIGNMENTS = 10_000
 MAX_MEMBER_BYTES = 16 * 1024 * 1024
 
 
 def _wanted(names: Iterable[str], known: Iterable[str]) -> Generator[None, None, Collection[str]]:
-    """The known ones among the names, whatever their case; if there are only others, one of them,
-    since none at all means any."""
+    """The known names among `names`, in any case; if there are only unknown ones, one of them,
+    since an empty result means any."""
     lowered = {name.lower(): name for name in known}
     found: dict[str, None] = {}
     other: list[str] = []

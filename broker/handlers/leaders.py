@@ -1,4 +1,4 @@
-"""Who leads a partition now, for a client that asked the wrong broker (KIP-951)."""
+"""The current leader of a partition, for a client that asked the wrong broker (KIP-951)."""
 
 from typing import NamedTuple
 

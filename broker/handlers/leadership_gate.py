@@ -1,4 +1,4 @@
-"""LeaderAndIsr with what it needs at hand: the configs of topics that are new on this broker.
+"""LeaderAndIsr after its prerequisite: the configs of topics that are new on this broker.
 
 Applying a LeaderAndIsr creates logs and must not wait in the middle, so the topic configs are
 fetched first. The controller's connection is muted meanwhile, so its requests stay in order.

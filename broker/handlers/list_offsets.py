@@ -39,7 +39,7 @@ from ..replicas.settled_replicas import SettledReplicas
 
 _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 _SMALLEST_TIMESTAMP = LATEST_TIERED_TIMESTAMP
-# They compete with the event loop for the interpreter: not many at a time.
+# Few, since these threads compete with the event loop for the interpreter.
 MAX_SEARCHERS = 2
 
 Searches = dict[TopicPartition, Searched | ErrorCode]
@@ -49,8 +49,8 @@ class ListOffsetsHandler:
     __slots__ = ("_replicas", "_searchers", "_spawn")
 
     def __init__(self, replicas: SettledReplicas, spawn: Callable[..., None] | None = None) -> None:
-        """`spawn(coroutine_function, request)` runs what takes long beside others
-        (as Dispatcher does); without it that is done in one go."""
+        """`spawn(coroutine_function, request)` runs long work beside others (as Dispatcher does);
+        without it the work is done at once."""
         self._replicas = replicas
         self._spawn = spawn
         self._searchers = trio.CapacityLimiter(MAX_SEARCHERS)
@@ -99,7 +99,7 @@ class ListOffsetsHandler:
         except KafkaError as error:
             return None if error.code is ErrorCode.KAFKA_STORAGE_ERROR else error.code
         except OSError:
-            return None  # closed meanwhile, or its disk failed: list_offset will tell
+            return None  # closed meanwhile, or its disk failed: list_offset finds it
         return Searched(None)
 
     def _list(self, request: Request, searches: Searches) -> None:

@@ -77,7 +77,7 @@ def may_create(name: str, request: Request) -> bool:
 
 
 def cluster_operations(request: Request) -> int:
-    """Bits of what the client may do to the cluster, none if it may not describe it."""
+    """The client's permitted operations on the cluster as bits, none if it may not describe it."""
     if not request.body.include_cluster_authorized_operations:
         return NOT_ASKED
     kind = ResourceType.CLUSTER
@@ -118,7 +118,7 @@ class TopicCreator(Protocol):
 
 
 class _BeingCreated:
-    """The topics of one request that are to be created; `answer` is called when all are told."""
+    """The topics that one request creates; `answer` is called when all have a result."""
 
     __slots__ = ("_answer", "_topics", "_untold")
 
@@ -135,7 +135,7 @@ class _BeingCreated:
         self._untold += 1
 
     def in_order(self) -> list[MetadataResponseTopic]:
-        """As Kafka creates them, which is the order of a hash map: of two names that collide the
+        """The topics in Kafka's order of creation, that of a hash map: of two colliding names the
         first is created."""
         if len(self._topics) > MAX_HASH_ORDERED:
             return self._topics
@@ -280,7 +280,7 @@ class MetadataHandler:
         return topic
 
     def _create(self, request: Request, created: _BeingCreated) -> Steps:
-        """Start what `created` has been given, and answer when all of it is told."""
+        """Start to create the topics of `created`, which answers when all have a result."""
         assert self._auto_create is not None
         before = request.counts_mutations()
         for topic in created.in_order():

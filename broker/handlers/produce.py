@@ -1,13 +1,13 @@
 """Produce v0-11: append record batches to the partitions that this broker leads.
 
-Checks in Kafka's order: transactional batches need a transactional id; then per partition what the
-log and the partition check; acks outside -1, 0, 1 refuse every partition. acks=0 has no answer, a
-failure closes the connection. v10+ names the current leader and its address when the client asked
-the wrong broker (KIP-951); v8+ names the records that are to blame (KIP-467).
+Checks in Kafka's order: transactional batches need a transactional id; then per partition the
+checks of the log and the partition; acks outside -1, 0, 1 refuse every partition. acks=0 has no
+answer, a failure closes the connection. v10+ names the current leader and its address when the
+client asked the wrong broker (KIP-951); v8+ names the records that are to blame (KIP-467).
 
 Transactional batches go through transactional_produce.py first. Batches whose records all have to
 be looked at, and may be many, are validated in a worker thread before they are appended: on the
-event loop that would keep everybody else waiting for seconds (1 MB may hold a million records).
+event loop that would delay all other clients for seconds (1 MB may hold a million records).
 
 Mirrors KafkaApis.handleProduceRequest, without its questions to the authorizer, which
 `authorization` asks before.
@@ -59,7 +59,7 @@ _VALID_ACKS: Final = (-1, 0, 1)
 _ANSWERED_ACKS: Final = (-1, 1)
 _TRANSACTIONAL: Final = 0x10
 _CODEC: Final = 0x07
-# They compete with the event loop for the interpreter: not many at a time.
+# Few, since these threads compete with the event loop for the interpreter.
 MAX_EXAMINERS: Final = 2
 _FIRST_VERSION_OF_V2: Final = 3
 _FIRST_VERSION_WITH_LEADER: Final = 10
@@ -176,7 +176,7 @@ class ProduceHandler:
                     and records[LOW_ATTRIBUTES_POSITION] & _TRANSACTIONAL
                     and records[MAGIC_POSITION] == 2
                 ):
-                    # By the attributes of a v2 batch; what is malformed fails later.
+                    # By the attributes of a v2 batch; a malformed batch fails later.
                     transactional = True
                 entries[name, partition.index] = records
         acks = body.acks
@@ -195,7 +195,7 @@ class ProduceHandler:
         self, request: Request, entries: dict[TopicPartition, Any], guards: Guards,
         refused: ProduceResults,
     ) -> None:  # fmt: skip
-        """Append when what takes long is done; `refused` is what is answered already."""
+        """Append when the long work is done; `refused` holds the answers already known."""
         if self._spawn is not None:
             long = [
                 key for key, records in entries.items() if self._needs_record_scan(key, records)
@@ -387,7 +387,7 @@ def _asks_for_one(body: ProduceRequest) -> bool:
 
 
 class _ProduceWait(RequestWait):
-    """The token of a produce: knows what to do when the append is complete."""
+    """The token of a produce: answers when the append is complete."""
 
     __slots__ = ("_handler", "_refused")
 

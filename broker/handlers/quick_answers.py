@@ -4,7 +4,7 @@ Most produce requests append to one partition and succeed; their responses diffe
 that lie next to each other on the wire. The codec writes such a response once per partition and
 version; from then on only the numbers and the correlation id are put in (one `Struct.pack`).
 
-Invariant: byte for byte what the codec would write; a test compares them in all versions.
+Invariant: the bytes are those of the codec; a test compares them in all versions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...replication.types import ProduceResult
 
 MAX_TEMPLATES: Final = 10_000
 
-# Numbers that nothing else in a response looks like.
+# Numbers that occur nowhere else in a response.
 _OFFSET: Final = 0x5A11C0DE5A11C0DE
 _APPEND_TIME: Final = 0x5A22C0DE5A22C0DE
 _START_OFFSET: Final = 0x5A33C0DE5A33C0DE

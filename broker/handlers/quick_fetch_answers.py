@@ -1,11 +1,11 @@
 """Fetch responses of the commonest small kind, without building and encoding a message each time.
 
-One partition without an error, whose records are few and have been read already, or are none: such
-responses differ in the session, three offsets and the records. The codec writes one once per
-partition and version; from then on the numbers and the records are put in.
+One partition without an error, with few records that have already been read, or none: such
+responses differ in the session, three offsets and the records. The codec encodes one per partition
+and version; later responses replace the numbers and the records.
 
-Invariant: byte for byte what the codec would write; a test compares them in all versions. What is
-not of that kind gets None, and goes through the codec.
+Invariant: the bytes are those of the codec; a test compares them in all versions. For any other
+response the result is None, and the codec encodes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST_VERSION_WITH_START: Final = 5
 _FIRST_VERSION_WITH_SESSION: Final = 7
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
-# Numbers that nothing else in a response looks like.
+# Numbers that occur nowhere else in a response.
 _HIGH: Final = 0x5A11C0DE5A11C0DE
 _STABLE: Final = 0x5A22C0DE5A22C0DE
 _START: Final = 0x5A33C0DE5A33C0DE

@@ -1,13 +1,11 @@
-"""What a request waits for in a purgatory, known to its connection.
+"""The wait of a request in a purgatory, known to its connection.
 
-Job: `RequestWait` is the token of such an operation: the replica manager tells it the results, the
-connection tells it that the client goes. Handlers derive from it what they answer.
-Invariants: a wait is known to its connection from when the operation is parked until it is
-complete; an operation that was given up is answered by nobody, and what it was about goes on:
-records that were appended stay appended.
+Job: `RequestWait` is the token of such an operation: the replica manager passes it the results, the
+connection notifies it that the client closes. Handlers implement the answer in a subclass.
+Invariants: a connection knows a wait from the parking of the operation until its completion; a
+cancelled operation gets no answer, and its work continues: appended records stay appended.
 
-Goes beyond Kafka, whose purgatories keep what waits for a connection that is closed until its time
-is over.
+Goes beyond Kafka, whose purgatories keep the operations of a closed connection until they expire.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class RequestWait:
         raise NotImplementedError
 
     def hurry(self) -> None:
-        """The client sends nothing more. What it has asked for goes on, and is answered."""
+        """The client sends nothing more. Its request continues, and is answered."""
 
     def cancel(self) -> None:
         """The connection is closed."""

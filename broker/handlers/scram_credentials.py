@@ -1,11 +1,11 @@
 """DescribeUserScramCredentials v0 and AlterUserScramCredentials v0 (KIP-554).
 
 Any broker describes; only the controller alters. The change is in ZooKeeper when it is answered and
-reaches the brokers, this one too, a little later. A user's credentials and quotas stand in one
-node: what is not altered stays as it is.
+reaches the brokers, this one too, a little later. One node holds a user's credentials and quotas:
+unaltered entries are kept.
 
 Mirrors `ZkAdminManager.describeUserScramCredentials` and `alterUserScramCredentials`. Beyond it a
-salt has a limit: it is told to whoever says the user's name.
+salt has a limit: every client that names the user receives it.
 """
 
 from __future__ import annotations
@@ -174,7 +174,8 @@ class ScramCredentialHandlers:
 def refused(
     body: AlterUserScramCredentialsRequest,
 ) -> Generator[None, None, dict[str, tuple[ErrorCode, str | None]]]:
-    """Steps that find the users with whom something is wrong whatever is stored, and what."""
+    """Steps that find the users whose changes are invalid independently of stored data, and the
+    errors."""
     found: dict[str, tuple[ErrorCode, str | None]] = {}
     times: Counter[tuple[str, int]] = Counter()
     for change in _changes(body):

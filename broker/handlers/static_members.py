@@ -25,7 +25,7 @@ _OF_MEMBERS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.OF
 
 
 def without_static_members(handlers: Mapping[ApiKey, Handler]) -> dict[ApiKey, Handler]:
-    """The handlers, of which those of members refuse static ones."""
+    """The handlers, changed so that requests of static members are refused."""
     return {
         key: partial(_dynamic_only, handler) if key in _OF_MEMBERS else handler
         for key, handler in handlers.items()

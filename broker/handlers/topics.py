@@ -1,8 +1,8 @@
 """CreateTopics v0-7, CreatePartitions v0-3, DeleteTopics v0-6.
 
 Only the controller serves them; others answer NOT_CONTROLLER for every topic. Each topic has its
-own outcome. What was written is waited for (leaders in this broker's metadata cache, or the topic
-gone from it) until timeout_ms; after that REQUEST_TIMED_OUT, although it goes on.
+own outcome. The answer waits for the effect (leaders in this broker's metadata cache, or the topic
+gone from it) until timeout_ms; after that it is REQUEST_TIMED_OUT, although the work continues.
 
 Rules: SEMANTICS 5, SEMANTICS 6. Mirrors KafkaApis.handleCreateTopicsRequest,
 handleCreatePartitionsRequest, handleDeleteTopicsRequest and ZkAdminManager. Leaves out policies.
@@ -150,7 +150,7 @@ class TopicHandlers:
         self, request: Request, results: Mapping[str, CreatableTopicResult],
         created: Mapping[str, CreatedTopic],
     ) -> None:  # fmt: skip
-        """The time is over before all are created; that goes on."""
+        """Answer before all topics are created, since the time is over; the creation continues."""
         answers = []
         pace = request.pace()
         for topic in request.body.topics:
@@ -166,11 +166,11 @@ class TopicHandlers:
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
                 result.error_message = ErrorCode.REQUEST_TIMED_OUT.description
             answers.append(result)
-        request.body = CreateTopicsRequest()  # that of an answered request is emptied: ours goes on
+        request.body = CreateTopicsRequest()  # an answered request is emptied; this one is in use
         request.respond(CreateTopicsResponse(topics=answers))
 
     def _check_permitted(self, request: Request, result: CreatableTopicResult, count: int) -> None:
-        """Whether it may be created at all, and in the answer what may not be told of it."""
+        """Check that the topic may be created, and mark configs that the answer may not contain."""
         name = result.name
         if name == CLUSTER_METADATA_TOPIC:
             raise KafkaError(
@@ -224,7 +224,7 @@ class TopicHandlers:
     def _describe(
         self, result: CreatableTopicResult, topic: CreatableTopic, created: CreatedTopic
     ) -> None:
-        """What the topic has become, defaults included (v5+, KIP-525)."""
+        """Describe the created topic, defaults included (v5+, KIP-525)."""
         result.topic_id = created.topic_id
         result.num_partitions = created.partition_count
         result.replication_factor = created.replication_factor
@@ -304,7 +304,7 @@ class TopicHandlers:
         if context.is_queued_for_deletion(topic.name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
         found = None
-        # ZooKeeper is not asked for names that nobody has heard of: there may be very many.
+        # ZooKeeper is not asked for unknown names: there may be very many.
         if topic.name in context.assignments or self._cache.contains(topic.name):
             found = await self._zookeeper.run(topic_admin.read_assignment(topic.name))
         if found is None:
@@ -426,7 +426,7 @@ class TopicHandlers:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
 
     def _known_name(self, request: Request, result: DeletableTopicResult) -> str:
-        """The name of what may be deleted, which it sets in `result`."""
+        """The name of a topic that may be deleted, also set in `result`."""
         name = result.name
         if name is None:
             context = self._controller.machine.context
@@ -450,8 +450,8 @@ class TopicHandlers:
 
 
 def _asked(request: Request) -> Generator[None, None, tuple[list[DeletableTopicResult], bool]]:
-    """A result for each topic to delete, whatever the version, and whether none of them has both a
-    name and an id."""
+    """A result for each topic to delete, in any version, and whether none has both a name and an
+    id."""
     body: DeleteTopicsRequest = request.body
     results = []
     are_unambiguous = True
@@ -468,7 +468,7 @@ def _asked(request: Request) -> Generator[None, None, tuple[list[DeletableTopicR
 
 
 def _check_size(topic: CreatableTopic) -> None:
-    """What no topic has, and what would be long loops."""
+    """Refuse sizes that no topic has and that would cause long loops."""
     if len(topic.configs) > MAX_CONFIGS:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"More than {MAX_CONFIGS} configs.")
     _check_count(topic.num_partitions, topic.assignments)
@@ -521,7 +521,7 @@ async def _late(
     is_done: Callable[[str], Awaitable[bool]],
     timeout_ms: int,
 ) -> list[str]:
-    """Those that are not done in time; without a timeout none is waited for, nor for nobody."""
+    """The names not done in time, or when the client closes; all at once without a timeout."""
     if timeout_ms <= 0:
         return list(names)
     late = list(names)

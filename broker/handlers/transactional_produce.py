@@ -3,8 +3,8 @@
 One request carries batches of one producer and epoch, or it is refused whole. A batch whose
 transaction is open in its log already is appended at once, as are all with
 transaction.partition.verification.enable=false. Otherwise the request waits for the transaction
-coordinator; what does not belong to the transaction is answered with an error, the rest is appended
-with the guards of its verification.
+coordinator; batches outside of the transaction are answered with an error, the others are appended
+with the guards of their verification.
 
 The records of a request that waits are copied: they lie in the buffer of its connection.
 
@@ -37,7 +37,7 @@ Guards = Mapping[TopicPartition, VerificationGuard] | None
 Append = Callable[["Request", Entries, Guards, ProduceResults], None]
 
 _NOT_ADDED = "Partition was not added to the transaction"
-# Older clients do not repeat a produce for what a coordinator says: they know this code.
+# Older clients do not repeat a produce for a coordinator's error: they know this code.
 _AS_NOT_ENOUGH_REPLICAS = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -63,7 +63,7 @@ class TransactionalProduce:
         self._is_enabled = is_enabled
 
     def produce(self, request: Request, entries: Entries, append: Append) -> None:
-        """Verify what has to be, then `append` what may be."""
+        """Verify the partitions that need it, then `append` the permitted ones."""
         headers = _transactional_headers(entries)
         producers = {(header.producer_id, header.producer_epoch) for header in headers.values()}
         if len(producers) > 1:
@@ -160,7 +160,7 @@ def produce_error(error: ErrorCode) -> ProduceResult:
 
 
 def _transactional_headers(entries: Entries) -> dict[TopicPartition, BatchHeader]:
-    """The first batch of each partition, where it is transactional; what is malformed fails later.
+    """The first batch of each partition, where it is transactional; a malformed one fails later.
 
     A partition with more than one batch is refused by the log.
     """

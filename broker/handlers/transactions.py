@@ -216,7 +216,7 @@ class TransactionHandlers:
         request.respond(response)
 
 
-# What the machine answers: each knows how its API says it.
+# Answers of the machine; each class knows the response of its API.
 
 
 def _old_error(error: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
@@ -353,7 +353,7 @@ class _AddPartitionsPart:
         self.answer_each(dict.fromkeys(self._partitions, error))
 
     def refuse(self, refused: Mapping[TopicPartition, ErrorCode]) -> Steps:
-        """One that cannot be added fails all."""
+        """Refuse all partitions, since at least one cannot be added."""
         errors = {}
         for key in self._partitions:
             errors[key] = refused.get(key, ErrorCode.OPERATION_NOT_ATTEMPTED)

@@ -100,7 +100,7 @@ class TxnOffsetCommitHandler:
 
 
 class _Commit:
-    """One request on its way; the token under which the group coordinator answers it."""
+    """One request in progress; the token under which the group coordinator answers it."""
 
     __slots__ = ("_request", "_runtime", "_unknown")
 
@@ -146,7 +146,7 @@ class _Commit:
 
 
 class _Verified:
-    """What to do when the transaction coordinator has answered."""
+    """The continuation after the answer of the transaction coordinator."""
 
     __slots__ = ("_commit", "_guard")
 

@@ -1,11 +1,11 @@
-"""An acceptor: one listening socket, whose connections it deals to its processors in turn.
+"""An acceptor: one listening socket; it assigns new connections to its processors in turn.
 
 Mirrors `kafka.network.Acceptor` with the slot waiting of `ConnectionQuotas`: over
 `max.connections.per.ip` a new connection is closed at once; with no free slot left the acceptor
-waits, and the kernel's backlog holds who comes next. Without a file descriptor to spare a new
-connection is closed at once; idle ones are given up for the next. Over the rate of the broker or
-the listener the acceptor waits as well; of an address over its own, the connection is held a while
-and closed.
+waits, and the kernel's backlog holds new connections. Without a spare file descriptor a new
+connection is closed at once, and idle ones are closed for the next. Over the rate of the broker or
+the listener the acceptor waits as well; over the rate of its address a connection is held for a
+while and closed.
 """
 
 from __future__ import annotations

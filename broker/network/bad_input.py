@@ -1,4 +1,4 @@
-"""Say in one line what came in when it was not a Kafka request.
+"""Describe in one line input that is not a Kafka request.
 
 People point browsers, health checks and TLS clients at a Kafka port; the log line should say so
 instead of "invalid receive size 1195725856".
@@ -42,7 +42,7 @@ def describe_frame_start(data: bytes, size: int, max_size: int, protocol: str) -
 
 
 def describe_no_handshake(reason: str) -> str | None:
-    """What came in place of a TLS handshake, if OpenSSL's `reason` says that none did."""
+    """The input in place of a TLS handshake, if OpenSSL's `reason` means that there was none."""
     if reason == "HTTP_REQUEST":
         return "an HTTP request; this is a Kafka port that speaks TLS"
     if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE",

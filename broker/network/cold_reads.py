@@ -1,13 +1,13 @@
-"""Has threads read from the disk what is to be sent next and is not in the page cache.
+"""Threads that read the next data to send from the disk if it is not in the page cache.
 
-Job: a connection whose answer lies on the disk (`SendQueue.cold`) waits for it here, while others
-are served.
-Invariants: READERS ranges are read at once; a connection waits once, so no more wait than there are
-connections. What was read is sent without another look: a page cache that is too small
-for it costs time, and nothing is asked for ever.
+Job: a connection whose answer is on the disk (`SendQueue.cold`) waits here, while others are
+served.
+Invariants: READERS ranges are read at once; a connection waits once, so the queue is no longer than
+the number of connections. Data that was read is sent without another check: a page cache too small
+for it costs time, but no read is repeated for ever.
 
-Goes beyond Kafka, where a network thread waits for the disk in `FileChannel.transferTo`, and all of
-its connections with it. Leaves out: the look-up of an offset, which reads a few KB on the loop.
+Goes beyond Kafka, where a network thread and all its connections wait for the disk in
+`FileChannel.transferTo`. Leaves out: the look-up of an offset, which reads a few KB on the loop.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ class ColdReads:
         self.count = 0  # ranges that were read
 
     def add(self, connection: Connection) -> None:
-        """Read what it lacks; any number of times until it goes on."""
+        """Read the cold range of the connection; repeated calls before it continues have no
+        effect."""
         if connection not in self._waiting:
             self._waiting.add(connection)
             self._send.send_nowait(connection)
 
     async def run(self, go_on: Callable[[Connection], None]) -> None:
-        """Read for one after the other, for ever; `go_on` sends to who need not wait any more."""
+        """Read for one connection after the other, for ever; `go_on` continues a connection's
+        sending."""
         async with trio.open_nursery() as nursery:
             for _ in range(READERS):
                 nursery.start_soon(self._read, go_on)
@@ -53,7 +55,7 @@ class ColdReads:
                     await trio.to_thread.run_sync(
                         read_to_cache, cold.fileno(), cold.position, len(cold)
                     )
-                except OSError as error:  # sending it will tell the client
+                except OSError as error:  # the send then fails for the client
                     cold.read_failed(error)
             self._waiting.discard(connection)
             connection.out.was_read()

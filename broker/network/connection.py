@@ -1,25 +1,25 @@
 """One client connection: receive buffer, frames in it, mute state, answers in order.
 
-Job: the way of the bytes. What they say is known to others: the dispatcher reads the frames and may
-keep its `memo` of the buffer; requests come back as what is to be sent for them. What a connection
-cannot do by itself it asks of its `Owner`.
+Job: transport of bytes. Their meaning is known elsewhere: the dispatcher reads the frames and may
+keep its `memo` of the buffer; the answer to a request comes back as the parts to send. A connection
+asks its `Owner` for anything that it cannot do by itself.
 
 Invariants:
-- A receive buffer is replaced, never resized, and nothing is received or moved in it while a
-  request is in progress whose records are not in the log: they are views into it.
-- A frame's size prefix is checked before a byte is allocated for it; the buffer then grows with
-  what really arrives (see `receive_buffer`), so a prefix alone claims no memory.
+- A receive buffer is replaced, never resized, and nothing is received or moved in it while the
+  records of a request in progress are not in the log: they are views into the buffer.
+- A frame's size prefix is checked before a byte is allocated for it; the buffer then grows with the
+  received bytes (see `receive_buffer`), so a prefix alone claims no memory.
 - Responses leave in the order of their requests: `out` is only appended to and one request is in
   progress at a time, but for those in `produce_pipeline`, which keeps the order.
-- What fails in the work for a connection closes it (`fail`), and is nobody else's matter.
-- Closed is for good: the memory is given back, no answer is queued any more, and what its requests
-  wait for is given up.
-- A client that sends nothing more (`hang_up`) may have closed, or have shut down its side alone and
-  await its answers: TCP does not tell. So what can be answered early is, and what is sent to one
-  that has closed comes back as a reset; for what cannot, it has HALF_CLOSED_SECONDS.
+- An error in the work for a connection closes it (`fail`) and affects no other connection.
+- A closed connection stays closed: its memory is released, no answer is queued any more, and the
+  waits of its requests are cancelled.
+- A client that sends nothing more (`hang_up`) may have closed, or have shut down only its side and
+  await its answers: TCP does not show which. So requests that can be answered early are (if the
+  client has closed, a reset follows); the others have HALF_CLOSED_SECONDS.
 
 Mirrors `KafkaChannel`, `NetworkReceive` and `NetworkSend`; `fail` is `Processor.processException`.
-TLS is a subclass, `tls_connection`; who comes by SASL has a `gatekeeper`.
+TLS is a subclass, `tls_connection`; a connection with SASL has a `gatekeeper`.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class Gatekeeper(Protocol):
     """Takes the frames of a connection while it stands before the dispatcher."""
 
     def __call__(self, connection: Connection) -> float:
-        """As a FrameHandler."""
+        """The same contract as FrameHandler."""
 
     def connection_closed(self) -> None:
-        """It will take no frame any more."""
+        """The connection has closed: no more frames follow."""
 
 
 class Transport(Protocol):
@@ -95,19 +95,20 @@ class Transport(Protocol):
 
 
 class Owner(Protocol):
-    """Whoever reads from connections and has their requests handled: their processor."""
+    """The owner of connections, their processor: it reads from them and has their requests
+    handled."""
 
     def answered(self, connection: Connection) -> None:
-        """It has something to send, or goes on reading."""
+        """The connection has something to send, or can read again."""
 
     def throttled(self, connection: Connection) -> None:
-        """It is to be unmuted at `throttled_until`."""
+        """The connection must be unmuted at `throttled_until`."""
 
     def memory_released(self) -> None:
-        """Somebody else may have memory now."""
+        """Memory is free for another connection."""
 
     def closed(self, connection: Connection) -> None:
-        """Its socket is about to be closed."""
+        """The connection's socket is about to be closed."""
 
     def failed(self) -> None:
         """The work for a connection has failed, and it is about to be closed."""
@@ -147,18 +148,18 @@ class Connection:
         # the connection ends, or the memory of both would wait for the next full collection.
         self.gatekeeper: Gatekeeper | None = None
         self.closed = False
-        self.hung_up_at = 0.0  # when it was seen that the client sends nothing more
-        self.events = READ | HANGUP  # what the selector watches
+        self.hung_up_at = 0.0  # time at which the client's end of stream was seen
+        self.events = READ | HANGUP  # the events that the selector watches
 
-        # The buffer: 0 <= start <= end <= its size; received and not handled is what is between.
-        # A request in progress may have views of what is before `start`.
+        # The buffer: 0 <= start <= end <= its size; unhandled received bytes are in [start, end). A
+        # request in progress may have views of bytes before `start`.
         self.receive_memory = receive_memory or ReceiveMemory()
         self.buffer: ReceiveBuffer = bytearray()  # allocated when something arrives
         self.view = memoryview(self.buffer)
         self.start = 0
         self.end = 0
         self.needed = 0  # bytes of the frame at `start` with its prefix, 0 while unknown
-        self.memo: Any = None  # of whoever reads the frames, forgotten with this buffer
+        self.memo: Any = None  # of the reader of the frames, dropped with this buffer
         self.first_bytes = FIRST_BUFFER_BYTES  # of the next buffer
         self.large_frame_bytes = 0  # the last one since the last sweep
         self.lacks_memory = False  # the buffer is full and may not grow now
@@ -189,7 +190,7 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is asked of the broker, and no answer waits to leave."""
+        """Whether no request is in progress and no answer waits to leave."""
         return self.state is READING and not self.unsent
 
     @staticmethod
@@ -197,7 +198,8 @@ class Connection:
         return SendQueue(transport)
 
     def overdue(self, now: float) -> str | None:
-        """Why it has to go: what had to be done in time was not. None if nothing is."""
+        """The reason to close the connection: a time limit that has passed. None if there is
+        none."""
         return None
 
     def watch(self, events: int) -> None:
@@ -240,8 +242,8 @@ class Connection:
             self.close()
 
     def is_drained(self) -> bool:
-        """Of a client that sends nothing more: whether all that it has sent was read and handled,
-        and all answers have left."""
+        """For a client that sends nothing more: whether all its input was read and handled, and all
+        answers have left."""
         if self.unsent or self.out.parts or self.start != self.end:
             return False
         try:
@@ -263,10 +265,10 @@ class Connection:
         self.waits.pop(wait, None)
 
     def fail(self, error: Exception) -> None:
-        """An error that nobody expected ends this connection, and no other: its buffers and what is
-        in progress may be half changed (docs/decisions/contained.md). Any number of times.
+        """Close this connection, and no other, after an unexpected error: its buffers and requests
+        may be half changed (docs/decisions/contained.md). May be called repeatedly.
 
-        A `BrokenInvariant` is of what all share, and ends the broker.
+        A `BrokenInvariant` concerns shared state, and ends the broker.
         """
         if isinstance(error, BrokenInvariant):
             raise error
@@ -285,13 +287,13 @@ class Connection:
             self.close(reason or None)
 
     def finish_on_bad_input(self, error: BadInput) -> None:
-        """What was answered before the bad bytes still leaves, as it would one by one."""
+        """Close; answers to requests before the bad bytes are still sent."""
         if not self.closed and self.out.parts:
             self._try_flush()
         self.finish(f"it sent {error}")
 
     def close_instead_of(self, request: Request) -> None:
-        """Close on a handler's behalf, after what was asked before is answered."""
+        """Close on a handler's behalf, after earlier requests are answered."""
         if self.closed:
             return
         self._try_flush()
@@ -303,7 +305,8 @@ class Connection:
     # Input
 
     def receive(self) -> bool:
-        """Read what is there. False at the end of the stream; look at `frame_ready` otherwise.
+        """Read the available bytes. False at the end of the stream; look at `frame_ready`
+        otherwise.
 
         Raises BadInput for an impossible size prefix, OSError if the connection broke.
         """
@@ -368,7 +371,7 @@ class Connection:
         return pipeline.lets_in(self.buffer, self.start, self.needed)
 
     def _make_room(self) -> bool:
-        """Put what is held at the front of the buffer, or of a larger one if it is full.
+        """Move the held bytes to the front of the buffer, or of a larger one if it is full.
 
         False if there is no memory for that now.
         """
@@ -383,7 +386,7 @@ class Connection:
         return True
 
     def _replace_buffer(self, size: int) -> bool:
-        """Go on in a buffer of `size`, if there is memory for it."""
+        """Continue in a buffer of `size`, if there is memory for it."""
         held = self.end - self.start
         if size <= held:
             raise BrokenConnection(f"{held} bytes are to go into a buffer of {size}")
@@ -405,8 +408,8 @@ class Connection:
         return len(self.buffer) > KEPT_BUFFER_BYTES and largest <= KEPT_BUFFER_BYTES // 2
 
     def take_frame(self, begin: int) -> memoryview:
-        """What was received from `begin` up to `start`, for whoever may keep it; not copied if the
-        buffer holds little else. It counts as ours until `end_loan`."""
+        """The bytes received from `begin` up to `start`, which the caller may keep; not copied if
+        the buffer holds little else. Their memory counts for this connection until `end_loan`."""
         frame = self.view[begin : self.start]
         if self.start != self.end or 2 * len(frame) < len(self.buffer):
             return memoryview(bytes(frame))
@@ -427,7 +430,7 @@ class Connection:
             self.drop_buffer()
 
     def drop_buffer(self) -> None:
-        """Give the buffer back, with what is in it."""
+        """Release the buffer with its content."""
         size = len(self.buffer) + self.lent_bytes
         self.lent_bytes = 0
         self._forget_buffer()
@@ -445,7 +448,7 @@ class Connection:
             self.owner.memory_released()
 
     def release_memory(self) -> None:
-        """What was reserved for the request in progress."""
+        """Release the memory reserved for the request in progress."""
         assert self.request_memory is not None
         self.request_memory.release(self.reserved_bytes)
         self.reserved_bytes = 0
@@ -477,7 +480,7 @@ class Connection:
             self.owner.answered(self)
 
     def send(self, parts: list[Part]) -> None:
-        """Answer what was no request, and read on."""
+        """Answer a frame that was no request, and read on."""
         if self.closed:
             return
         if self.state is not RESPONSE_PENDING:
@@ -546,7 +549,7 @@ class Connection:
 
 
 class _Closed:
-    """Before a connection that has closed with a gatekeeper: nothing gets past it."""
+    """Replaces the gatekeeper of a closed connection: no frame passes."""
 
     __slots__ = ()
 

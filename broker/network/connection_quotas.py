@@ -1,13 +1,13 @@
-"""Who may connect, and how many request bytes may be buffered.
+"""Limits for connections, and for the buffered bytes of requests.
 
 - `ConnectionQuotas` counts connections per listener and address: `max.connections`,
-  `max.connections.per.ip` with its overrides, `listener.name.<l>.max.connections`; how many come a
-  second is for `ConnectionRates`. Mirrors `kafka.network.ConnectionQuotas`.
-- Beyond Kafka, it keeps connections off the file descriptors that the logs need: who gets a number
+  `max.connections.per.ip` with its overrides, `listener.name.<l>.max.connections`; the rate of new
+  connections is limited by `ConnectionRates`. Mirrors `kafka.network.ConnectionQuotas`.
+- Beyond Kafka, it reserves the file descriptors that the logs need: a connection with a descriptor
   at or above `connection_limit` is refused, and idle connections make room (`idlest`).
 - `MemoryPool` bounds the bytes of requests that are buffered or being handled
-  (`queued.max.request.bytes`). Like Kafka's `SimpleMemoryPool` it is not strict: a request is let
-  in while anything is left, so one large request cannot wait for ever.
+  (`queued.max.request.bytes`). Like Kafka's `SimpleMemoryPool` it is not strict: a request is
+  admitted while any memory is left, so one large request cannot wait for ever.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """From a frame to its handler and back: header, route, decoding, the handler contract, errors.
 
-One `Route` per (API, version) that has been asked for: its codec functions, handler and counters
-behind one dictionary look-up on the four bytes of key and version. The page of an API says how its
-handler works: it answers at once (`request.respond`), or keeps the request and something answers
-later; it is a generator function, whose loop over what was asked for goes on in turns with others
-(`turns`); or it is a coroutine function, which runs as a task of its own under
-`MAX_ASYNC_HANDLERS`. Large frames are decoded and
-large responses encoded in turns as well.
+One `Route` per (API, version) that was requested: its codec functions, handler and counters behind
+one dictionary look-up on the four bytes of key and version. The page of an API declares the kind of
+its handler: a function that answers at once (`request.respond`) or keeps the request for a later
+answer; a generator function, whose loop over the request runs in turns with others (`turns`); or a
+coroutine function, which runs as a task of its own under `MAX_ASYNC_HANDLERS`. Large frames are
+decoded and large responses encoded in turns as well.
 
-Rules (SEMANTICS 1, SEMANTICS 2, SEMANTICS 3): what cannot be parsed or is not served closes the
-connection, except ApiVersions, which answers any version; an exception of a handler becomes the
-API's own error response, and one behind the answer closes the connection. Produce is decoded in the
-connection's buffer, because offsets are assigned in place; of every other request the frame is
-copied, so that what it holds may be kept.
+Rules (SEMANTICS 1, SEMANTICS 2, SEMANTICS 3): a request that cannot be parsed or is not served
+closes the connection, except ApiVersions, which answers any version; an exception of a handler
+becomes the API's own error response, and an exception after the answer closes the connection.
+Produce is decoded in the connection's buffer, because offsets are assigned in place; the frame of
+every other request is copied, so that its parts may be kept.
 
 Mirrors the parsing half of `SocketServer.processCompletedReceives` and `KafkaApis.handle`.
 """
@@ -55,7 +54,7 @@ MAX_ASYNC_HANDLERS: Final = 256
 # A produce request of this size is handled at once, if it has few partitions.
 MAX_AT_ONCE_BYTES: Final = 64 * 1024
 
-# What stands before the handlers: whoever may not ask is refused, whom a test has chosen is harmed.
+# Wraps the handlers: refuses clients without permission, injects the faults chosen by a test.
 Guard = Callable[[ApiKey, Callable[[Request], Any]], Callable[[Request], Any]]
 
 # size, api key and version as one number, correlation id, length of the client id
@@ -83,7 +82,7 @@ class Dispatcher:
         self._async_limit = trio.CapacityLimiter(MAX_ASYNC_HANDLERS)
         self._gate: MetadataGate | None = None  # None: it is open
         self._quotas: ClientQuotas | None = None  # None: requests are not metered
-        self._guard: Guard | None = None  # None: everybody may do everything
+        self._guard: Guard | None = None  # None: no permissions are checked
         self._interceptor: Guard | None = None
 
     def hold_back(self) -> None:
@@ -129,7 +128,7 @@ class Dispatcher:
         self._routes.clear()
 
     def served(self) -> Iterable[ApiKey]:
-        """What ApiVersions advertises."""
+        """The APIs that ApiVersions advertises."""
         return sorted(self._handlers)
 
     async def run_async_handlers(
@@ -199,7 +198,7 @@ class Dispatcher:
         return done_at
 
     def perform(self, handle: Callable[[Request], Any], request: Request) -> None:
-        """Have it handled; what goes wrong becomes its answer."""
+        """Have the request handled; an error becomes its answer."""
         try:
             handle(request)
         except Exception as error:
@@ -264,7 +263,7 @@ class Dispatcher:
             connection.client_id_raw = bytes(raw)
         return connection.client_id, offset + client_id_size
 
-    # What is large
+    # Large requests
 
     def _begin_large(
         self, connection: Connection, route: Route, begin: int, correlation_id: int,
@@ -318,7 +317,7 @@ class Dispatcher:
                 _leave_body(body, connection)
             request.local_done_at = request.responded_at or perf_counter()
 
-    # What is rare
+    # Rare cases
 
     def _handle_unusual(self, connection: Connection, begin: int, started_at: float) -> float:
         """An API or version met for the first time, one not served, or a header without client."""
@@ -405,7 +404,7 @@ class Dispatcher:
     def handler_failed(self, request: Request, error: Exception) -> None:
         """SEMANTICS 3: the error becomes the API's own error response."""
         if isinstance(error, BrokenInvariant):
-            raise error  # of what all share: the broker ends
+            raise error  # of shared state: the broker ends
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         else:
@@ -470,7 +469,7 @@ def _leave_body(body: Any, connection: Connection) -> None:
 
 
 def _after_header(route: Route, frame: memoryview, offset: int) -> int:
-    """Where the body starts, behind the header's tags."""
+    """The offset of the body, behind the header's tags."""
     if not route.flexible:
         return offset
     return framing.decode_request_header(frame)[1] if frame[offset] else offset + 1

@@ -1,14 +1,14 @@
 """Stored batches for old consumers, converted piece by piece while the response is being sent.
 
-The size of a response is announced before all of it is converted: it is that of the stored bytes,
-or of the first converted batch if that is larger, so that a consumer always gets ahead. What the
-converted batches leave of it is filled with the head of a message that is longer than what is left,
-which consumers take for one that was cut off; what is too much is cut off. At most one stored
-batch, or `CHUNK_BYTES` of small ones, is in memory at a time.
+The size of a response is announced before all of it is converted: it is the size of the stored
+bytes, or of the first converted batch if that is larger, so that a consumer always makes progress.
+Space that the converted batches leave is filled with the head of a message longer than this space,
+which consumers take for a truncated message; excess bytes are cut off. At most one stored batch, or
+`CHUNK_BYTES` of small ones, is in memory at a time.
 
 The first batch is converted when the object is made, in a worker thread: it may take seconds. The
-others are converted by the event loop, as long as each is quick. One that is not ends what is
-converted: the consumer asks for it next, and then it is the first.
+others are converted by the event loop, as long as each is quick. A slow batch ends the conversion:
+the consumer fetches it next, and then it is the first.
 
 Mirrors: LazyDownConversionRecords, LazyDownConversionRecordsSend (KIP-283).
 """
@@ -32,7 +32,7 @@ CHUNK_BYTES: Final = 64 * 1024
 # Nothing is left after the conversion (control batches): still something for the consumer to
 # notice, which then asks with more room.
 MIN_OVERFLOW_BYTES: Final = LOG_OVERHEAD
-# What a batch may hold to be quick: some tens of milliseconds of work.
+# Limits of a quick batch: some tens of milliseconds of work.
 QUICK_RECORDS: Final = 2_000
 QUICK_UNPACKED_BYTES: Final = 1 << 20
 
@@ -77,7 +77,7 @@ class DownConversion:
         self._size = self._left = size
 
     def __len__(self) -> int:
-        """What was announced, whatever has been taken of it."""
+        """The announced size, independently of the bytes already taken."""
         return self._size
 
     @property
@@ -100,7 +100,7 @@ class DownConversion:
             yield self.next_chunk()
 
     def read(self) -> bytes:
-        """All of it, for whoever wants it in one piece."""
+        """All chunks in one piece."""
         return b"".join(self.chunks())
 
     def _next_converted(self) -> Buffer:
@@ -119,7 +119,8 @@ class DownConversion:
         except UnpacksTooLarge:
             self._batches = iter(())
         except KafkaError as error:
-            # The consumer gets what is before it, asks for this batch, and is told then.
+            # The consumer gets the batches before this one, asks for this one, and then gets the
+            # error.
             if error.code is not ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
                 raise ConnectionAbortedError(error.message) from error
             self._batches = iter(())

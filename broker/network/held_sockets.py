@@ -1,7 +1,7 @@
-"""Connections that are turned away, but not at once: whoever comes too often has to wait for that.
+"""Rejected connections that are closed late: an address that connects too often has to wait.
 
-Invariants: there are at most MAX_HELD, each with a file descriptor; if one more comes, the one that
-is nearest to its end is closed. None is read or written.
+Invariants: there are at most MAX_HELD, each with a file descriptor; for one more, the connection
+that is nearest to its end is closed. None is read or written.
 
 Mirrors `throttledSockets` of `kafka.network.Acceptor`.
 """

@@ -1,11 +1,11 @@
-"""Whose connection is given up when there are no file descriptors for new ones.
+"""The connections to close when there are no file descriptors for new ones.
 
-First those that have hung up while a request of theirs waits, then those that have never said who
-they are, then those that have been idle the longest, and these only after a minute: among them are
-other brokers, for whom it is not easy to come in again either. Never another one with a request in
-progress. Clients connect again when they need to.
+First connections that have hung up while their request waits, then connections without a client id
+so far, then those that have been idle the longest, and these only after a minute: among them are
+other brokers, which also have difficulty to reconnect. Never any other connection with a request in
+progress. Clients reconnect when they need to.
 
-Goes beyond Kafka, which stops accepting until somebody leaves.
+Goes beyond Kafka, which stops accepting until a connection closes.
 """
 
 from __future__ import annotations

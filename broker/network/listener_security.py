@@ -1,7 +1,7 @@
-"""What a listener asks of a new connection before its first request is handled.
+"""The security steps of a listener before the first request of a new connection is handled.
 
-Job: the seam between a connection and its TLS and SASL: `ListenerSecurity` says for one listener
-what is put before its requests.
+Job: the seam between a connection and its TLS and SASL: `ListenerSecurity` defines for one listener
+the steps before its requests.
 
 Mirrors `ChannelBuilder`, with its `TransportLayer` and `Authenticator`.
 """
@@ -15,9 +15,9 @@ from .connection import Connection, Gatekeeper
 
 
 class ListenerSecurity(NamedTuple):
-    """Of one listener; a plain one has nothing of it.
+    """The security of one listener; a plain listener has none.
 
-    `new_connection` makes a Connection, or what takes its arguments and makes another kind of it.
+    `new_connection` is Connection, or a function with its arguments that makes a subclass of it.
     """
 
     new_connection: Callable[..., Connection] = Connection

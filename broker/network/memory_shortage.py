@@ -1,15 +1,15 @@
-"""Connections that wait for memory, and what is done for them.
+"""Connections that wait for memory, and the ways to free memory for them.
 
 Two budgets let a connection wait, unread: `ReceiveMemory` of all receive buffers, and where it is
-set `MemoryPool` of all requests that are buffered or handled. Whoever waits is read again when
-something was given back.
+set `MemoryPool` of all requests that are buffered or handled. A waiting connection is read again
+when memory was released.
 
-For receive buffers more is done. At once those are taken back in which no request lies. If that is
-not enough, requests that have not become whole for STALLED_SECONDS are given up with their
-connections, the largest first, until a quarter of the limit is free: so half of a request, sent by
-many and never ended, cannot keep the others waiting.
+Receive buffers are also freed actively. Buffers without a request are released at once. If that is
+not enough, connections whose request has been incomplete for STALLED_SECONDS are closed, the
+largest request first, until a quarter of the limit is free: so many clients that each send half a
+request cannot keep the others waiting.
 
-Goes beyond Kafka, where whoever has reserved `queued.max.request.bytes` keeps them.
+Goes beyond Kafka, where a connection keeps its reserved part of `queued.max.request.bytes`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .selector import READ
 
 STALLED_SECONDS = 3.0
 FREED_SHARE = 4
-# Looking at all connections for buffers that nobody uses comes no more often.
+# The shortest time between two searches of all connections for unused buffers.
 MIN_TAKING_BACK_SECONDS = 0.05
 
 
 class MemoryShortage:
-    """Who waits for memory of one broker's network."""
+    """The connections of one broker's network that wait for memory."""
 
     __slots__ = ("_everyone", "_took_back_at", "_waiting", "receive_memory", "request_memory")
 
@@ -58,7 +58,7 @@ class MemoryShortage:
         return False
 
     def keep_within(self, connection: Connection, now: float) -> None:
-        """Of a connection whose request is not whole."""
+        """For a connection whose request is incomplete."""
         if connection.lacks_memory:
             self._wait(connection)
             self.take_back(now)
@@ -72,7 +72,8 @@ class MemoryShortage:
             connection.watch(connection.events & ~READ)
 
     def end_waiting(self) -> list[Connection]:
-        """Memory was given back: who is to be read again, and waits again if it is too little."""
+        """Memory was released: the connections to read again; they wait again if it is too
+        little."""
         waiting, self._waiting = self._waiting, []
         self.receive_memory.is_short = False
         for connection in waiting:
@@ -80,13 +81,14 @@ class MemoryShortage:
         return waiting
 
     def take_back(self, now: float) -> None:
-        """A receive buffer may not grow: take back those that nobody uses."""
+        """A receive buffer may not grow: release the unused ones."""
         if now - self._took_back_at >= MIN_TAKING_BACK_SECONDS:
             self._took_back_at = now
             take_back_unused(self._everyone())
 
     def relieve(self, now: float) -> None:
-        """Give up requests that do not become whole while others wait for receive buffers."""
+        """Close connections with stalled incomplete requests while others wait for receive
+        buffers."""
         memory = self.receive_memory
         for connection in to_give_up(self._everyone(), memory, now):
             connection.close(
@@ -110,7 +112,7 @@ def take_back_unused(connections: Iterable[Connection]) -> None:
 def to_give_up(
     connections: Iterable[Connection], memory: ReceiveMemory, now: float
 ) -> list[Connection]:
-    """Whose unfinished requests have to go, the largest first."""
+    """The connections to close with their unfinished requests, the largest first."""
     stalled = [
         connection
         for connection in connections

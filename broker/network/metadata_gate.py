@@ -3,8 +3,8 @@
 Job: between the moment in which a broker's port opens and the controller's first UpdateMetadata,
 its metadata is empty. An answer from it ("no brokers, no such topic") harms: librdkafka forgets
 every broker that it knew and is left without any for half a minute, and a commit of offsets fails
-for good. So requests of the APIs that are answered from the metadata, as their pages say,
-are held back until there is some.
+for good. So requests of APIs whose pages declare that they are answered from the metadata are held
+until there is some.
 
 Invariants: a held request keeps its connection muted, so at most one of a connection is held; the
 owner calls `open` once, at the latest after a limit of its own; afterwards nothing passes here.
@@ -38,7 +38,7 @@ class MetadataGate:
         return lambda request: self._held.append((request, handle))
 
     def open(self, perform: Callable[[Callable[[Request], None], Request], None]) -> None:
-        """Give what was held to `perform`, in the order in which it came."""
+        """Pass the held requests to `perform`, in the order of their arrival."""
         held, self._held = self._held, []
         for request, handle in held:
             if not request.connection.closed:

@@ -1,11 +1,11 @@
-"""When a connection may hand over its next request: the legal transitions as one table.
+"""The mute state of a connection, which admits its next request: legal transitions as one table.
 
 A connection has one request in progress. It is unmuted when the response has been handed to the
 socket AND any throttle delay is over. Kafka's plain MUTED state exists only inside one call there,
 so it has no row here.
 
-PIPELINING is ours: all that is in progress are produce requests whose records are in the log and
-only wait for the other replicas (see `produce_pipeline`). The next produce request may be taken.
+PIPELINING is an addition: all requests in progress are produce requests whose records are in the
+log and wait for other replicas (see `produce_pipeline`). The next produce request may be taken.
 
 Mirrors `ChannelMuteState` and `handleChannelMuteEvent` of `KafkaChannel`.
 """

@@ -1,10 +1,10 @@
-"""What of a file is in the page cache, and how it gets there.
+"""The page cache: check whether it holds a range of a file, and load the range.
 
 Job: `is_cached` asks the kernel about a range without a wait; `read_to_cache`, for a thread, waits
-for it. Nothing of it is copied into this process.
-Invariant: where the system or the file system cannot tell, all counts as cached; that is no error.
+for it. No byte is copied into this process. Invariant: where the system or the file system cannot
+report it, all counts as cached; that is no error.
 
-Goes beyond Kafka, which lets the disk be waited for by whoever sends a file.
+Goes beyond Kafka, where the sender of a file waits for the disk.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def is_cached(fileno: int, position: int, size: int) -> bool:
 def read_to_cache(fileno: int, position: int, size: int) -> None:
     """Have the kernel read a range. Blocks. OSError if the disk is broken, or no descriptor left.
 
-    It is sent to nowhere, which waits for all of it and copies nothing. To ask for it beforehand
-    (`posix_fadvise`) has the kernel read page by page: three times the CPU, a third of the rate.
+    `sendfile` to the null device waits for the whole range and copies nothing. With `posix_fadvise`
+    the kernel would read page by page: three times the CPU, a third of the rate.
     """
     end = position + size
     sink = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
@@ -50,7 +50,7 @@ def read_to_cache(fileno: int, position: int, size: int) -> None:
         while position < end:
             read = os.sendfile(sink, fileno, position, end - position)
             if not read:
-                return  # the file is shorter now: sending it will tell
+                return  # the file is shorter now: sending it will fail
             position += read
     finally:
         os.close(sink)

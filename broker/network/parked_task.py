@@ -1,7 +1,7 @@
-"""One task that sleeps until there is work for it.
+"""A task that sleeps until there is work for it.
 
-Job: `wait` parks the task that calls it, `wake` lets it go on. Cheaper than a trio.Event for each
-piece of work, and a wake-up while nobody is parked is none: whoever waits looks for work first.
+Job: `wait` parks the calling task, `wake` resumes it. Cheaper than a trio.Event for each piece of
+work. A wake-up without a parked task has no effect: a task looks for work before it waits.
 Invariant: at most one task is parked.
 """
 

@@ -38,8 +38,8 @@ logger: Final = logging.getLogger("pybroker.broker.network")
 BUFFER_IDLE_SECONDS: Final = 5.0
 SWEPT_AT_ONCE: Final = 500
 MANY_READY: Final = 128
-# A round with what takes long (large requests, clients that hang up while theirs wait, very many
-# sockets) ends after this time, and goes on where it was in the next.
+# A round with slow work (large requests, clients that hang up while theirs wait, very many sockets)
+# ends after this time, and the next round continues there.
 ROUND_SECONDS: Final = 0.002
 
 
@@ -73,12 +73,12 @@ class Processor:
         self.max_frame_bytes = max_frame_bytes
         self.security = security
         self.connections: dict[int, Connection] = {}  # all that are open, by file descriptor
-        self.left: list[tuple[int, int]] = []  # what the last round did not come to
+        self.left: list[tuple[int, int]] = []  # the rest of the last round
         self.busy_seconds = 0.0
         self.expired_connections = 0
         self.failed_connections = 0
         self.started_at = perf_counter()
-        # As the owner of connections; without a step in between, since answers come this way.
+        # The methods of `Owner`, bound without a call in between, since answers take this path.
         self.answered = handlers.answered
         self.throttled = handlers.throttled
         self.memory_released = handlers.memory_released
@@ -192,8 +192,8 @@ class Processor:
         self.busy_seconds += perf_counter() - now
 
     def _pending(self) -> list[tuple[int, int]]:
-        """The sockets that are ready, what the last round did not come to included: behind those
-        that are no part of a large request, and before those that have had their turn."""
+        """The ready sockets, including the rest of the last round: behind sockets without a large
+        request, and before sockets that have had their turn."""
         polled, left = self.selector.poll(), self.left
         if not left:
             return polled
@@ -208,7 +208,7 @@ class Processor:
         return [*small, *left, *large]
 
     def _reads_ahead(self, connection: Connection, events: int, now: float) -> bool:
-        """Whether to read although requests are in progress; if not, look at it no more."""
+        """Whether to read although requests are in progress; if not, stop watching."""
         pipeline = connection.pipeline
         if (
             connection.state is PIPELINING
@@ -297,7 +297,7 @@ class Processor:
 
 
 def _end(connection: Connection, error: Exception) -> None:
-    """As what came up while it was read asks for."""
+    """End the connection by the kind of error that reading it raised."""
     try:
         if isinstance(error, BadInput):
             connection.finish(f"it sent {error}")

@@ -1,26 +1,26 @@
 """Produce requests of one connection that wait for replicas while the next ones are appended.
 
-Kafka mutes a connection from the arrival of a request to its response, so a producer with several
-requests in flight has one of them appended at a time, and each waits for a round trip to the
-followers of its own. Here a produce request (acks=all) whose records are in the log lets the next
-produce request of its connection in; followers then fetch the records of several at once.
+Kafka mutes a connection from the arrival of a request to its response, so only one of a producer's
+requests in flight is appended at a time, and each waits for its own round trip to the followers.
+Here the next produce request of a connection is admitted once the records of the previous one
+(acks=all) are in the log; followers then fetch the records of several at once.
 
-What a client can observe stays Kafka's:
+The behaviour that a client can observe stays Kafka's:
 - records are appended in the order of the requests, and answers leave in that order: an answer that
-  is ready early waits here for those before it;
-- a request that fails after its append (time-out, too small an ISR) says nothing of those behind
-  it, which Kafka would have appended a moment later all the same; one that fails before its append
-  is not followed by surprise either: Kafka too goes on with the next request in the socket;
-- a client that closes its connection or dies can find records in the log that nobody acknowledged:
-  at most MAX_WAITING requests of them instead of one, all of which it had sent;
-- any other request waits, as there, until all before it are answered.
+  is ready early waits here for the answers before it;
+- a request that fails after its append (time-out, too small an ISR) does not affect the requests
+  behind it, which Kafka would have appended a moment later all the same; nor does one that fails
+  before its append: Kafka, too, continues with the next request in the socket;
+- a client that closes its connection or dies can find unacknowledged records in the log: of at most
+  MAX_WAITING requests instead of one, all of which it had sent;
+- any other request waits, as in Kafka, until all before it are answered.
 
-Invariants: each request has one answer, which leaves behind those of the requests before it; at
-most MAX_WAITING wait, and one that is being answered.
+Invariants: each request has one answer, which leaves after the answers to the requests before it;
+at most MAX_WAITING requests wait, and one is being answered.
 
-Not let in: requests while `queued.max.request.bytes` is set (memory is given back at the answer, in
-which the budget would have several owners), and requests of a throttled client, which must be
-muted. Bad bytes or a close on behalf of a handler take effect when those before are answered.
+Not admitted: requests while `queued.max.request.bytes` is set (memory is released at the answer,
+and the budget would have several owners), and requests of a throttled client, which must be muted.
+Bad bytes or a close by a handler take effect when the requests before are answered.
 
 Mirrors nothing in Kafka; `max.in.flight.requests.per.connection` of clients bounds the same thing.
 """
@@ -53,7 +53,7 @@ class Pipeline:
 
     def __init__(self) -> None:
         self._waiting: deque[Request] = deque()  # in the order of their records
-        # Of those behind the first one, which would leave at once.
+        # Of the requests behind the first one, whose answer would leave at once.
         self._answers: dict[Request, list[Any] | None] = {}
         # Nothing more is taken, and after the last answer the connection is closed; "" for a close
         # that is not worth a line in the log.

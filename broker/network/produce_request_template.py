@@ -1,15 +1,15 @@
-"""Reading a produce request by its likeness to the previous one of the same connection.
+"""Reading a produce request by comparison with the previous one of the same connection.
 
-A producer's small requests differ in the correlation id, the partition and the records only:
-everything else (client id, acks, timeout, topic) is the same bytes again. If those bytes match, the
-message that they meant last time is used again with the new partition and records, and nothing is
-decoded.
+A producer's small requests differ in the correlation id, the partition and the records only: all
+other bytes (client id, acks, timeout, topic) repeat. If they match, the message decoded last time
+is reused with the new partition and records, and nothing is decoded.
 
 Invariants: anything that does not match to the last byte goes through the codec, so this file can
 make a request faster but not different (a test compares both). A template belongs to one buffer of
-one connection, which has one request at a time whose records are not in the log yet, and nobody
-looks at records that are; all else of its message is the same for all requests made from it. A
-request that is not answered when its handler returns keeps the message (`give_away`).
+one connection, which has one request at a time whose records are not in the log yet, and records in
+the log are not read through the message any more; the rest of the message is the same for all
+requests made from the template. A request that is not answered when its handler returns keeps the
+message (`give_away`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .receive_buffer import ReceiveBuffer
 if TYPE_CHECKING:
     from .request import Route
 
-# Of a frame with its size: size, api key, version, correlation id; what follows is compared.
+# Of a frame with its size: size, api key, version, correlation id; all bytes behind are compared.
 PREFIX_START: Final = 12
 MAX_FRAME_BYTES: Final = 64 * 1024
 MAX_MISSES: Final = 16

@@ -1,15 +1,15 @@
-"""Receive buffers: how they grow, and how much all of a broker's hold together.
+"""Receive buffers: their growth, and the limit of their sum over a broker.
 
-A buffer begins small and doubles when it is full, so it is at most twice as large as what came in.
-Large ones are mappings of their own: nothing is cleared for them, and they are gone for the rest of
-the system the moment nobody refers to them, whatever the allocator keeps.
+A buffer begins small and doubles when it is full, so it is at most twice as large as the received
+data. Large buffers are mappings of their own: they need no clearing, and their memory returns to
+the system with the last reference, independently of the allocator.
 
 `ReceiveMemory` bounds the sum. A connection whose buffer may not grow is not read until others have
-given theirs back (see `memory_shortage`); what every connection may have anyway is enough for small
-requests, which therefore never wait.
+released theirs (see `memory_shortage`); each connection has a guaranteed size that is enough for
+small requests, which therefore never wait.
 
-In the place of Kafka's `queued.max.request.bytes`, which is unlimited by default. Where that key is
-set it has Kafka's meaning (`limits.MemoryPool`), and there is no other limit.
+Replaces Kafka's `queued.max.request.bytes`, which is unlimited by default. If that key is set it
+has Kafka's meaning (`limits.MemoryPool`), and there is no other limit.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Final
 from ...protocol.invariants import BrokenInvariant
 
 FIRST_BUFFER_BYTES: Final = 2 * 1024
-# Up to here a buffer grows whatever others hold, and as soon as a receive has filled it.
+# A buffer grows up to this size independently of others, as soon as a receive has filled it.
 COMMON_BUFFER_BYTES: Final = 16 * 1024
-# A larger one is given back if no large request has come since the last sweep.
+# A larger one is released if no large request has come since the last sweep.
 KEPT_BUFFER_BYTES: Final = 2 * 1024 * 1024
 MAPPED_BYTES: Final = 128 * 1024
 ROUNDED_TO_BYTES: Final = 16 * 1024
 UNLIMITED_BYTES: Final = 2**63 - 1
-# What all buffers hold together by default, but room for two of the largest requests.
+# The default limit of all buffers together, but at least two of the largest requests.
 DEFAULT_MEMORY_BYTES: Final = 256 * 1024 * 1024
 
 ReceiveBuffer = bytearray | mmap.mmap
@@ -40,7 +40,7 @@ def new_buffer(size: int) -> ReceiveBuffer:
 
 
 def grown_size(capacity: int, needed: int) -> int:
-    """Of the buffer that takes the place of a full one, for a frame of `needed` bytes."""
+    """The size of the buffer that replaces a full one, for a frame of `needed` bytes."""
     return min(2 * capacity, -(-needed // ROUNDED_TO_BYTES) * ROUNDED_TO_BYTES)
 
 
@@ -52,7 +52,7 @@ class ReceiveMemory:
     def __init__(self, limit: int = UNLIMITED_BYTES) -> None:
         self.limit = limit
         self.used = 0
-        self.is_short = False  # somebody waits
+        self.is_short = False  # a connection waits
 
     def try_take(self, size: int, instead_of: int) -> bool:
         """Whether a buffer of `size` may take the place of one that is smaller."""

@@ -1,19 +1,20 @@
-"""Reading a request by its likeness to an earlier one of the same connection.
+"""Reading a request by comparison with an earlier one of the same connection.
 
-What a client asks again and again differs in the correlation id and in some numbers of a fixed size
-only: a consumer's commits in the offsets, its fetches in the offsets and the epoch of its session,
-its heartbeats in the generation. A frame of the same size whose other bytes are all the same means
-the same message with other numbers. (Produce has `produce_request_template`.)
+The repeated requests of a client differ only in the correlation id and in some numbers of a fixed
+size: a consumer's commits in the offsets, its fetches in the offsets and the epoch of its session,
+its heartbeats in the generation. A frame of the same size with the same other bytes is the same
+message with other numbers. (Produce has `produce_request_template`.)
 
 Invariants: anything that does not match to the last byte goes through the codec, so this file can
 make a request faster but not different (a test compares both). The message is the same for all
-requests made from a template: its numbers are those of the last one that was read. So the handlers
-of these APIs take the numbers before they return, and one that waits holds up its connection.
+requests made from a template: it holds the numbers of the last request that was read. So the
+handlers of these APIs read the numbers before they return, and a waiting request keeps its
+connection muted.
 
-A template costs as much as some twenty requests that are read by the codec. So it is made when two
-frames in a row have the same size, and goes when PATIENCE others came without one like it; after
-MAX_MISSES in a row of which none was of use, or could be made, no more are tried on that
-connection. (Large frames never come here: the dispatcher reads them in turns.)
+A template costs as much as the codec for some twenty requests. So it is made when two frames in a
+row have the same size, and dropped after PATIENCE requests without a match; after MAX_MISSES
+templates in a row that never matched or could not be made, no more are tried on that connection.
+(Large frames never come here: the dispatcher reads them in turns.)
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .receive_buffer import ReceiveBuffer
 if TYPE_CHECKING:
     from .request import Route
 
-# Of a frame with its size: size, api key, version, correlation id; what follows is compared.
+# Of a frame with its size: size, api key, version, correlation id; all bytes behind are compared.
 PREFIX_START: Final = 12
 MAX_NUMBERS: Final = 64
 MAX_MISSES: Final = 16
@@ -67,7 +68,7 @@ class RepeatedRequestTemplate:
     )
 
     def __init__(self, route: Route, frame_bytes: int, misses: int) -> None:
-        """It matches nothing until `learn`: so far there was one frame of this size."""
+        """A template without a match until `learn`: so far there was one frame of this size."""
         self.route = route
         self.frame_bytes = frame_bytes  # without its size
         self.misses = misses  # templates before this one, one after the other, of no use
@@ -75,7 +76,7 @@ class RepeatedRequestTemplate:
         self.was_seen_again = False
         self.client_id: str | None = None
         self.body: Any = None
-        self.kept: Any = None  # by the handler: what stays the same in all requests like this one
+        self.kept: Any = None  # by the handler: data common to all requests like this one
         self._size = -1  # of a frame that matches, with its size
         # By their positions in the whole frame: bytes that are equal, and numbers.
         self._equal: list[tuple[int, int, bytes]] = []
@@ -180,8 +181,8 @@ def _numbers_of(body: Any, route: Route) -> list[Number]:
 
 
 def _places(body: Any, numbers: list[Number], api_version: int, data: bytes) -> list[int] | None:
-    """Where they stand in the encoded body; None if it is encoded in another way than ours. They
-    are found by what changes with them."""
+    """The offsets of `numbers` in the encoded body; None if our codec would encode it differently.
+    They are found by encoding other numbers and comparing."""
     if codec.encode(body, api_version) != data:
         return None
     values = [getattr(number.owner, number.name) for number in numbers]

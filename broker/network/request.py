@@ -1,8 +1,8 @@
-"""One request on its way: what a handler gets, keeps while it waits, and answers.
+"""Requests: a handler gets one, keeps it while it waits, and answers it.
 
-Job: `Request` with its ways to answer; `Route`, what all requests of one API and version share; and
-what a request knows of the connection that it came from: `ConnectionInfo` is for handlers,
-`ResponseSink` is where the answer goes. Nothing here knows sockets, buffers or queues.
+Job: `Request` with its ways to answer; `Route`, the data common to all requests of one API and
+version; and a request's view of its connection: `ConnectionInfo` for handlers, `ResponseSink` for
+the answer. Nothing here knows sockets, buffers or queues.
 
 An answer passes the filters of its request (the guard's), the whole request if it is one of a part
 (`request_parts`), the meter of quotas if there are some (`request_meter`), and is encoded last.
@@ -63,11 +63,11 @@ class Meter(Protocol):
 
 
 class ConnectionInfo:
-    """What a handler may know of the client's connection.
+    """The facts about a client's connection that handlers may use.
 
-    `principal` is known once the client is authenticated. `access` is what it may do, None where
-    everybody may do everything; `authorization.guard` sets it. `number` counts the connections of
-    this process, in the order in which they were accepted.
+    `principal` is known once the client is authenticated. `access` holds its permissions, None
+    without an authorizer; `authorization.guard` sets it. `number` counts the connections of this
+    process, in the order in which they were accepted.
     """
 
     __slots__ = ("access", "host", "listener_name", "local_host", "local_port", "number", "port",
@@ -99,13 +99,13 @@ class ConnectionInfo:
 
 
 class Wait(Protocol):
-    """What a request of a connection waits for."""
+    """The wait of a request, known to its connection."""
 
     def hurry(self) -> None:
-        """The client sends nothing more, and may be gone: what can be answered early is."""
+        """The client sends nothing more, and may be gone: answer early if possible."""
 
     def cancel(self) -> None:
-        """The connection is closed: nobody waits any more."""
+        """The connection is closed: end the wait."""
 
 
 class ResponseSink(Protocol):
@@ -124,16 +124,17 @@ class ResponseSink(Protocol):
         """Its records are in the log and it waits for replicas: the next request may come."""
 
     def close_instead_of(self, request: Request) -> None:
-        """Close instead of a response, after what was asked before is answered."""
+        """Close instead of a response, after earlier requests are answered."""
 
     def fail(self, error: Exception) -> None:
-        """Close, since an error that nobody expected came up in the work for it."""
+        """Close after an unexpected error in the work for this connection."""
 
     def add_wait(self, wait: Wait) -> None:
-        """One of its requests waits, and `wait` is to be told how the client does."""
+        """One of its requests waits; `wait` must be notified when the client closes or sends
+        nothing more."""
 
     def remove_wait(self, wait: Wait) -> None:
-        """That is over."""
+        """The wait is over."""
 
 
 class Route:
@@ -156,12 +157,12 @@ class Route:
         self.tagged_response = self.flexible and api_key is not ApiKey.API_VERSIONS
         self.large_bytes = 0 if self.page.makes_files else LARGE_FRAME_BYTES
         self.in_place = self.page.is_read_in_place
-        # A JoinGroup's answer is small as well, but that of the leader, who is told of all members.
+        # A JoinGroup's answer is small as well, but for the leader's, which names all members.
         self.is_join = api_key is ApiKey.JOIN_GROUP
         self.is_repeated = self.page.is_repeated
         # Of other APIs the answer to a small request may be all that the cluster has.
         self.small_answer = self.page.has_small_answers
-        # Where a request may be cut into parts.
+        # The lists at which a request may be cut into parts.
         self.places = [each for each in self.page.elements_in(api_version) if each.are_independent]
         self.request_class = self.page.request
         self.handle = handle
@@ -173,7 +174,7 @@ class AnswerFilter(Protocol):
     """Changes an answer on its way to the connection."""
 
     def filtered(self, request: Request, response: Any) -> Generator[None, None, Any]:
-        """The answer to go on with, in steps; CLOSE ends the connection instead."""
+        """The answer to continue with, in steps; CLOSE ends the connection instead."""
 
 
 CLOSE: Final = object()
@@ -181,7 +182,7 @@ CLOSE: Final = object()
 
 
 class WholeRequest(Protocol):
-    """What a request is a part of, which gets the part's answer (`request_parts`)."""
+    """The request that a part belongs to; it gets the part's answer (`request_parts`)."""
 
     def part_answered(self, response: Any) -> None: ...
 
@@ -194,9 +195,9 @@ class WholeRequest(Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Request:
-    """One request on its way: what a handler gets, keeps while it waits, and answers.
+    """One request: a handler gets it, keeps it while it waits, and answers it.
 
-    It is plain if its answer goes to the connection as the handler gave it, which may then be bytes
+    It is plain if its answer goes to the connection unchanged; the answer may then be bytes
     (`respond_encoded`).
     """
 
@@ -236,11 +237,11 @@ class Request:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is done with its answer but to send it."""
+        """Whether its answer is only sent, without further work."""
         return self.meter is None and self.filters is None and self.whole is None
 
     def add_filter(self, added: AnswerFilter) -> None:
-        """Have the answer pass it, before those that were added earlier."""
+        """Have the answer pass `added`, before the filters that were added earlier."""
         if self.filters is None:
             self.filters = [added]
         else:
@@ -257,14 +258,14 @@ class Request:
     def permits(
         self, operation: AclOperation, kind: ResourceType, name: str, *, is_logged: bool = True
     ) -> bool:
-        """Whether whoever sent it may do this; True without an authorizer."""
+        """Whether the client may do this; True without an authorizer."""
         access = self.connection.peer.access
         return access is None or access.permits(
             operation, kind, name, self.route.name, is_logged=is_logged
         )
 
     def operations_on(self, kind: ResourceType, name: str) -> int:
-        """Bits of what its sender may do to this resource."""
+        """The operations on this resource that the client may perform, as bits."""
         access = self.connection.peer.access
         if access is None:
             return bitmap(OPERATIONS_ON[kind])
@@ -272,7 +273,7 @@ class Request:
 
     @property
     def metrics(self) -> RequestMetrics:
-        """Those of its API and version."""
+        """The metrics of its API and version."""
         return self.route.metrics
 
     def respond(self, response: Any) -> None:
@@ -298,13 +299,13 @@ class Request:
         self.connection.respond(self, parts)
 
     def respond_in_turns(self, response: Any) -> None:
-        """As `respond`, for what may be large: it is encoded in turns with others."""
+        """Like `respond`, for a response that may be large: it is encoded in turns with others."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
         self._pass_on(response)
 
     def respond_encoded(self, frame: bytes) -> None:
-        """As `respond`, of a plain request, with the whole frame as its encoder would have written
-        it."""
+        """Like `respond`, for a plain request, with the whole frame as its encoder would have
+        written it."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
         self.responded_at = perf_counter()
         self.connection.respond(self, [frame])
@@ -384,12 +385,12 @@ class Request:
         return self.meter is not None
 
     def charge_fetch(self, answer_bytes: int) -> int:
-        """Of a consumer's fetch, before `answer_bytes` are sent: how long it has to wait; then
-        nothing is to be sent."""
+        """Charge a consumer's fetch before `answer_bytes` are sent; returns its delay; if there is
+        one, no records may be sent."""
         return 0 if self.meter is None else self.meter.charge_fetch(self, answer_bytes)
 
     def exempt(self) -> None:
-        """It comes from a broker as such: no quota counts."""
+        """Exempt the request from quotas: a broker sent it as a broker."""
         if self.meter is not None:
             self.meter.exempt(self)
 
@@ -398,8 +399,8 @@ class Request:
         return float("inf") if self.meter is None else self.meter.most_to_fetch(self)
 
     def mutation_quota(self, strict_since: int) -> MutationQuota | None:
-        """What is to be asked before topics are changed; clients know the error since that
-        version. None without a limit."""
+        """The quota to ask before topics are changed; clients know its error since version
+        `strict_since`. None without a limit."""
         return None if self.meter is None else self.meter.mutation_quota(self, strict_since)
 
     def timed(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
@@ -407,7 +408,8 @@ class Request:
         return steps if self.meter is None else self.meter.timed(steps)
 
     def counts_mutations(self) -> Callable[[int], None] | None:
-        """To be told of topics that are created along with it: they count, and hold nobody."""
+        """A counter for topics that the request creates implicitly: they count, but throttle no
+        client."""
         return None if self.meter is None else self.meter.counts_mutations(self)
 
     # Errors

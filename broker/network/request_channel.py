@@ -1,11 +1,11 @@
 """The bounded queue between processors and request handlers.
 
-What is queued is a connection whose buffer holds at least one whole request: a connection has one
+The queue holds connections whose buffers contain at least one whole request: a connection has one
 request in progress at a time, so the length of the queue is the number of waiting requests, and
-`queued.max.requests` bounds it. A processor that finds it full reads no more in this round.
-Connections whose requests have just come are in `queue`; those that had a turn and still have more
-are in `continuing`, behind everybody who has not: however many ask however much, who asks little
-does not wait for them.
+`queued.max.requests` bounds it. A processor that finds the queue full reads no more in this round.
+Connections whose requests have just come are in `queue`; connections that had a turn and have more
+requests are in `continuing`, behind all others: a client with few requests never waits for clients
+with many.
 
 Mirrors `kafka.network.RequestChannel`, whose response queues are `SendQueue`s of connections here.
 """

@@ -1,17 +1,16 @@
 """Request handlers: take connections from the channel, run their requests, send the answers.
 
-All connections queued in one round are served together, and their responses leave together: when
-a handler answers at once, the next request that is already in the connection's buffer is handled
-in the same turn, and one system call sends all its answers. Whoever has just come is served and
-answered before those that ask for more behind a turn that they have had. Handlers run one after the
-other on the loop, and all that is known of them here is `handle_frame`, or the `gatekeeper` that
-stands before it on a connection; those that wait (ZooKeeper,
-disk, a worker thread) are tasks of their own, which the dispatcher bounds. `num.io.threads` bounds
-the threads that force data to disk.
+All connections queued in one round are served together, and their responses leave together: when a
+handler answers at once, the next request that is already in the connection's buffer is handled in
+the same turn, and one system call sends all its answers. New connections in the queue are served
+and answered before those that have had a turn and ask for more. Handlers run one after the other on
+the loop, and this module knows only `handle_frame`, or the `gatekeeper` before it on a connection;
+handlers that wait (ZooKeeper, disk, a worker thread) are tasks of their own, which the dispatcher
+bounds. `num.io.threads` bounds the threads that force data to disk.
 
 A request that is not answered at once (parked in a purgatory, awaiting a coroutine) simply leaves
-the connection muted; `respond` is called later from anywhere on the loop. A produce request that is
-in the log and waits for replicas lets the next one in: see `produce_pipeline`.
+the connection muted; `respond` is called later from anywhere on the loop. While a produce request
+in the log waits for replicas, the next one is admitted: see `produce_pipeline`.
 
 Mirrors `KafkaRequestHandlerPool` and the sending half of `Processor`.
 """
@@ -34,8 +33,8 @@ from .request_channel import RequestChannel
 from .selector import READ, WRITE
 
 # A connection's turn ends after this time, which is a request that takes long, or many that do not,
-# or after this many bytes of responses; a batch ends after its time, and who is left is served in
-# the next one. Others wait.
+# or after this many bytes of responses; a batch ends after its time, and the rest is served in the
+# next one. Others wait.
 CONNECTION_TURN_SECONDS: Final = 0.0005
 BATCH_SECONDS: Final = 0.003
 MAX_RESPONSE_BYTES_PER_TURN: Final = 256 * 1024
@@ -81,9 +80,9 @@ class RequestHandlerPool:
         # Connections with `flush_queued`, each in one of them: to be sent to and read on.
         self._to_flush: deque[Connection] = deque()
         self._continuing_to_flush: deque[Connection] = deque()
-        # Those whose answers have had their share of a batch: they go on in the next one.
+        # Connections whose answers used up their share of a batch: they continue in the next one.
         self._continuing_to_send: deque[Connection] = deque()
-        # A heap, by the time at which they are to be unmuted, then by when they came.
+        # A heap, ordered by the time to unmute, then by arrival.
         self._throttled: list[tuple[float, int, Connection]] = []
         self._throttled_limit = MANY_THROTTLED
         self._throttle_wake = trio.Event()
@@ -92,7 +91,7 @@ class RequestHandlerPool:
         self._started_at = perf_counter()
 
     async def run(self) -> None:
-        """Serve what is queued or answered outside of a processor's round, for ever."""
+        """Serve connections queued or answered outside of a processor's round, for ever."""
         channel = self.channel
         while True:
             if self.has_work:
@@ -112,7 +111,7 @@ class RequestHandlerPool:
         )
 
     def serve_batch(self) -> None:
-        """A turn for queued connections while time is left, then send what was answered."""
+        """A turn for queued connections while time is left, then send the answers."""
         started = now = perf_counter()
         ends = started + BATCH_SECONDS
         channel = self.channel
@@ -120,7 +119,7 @@ class RequestHandlerPool:
         if self._continuing_to_send:
             self._continuing_to_flush += self._continuing_to_send
             self._continuing_to_send.clear()
-        # At least one of each: who has just come does not keep the others out for ever.
+        # At least one of each: new connections do not block the others for ever.
         for queue, to_flush in (
             (channel.queue, self._to_flush),
             (channel.continuing, self._continuing_to_flush),
@@ -213,13 +212,13 @@ class RequestHandlerPool:
             connection.fail(error)
 
     def _await_sending(self, connection: Connection) -> None:
-        """What is left of its answers leaves as soon as it can."""
+        """Send the rest of the connection's answers as soon as possible."""
         if connection.out.cold is not None:
             self._cold_reads.add(connection)
         elif not connection.out.had_share:
             connection.watch(connection.events | WRITE)
         elif not connection.flush_queued:
-            # To be told by the selector that the socket has room costs three system calls.
+            # A notification by the selector that the socket has room costs three system calls.
             connection.last_active = perf_counter()
             connection.flush_queued = True
             self._continuing_to_send.append(connection)
@@ -227,7 +226,7 @@ class RequestHandlerPool:
                 self.channel.wake()
 
     def writable(self, connection: Connection) -> None:
-        """The socket of a slow reader has room again, or what it lacks was read from the disk."""
+        """The socket of a slow reader has room again, or its cold range was read from the disk."""
         connection.last_active = perf_counter()
         connection.watch(connection.events & ~WRITE)
         self._flush(connection)
@@ -264,7 +263,8 @@ class RequestHandlerPool:
             connection.watch(connection.events | READ)
 
     def memory_released(self) -> None:
-        """Look who waited for it, at the end of the batch or in one of its own."""
+        """Look at connections that wait for memory, at the end of the batch or in one of its
+        own."""
         self._memory_freed = True
         if not self._in_batch:
             self.channel.wake()
@@ -272,10 +272,10 @@ class RequestHandlerPool:
     # Throttling
 
     def throttled(self, connection: Connection) -> None:
-        """Unmute it at `throttled_until`."""
+        """Unmute the connection at `throttled_until`."""
         self._turn += 1
         if len(self._throttled) >= self._throttled_limit:
-            # Who is held for long and closes is not kept for as long.
+            # Closed connections are dropped before the end of their delay.
             self._throttled = [entry for entry in self._throttled if not entry[2].closed]
             heapq.heapify(self._throttled)
             self._throttled_limit = max(MANY_THROTTLED, 2 * len(self._throttled))

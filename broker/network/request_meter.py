@@ -1,16 +1,16 @@
-"""What quotas do with one request: its answer says how long its connection is then held.
+"""The quotas applied to one request: its answer contains the time that its connection is muted.
 
-Job: one place for all APIs. Whatever is answered is charged here; what the request cost is charged
-once, just before, the time goes into `throttle_time_ms` where the response has it, and the
-connection mutes itself for it after the answer (KIP-219). A fetch is charged by its handler, which
-has to know whether there is anything to send. Parts of a request have the meter of the whole.
+Job: one place for all APIs. Every answer is charged here: the cost of the request is charged once,
+just before the answer, the delay goes into `throttle_time_ms` where the response has it, and the
+connection mutes itself for the delay after the answer (KIP-219). A fetch is charged by its handler,
+which has to know whether there is anything to send. Parts of a request have the meter of the whole.
 
-Invariants: no request has a meter while there are no quotas (the dispatcher gives it). What brokers
-ask each other as such is never held, unless they were not allowed to. Time is that of the loop,
-also in turns; what a coroutine does between them is not seen. A produce of a client that may have
-to wait does not let the next one in behind it.
+Invariants: no request has a meter while there are no quotas (the dispatcher sets it). Requests
+between brokers are never throttled, unless they were not authorized. The measured time is time on
+the loop, also in turns; work of a coroutine between turns is not measured. No produce request is
+admitted behind that of a client that may be throttled.
 
-Mirrors RequestHandlerHelper, and what KafkaApis does with quotas in Produce and Fetch.
+Mirrors RequestHandlerHelper, and the quotas of KafkaApis in Produce and Fetch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RequestMeter:
         self._worked = 0.0
         self._stepped_at = 0.0
 
-    # What handlers ask
+    # Calls of handlers
 
     def charge_fetch(self, request: Request, answer_bytes: int) -> int:
         self._is_charged = True
@@ -126,7 +126,7 @@ class RequestMeter:
         self._is_charged = True
         return True
 
-    # What it costs
+    # The cost
 
     def _charge(self, request: Request) -> None:
         if self._is_charged:

@@ -1,16 +1,16 @@
 """A request with very many elements is handled in parts, and answered as one.
 
-Job: the page of an API says where its elements are in the request and in the response, and whether
-they are independent of each other. `InParts` cuts such a request into copies of at most
+Job: the page of an API declares the places of its elements in the request and in the response, and
+whether they are independent of each other. `InParts` cuts such a request into copies of at most
 MAX_PART_ELEMENTS elements, has each handled like a request of its own, in turns with others, and
-joins the answers. So handlers need not know how long a list can be: a part takes a few milliseconds
-at most.
+joins the answers. So handlers need not care about long lists: a part takes a few milliseconds at
+most.
 
-Invariants: a part begins when the one before it is answered, so that the order of what is done is
-that of the request; the joined answer has the shape that the handler would have given it, only that
-names which Kafka would answer as often as they are asked for are answered once, if the page says
-so; an error of the request as a whole ends it, and if its answer names elements, it names those of
-all parts; what would make a response that nobody could read is refused.
+Invariants: a part begins when the one before it is answered, so that elements are processed in the
+order of the request; the joined answer has the shape that the handler would have given it, except
+that repeated names, which Kafka answers each time, are answered once if the page declares it; an
+error of the request as a whole ends it, and if its answer names elements, it names those of all
+parts; a request whose response would be too large to read is refused.
 
 Left out are requests whose elements belong together: their handlers take turns themselves.
 Mirrors nothing in Kafka.
@@ -34,7 +34,7 @@ logger = logging.getLogger("pybroker.broker.network.dispatcher")
 
 # A handler takes up to twenty microseconds for each.
 MAX_PART_ELEMENTS = 100
-# As many where each may make or remove files: milliseconds.
+# The elements of a part if each may create or remove files: milliseconds.
 FILES = 2
 # Of the joined response: as many as MAX_RESPONSE_BYTES hold if they are small.
 MAX_RESPONSE_ELEMENTS = 2_000_000
@@ -50,7 +50,7 @@ def limit_of(route: Route) -> int:
 
 
 def place_to_cut(route: Route, body: Any) -> Elements | None:
-    """Where to cut this request, or None if it is handled as it is."""
+    """The list at which to cut this request, or None if it is handled as a whole."""
     limit = limit_of(route)
     for place in route.places:
         if weight(getattr(body, place.asked[0]), place.asked[1:], limit) > limit:
@@ -74,8 +74,8 @@ def weight(items: Sequence[Any] | None, path: Sequence[str], limit: int = MAX_PA
 def cut(
     items: Sequence[Any], path: Sequence[str], limit: int = MAX_PART_ELEMENTS
 ) -> Iterator[list[Any]]:
-    """The same elements in lists of at most `limit`; what is in the middle of a long
-    inner list is cut there, and its outer element repeated."""
+    """The same elements in lists of at most `limit`; a long inner list is cut, and its outer
+    element repeated."""
     if not path:
         for start in range(0, len(items), limit):
             yield list(items[start : start + limit])
@@ -100,7 +100,7 @@ def cut(
 
 
 class InParts:
-    """One request on its way through its parts."""
+    """One request that is handled in parts."""
 
     def __init__(
         self, request: Request, place: Elements, perform: Callable[[Request], None]
@@ -111,7 +111,7 @@ class InParts:
         self._joined: Any = None
         self._elements = 0
         self._is_over = False
-        # The part that has no answer yet, and whether its answer goes on with the next one.
+        # The part that has no answer yet, and whether its answer continues with the next one.
         self._open: Request | None = None
         self._is_waiting = False
         self._seen: set[str] | None = set() if request.route.page.has_distinct_elements else None
@@ -121,7 +121,7 @@ class InParts:
         self._groups = cut(*self._elements_to_cut)
 
     def steps(self) -> Steps:
-        """Perform parts until one has to wait; its answer goes on from there."""
+        """Perform parts until one has to wait; its answer continues with the next one."""
         request = self._request
         for group in self._groups:
             if self._refusal is not None:
@@ -228,7 +228,7 @@ class InParts:
 
 
 def join(joined: Any, response: Any, path: Sequence[str]) -> None:
-    """Put what is in the lists of `response` behind what is in those of `joined`."""
+    """Append the elements of the lists of `response` to those of `joined`."""
     for field in type(response)._fields:
         if field.kind != "array":
             continue

@@ -1,12 +1,12 @@
 """The seam between processors and the operating system: sets of non-blocking sockets to poll.
 
-The sockets of all processors are in one epoll set, asked once a round; what it reports is shared
-out among the processors' own selectors. The set is itself a file descriptor that is readable while
-one of its members has an event, and the only thing that trio's loop watches: one wake-up a round,
-whatever the number of processors and connections. (A set a processor, nested in one more, costs a
-system call more a round and the kernel a walk through the nests; a task and a registration in trio
-a processor cost three times as much, measured with one connection.) kqueue, which macOS has, is
-used in the same way. With neither (tests; see `machine`) the set is polled once in POLL_SECONDS.
+The sockets of all processors are in one epoll set, polled once a round; its reports are distributed
+to the processors' own selectors. The set is itself a file descriptor that is readable while one of
+its members has an event, and the only one that trio's loop watches: one wake-up a round for any
+number of processors and connections. (A set a processor, nested in one more, costs a system call
+more a round and the kernel a walk through the nests; a task and a registration in trio a processor
+cost three times as much, measured with one connection.) kqueue, which macOS has, is used in the
+same way. With neither (tests; see `machine`) the set is polled once in POLL_SECONDS.
 
 The simulation and TLS put their own objects with these methods in place.
 
@@ -25,11 +25,11 @@ import trio
 
 from ..resources import machine
 
-# As epoll and poll have them; kqueue's are translated.
+# The values of epoll and poll; kqueue's are translated.
 READ = 0x01
 WRITE = 0x04
 BROKEN = 0x08 | 0x10
-# The other side sends nothing more: also told, once watched, where nothing is read. (Linux: RDHUP.)
+# The other side sends nothing more: also reported, once watched, without a read. (Linux: RDHUP.)
 HANGUP = 0x2000
 
 # One round never handles more sockets than this; the rest is reported by the next poll.
@@ -38,7 +38,7 @@ POLL_SECONDS = 0.001
 
 
 class Selector(Protocol):
-    """What a processor needs of a set of sockets."""
+    """A set of sockets as a processor uses it."""
 
     def register(self, fileno: int, events: int) -> None: ...
 
@@ -54,10 +54,10 @@ class Selector(Protocol):
 
 
 class KernelSet(Protocol):
-    """A set that the operating system looks after."""
+    """A set of sockets in the kernel."""
 
     def fileno(self) -> int:
-        """What trio waits for; negative if nothing can be waited for."""
+        """The descriptor that trio waits for; negative if there is none."""
         ...
 
     def register(self, fileno: int, events: int) -> None: ...
@@ -74,7 +74,7 @@ class KernelSet(Protocol):
 
 
 def new_group() -> SelectorGroup:
-    """Of the best kind that this machine has."""
+    """A group of the best kind that this machine has."""
     if machine.HAS_EPOLL:
         return SelectorGroup(EpollSelector())
     if sys.platform != "linux" and machine.HAS_KQUEUE:
@@ -127,9 +127,9 @@ class PollSelector:
 if sys.platform != "linux":
 
     class KqueueSelector:
-        """A kqueue, level-triggered. Unlike epoll it says nothing of a socket that is watched for
-        nothing; where HANGUP alone is, what is watched is a read of more bytes than ever come: the
-        end of a stream and a broken connection fulfil that, and are told once."""
+        """A kqueue, level-triggered. Unlike epoll it reports nothing about a socket without watched
+        events. For HANGUP alone it watches a read of more bytes than ever come: the end of a stream
+        and a broken connection fulfil that, and are reported once."""
 
         __slots__ = ("_events", "_queue", "fileno")
 
@@ -188,12 +188,12 @@ if sys.platform != "linux":
             self._queue.close()
 
     def _reads(events: int) -> int:
-        """Which read is watched for: any, one of too many bytes, or none."""
+        """The read to watch for: any, one of too many bytes, or none."""
         return READ if events & READ else events & HANGUP
 
 
 class SelectorGroup:
-    """One set of sockets, and the selectors among which its sockets are shared out."""
+    """One set of sockets, and the selectors that share its sockets."""
 
     __slots__ = ("_fileno", "_owners", "_set")
 
@@ -203,7 +203,7 @@ class SelectorGroup:
         self._owners: dict[int, SharedSelector] = {}  # by the socket's file descriptor
 
     def new_selector(self, index: int) -> SharedSelector:
-        """One more, which `ready` calls by this index."""
+        """A new selector, which `ready` calls by this index."""
         return SharedSelector(index, self._set, self._owners)
 
     async def wait(self) -> None:
@@ -224,7 +224,7 @@ class SelectorGroup:
         return found
 
     def look(self, seconds: float) -> set[int]:
-        """As `ready`, but asks over and over for so long instead of going to sleep."""
+        """Like `ready`, but polls repeatedly for `seconds` instead of going to sleep."""
         ends = perf_counter() + seconds
         while perf_counter() < ends:
             if found := self.ready():
@@ -260,7 +260,7 @@ class SharedSelector:
         del self._owners[fileno]
 
     def poll(self) -> list[tuple[int, int]]:
-        """What the group's last `ready` found."""
+        """The events that the group's last `ready` found."""
         reported, self.reported = self.reported, []
         return reported
 

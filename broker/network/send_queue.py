@@ -1,9 +1,9 @@
-"""What is to be sent to one client: parts in memory and parts of files, in order.
+"""The bytes to send to one client: parts in memory and parts of files, in order.
 
 Invariants: parts leave in the order in which they were added and only from the front; `size` counts
-all that has not left; one flush sends no more than its share, so that a fast reader of much does
-not keep the others out; of a file nothing is sent that has to be read from the disk first (`cold`).
-The queue of a connection over TLS is another one: `tls_connection`.
+all unsent bytes; one flush sends no more than its share, so that a fast reader of large answers
+does not block the others; bytes of a file that must first be read from the disk are not sent
+(`cold`). A connection over TLS has a queue of its own: `tls_connection`.
 
 Mirrors `NetworkSend` and `MultiRecordsSend`.
 """
@@ -34,7 +34,7 @@ LOOKED_FOR_BYTES: Final = 1024 * 1024
 SENDFILE_BYTES: Final = 128 * 1024
 # At once, where a file has to be read and sent.
 COPIED_BYTES: Final = 256 * 1024
-# Up to this many bytes of a file are read and leave with what is before and behind them.
+# Up to this many bytes of a file are read and leave with the parts before and behind them.
 SMALL_FILE_BYTES: Final = 8 * 1024
 
 
@@ -58,13 +58,13 @@ class SendQueue:
 
     def __init__(self, transport: socket.socket) -> None:
         self._transport = transport
-        self.parts: deque[Any] = deque()  # of Part; the first one is what is left of it
+        self.parts: deque[Any] = deque()  # of Part; of the first one only the rest
         self.size = 0  # bytes of all parts
         # Something was left by the last flush: it waits for WRITE or `cold`, or, where the socket
         # took all of a share, for its next turn.
         self.blocked = False
         self.had_share = False
-        # What has to be read from the disk before anything more of the first part is sent.
+        # The range to read from the disk before more of the first part is sent.
         self.cold: Rest | None = None
         self._cached_end = 0  # up to where in its file the first part need not be looked for
 
@@ -93,13 +93,13 @@ class SendQueue:
                 data = getattr(part, "held", None)
                 if not data and size <= SMALL_FILE_BYTES:
                     data = _read(part, size, part.position)
-                if data and len(data) == size:  # else sending it will tell
+                if data and len(data) == size:  # else sending it will fail
                     part = data
             out.append(part)
 
     def flush(self) -> bool:
-        """Send what is queued, up to a share. True when all of it is gone; OSError if the
-        connection broke."""
+        """Send queued parts, up to a share. True when all parts are sent; OSError if the connection
+        broke."""
         out = self.parts
         enough = self.size - MAX_SENT_BYTES_PER_ROUND
         complete = True
@@ -171,8 +171,8 @@ class SendQueue:
         return self._send_buffers()
 
     def _send_file(self, part: FilePart, share: int) -> bool:
-        """Let the kernel send so much from the page cache, where it can; what is left is queued
-        again. False if the socket, or the disk, has to be waited for."""
+        """Let the kernel send so much from the page cache, where it can; the rest is queued again.
+        False if the socket, or the disk, has to be waited for."""
         left = len(part)
         position = part.position
         share_end = position + share
@@ -202,7 +202,7 @@ class SendQueue:
 
     def _is_cached(self, part: FilePart, position: int, left: int) -> bool:
         """Whether the first part can be sent from there without a wait for the disk, up to
-        `_cached_end`; if not, what is missing is `cold`."""
+        `_cached_end`; if not, the missing range is `cold`."""
         if position < self._cached_end:
             return True
         if self.cold is not None:
@@ -240,7 +240,7 @@ def _read(part: FilePart, size: int, position: int) -> bytes:
 
 
 class Rest:
-    """What is left of a file part after the socket took some of it. Keeps the file open."""
+    """The unsent rest of a file part. Keeps the file open."""
 
     __slots__ = ("_part", "_size", "position")
 

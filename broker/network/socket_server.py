@@ -50,7 +50,7 @@ class ListenerSpec(NamedTuple):
 
 
 class SocketSettings(NamedTuple):
-    """The broker keys that the network obeys; None is the kernel's choice."""
+    """The broker's configuration of the network; None leaves the choice to the kernel."""
 
     network_threads: int = 3
     backlog: int = 50
@@ -152,8 +152,8 @@ class SocketServer:
     async def _run_processors(self) -> None:
         """Let every processor with something to do have its round, then serve their requests.
 
-        While there is more, or will be in a moment (`short_waits`), go on without a wait in the
-        loop; other tasks get their turn once a millisecond, as long as it takes one.
+        While there is more work, or will be in a moment (`short_waits`), continue without a wait in
+        the loop; other tasks get a turn once a millisecond, as long as a turn takes one.
         """
         selectors, processors, handlers = self._selectors, self.processors, self.handlers
         short_waits = self.short_waits
@@ -219,8 +219,8 @@ class SocketServer:
                 self.handlers.memory_released()
 
     async def _shed_idle(self, now: float) -> None:
-        """Connections were refused for want of file descriptors: give up some idle ones, in
-        turns with others."""
+        """Connections were refused for want of file descriptors: close some idle ones, in turns
+        with others."""
         self.quotas.refused_descriptors = 0
         chosen = idlest(self._connections(), now)
         ends = perf_counter() + ROUND_SECONDS

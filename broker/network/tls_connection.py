@@ -1,4 +1,4 @@
-"""A connection over TLS: the same frames, what is on the wire is encrypted.
+"""A connection over TLS: the same frames, encrypted on the wire.
 
 Job: `TlsConnection` puts OpenSSL between the socket and the buffers of a `Connection`. OpenSSL
 works in memory (`ssl.MemoryBIO`): one system call takes in or sends up to PIECE_BYTES, where a
@@ -6,16 +6,16 @@ non-blocking `SSLSocket` needs two for each record in and one for each out. Meas
 a GB: received 0.5 against 0.75, sent 0.4 with both; a small request costs the same (13 us).
 
 Invariants:
-- What was received is decrypted as far as there is room: only while a whole request is in the
-  buffer, or it may not grow, does `_Wire` hold more, and `frame_ready` takes it up. Epoll says
-  nothing of it.
-- Of one connection at most RECORDS_AT_ONCE records are decrypted before others have their turn;
-  a socket with room for an answer, which epoll tells at once, brings it back to the rest.
-- What is encrypted leaves before anything else is; it is the first part of the queue meanwhile, so
-  that a queue without parts has sent all.
+- Received bytes are decrypted as far as there is room: `_Wire` holds more only while a whole
+  request is in the buffer, or the buffer may not grow; `frame_ready` then continues. Epoll does not
+  report these bytes.
+- At most RECORDS_AT_ONCE records of one connection are decrypted before others have their turn; it
+  continues when epoll reports room in the socket, which is at once.
+- Encrypted bytes leave before anything else is encrypted; they are the first part of the queue
+  meanwhile, so that a queue without parts has sent all.
 - A handshake is a step of a round like a large request: it takes milliseconds, so `needed` is
-  HANDSHAKE meanwhile and rounds come to others first (`Processor._pending`).
-- Nothing but a finished handshake lets a byte to the requests, and it has to be finished in time.
+  HANDSHAKE meanwhile and rounds serve others first (`Processor._pending`).
+- No byte reaches the requests before the handshake is finished, which has a time limit.
 
 Mirrors `SslTransportLayer`.
 """
@@ -54,7 +54,7 @@ HALF_READ_BYTES: Final = RECORD_BYTES + 1024
 # `needed` during the handshake.
 HANDSHAKE: Final = 1 << 40
 HANDSHAKE_SECONDS: Final = 30.0
-# What TLS itself may want to say (alerts, new keys) while nothing is sent.
+# The most bytes that TLS itself may produce (alerts, new keys) while nothing is sent.
 MAX_CONTROL_BYTES: Final = 64 * 1024
 
 _received: Final = memoryview(bytearray(PIECE_BYTES))
@@ -62,7 +62,7 @@ _plain: Final = memoryview(bytearray(PIECE_BYTES))
 
 
 class _Wire:
-    """The socket as the connection's `transport`: what is received from it is decrypted."""
+    """The socket as the connection's `transport`: received bytes are decrypted."""
 
     __slots__ = ("ended", "fileno", "has_paused", "incoming", "outgoing", "socket", "tls")
 
@@ -75,14 +75,14 @@ class _Wire:
         self.has_paused = False  # the last time, since there were many records
 
     def take_in(self) -> int:
-        """Receive once; 0 at the end of the stream, BlockingIOError if nothing is there."""
+        """Receive once; 0 at the end of the stream, BlockingIOError if there are no bytes."""
         count = self.socket.recv_into(_received)
         if count:
             self.incoming.write(_received[:count])
         return count
 
     def recv_into(self, target: memoryview) -> int:
-        """Fill `target` as far as what is there goes; as that of a socket."""
+        """Fill `target` as far as bytes are available; like a socket's `recv_into`."""
         if not self.incoming.pending and not self.tls.pending():
             if self.ended:
                 return 0
@@ -91,7 +91,7 @@ class _Wire:
         return self.decrypt(target)
 
     def decrypt(self, target: memoryview) -> int:
-        """Of what was received. BlockingIOError if that makes no byte."""
+        """Decrypt received bytes. BlockingIOError if that makes no byte."""
         tls, incoming = self.tls, self.incoming
         filled, size = 0, len(target)
         records_left = RECORDS_AT_ONCE
@@ -140,7 +140,7 @@ class _Encrypted:
 
 
 class TlsSendQueue(SendQueue):
-    """What is to be sent to one client, encrypted piece by piece as it leaves."""
+    """The bytes to send to one client, encrypted piece by piece as they leave."""
 
     __slots__ = ("_wire",)
 
@@ -149,7 +149,7 @@ class TlsSendQueue(SendQueue):
         self._wire = wire
 
     def flush(self) -> bool:
-        """As that of a `SendQueue`; a flush is for up to MAX_SENT_BYTES_PER_ROUND."""
+        """Like `SendQueue.flush`, for up to MAX_SENT_BYTES_PER_ROUND."""
         out = self.parts
         left = MAX_SENT_BYTES_PER_ROUND
         if not out:
@@ -173,7 +173,7 @@ class TlsSendQueue(SendQueue):
         return not out
 
     def _send(self, records: _Encrypted) -> bool:
-        """Whether the socket took all of them; else what is left stays."""
+        """Whether the socket took all of them; else the rest stays."""
         try:
             sent = self._transport.send(records.data)
         except (BlockingIOError, InterruptedError):
@@ -184,14 +184,14 @@ class TlsSendQueue(SendQueue):
         return False
 
     def _add_control(self) -> None:
-        """What TLS itself has to say, when nothing else is queued."""
+        """Queue the records of TLS itself, when nothing else is queued."""
         records = self._wire.outgoing.read()
         if records:
             self.parts.append(_Encrypted(memoryview(records)))
 
     def _encrypt(self) -> int:
         """Make one piece of the parts at the front, and of it records in their place; returns how
-        many bytes of them that were. Nothing is made if what is first is `cold`."""
+        many bytes of them that were. Nothing is encrypted if the first part is `cold`."""
         out, wire = self.parts, self._wire
         size = 0
         first = out[0]
@@ -211,7 +211,7 @@ class TlsSendQueue(SendQueue):
         return size
 
     def _take(self, at: int) -> int:
-        """Move what has room from the first part to `_plain`; how many bytes."""
+        """Move as much of the first part as has room to `_plain`; returns the number of bytes."""
         out: Any = self.parts
         part, room = out[0], PIECE_BYTES - at
         if isinstance(part, DownConversion):

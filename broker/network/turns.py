@@ -1,15 +1,15 @@
-"""Long work in short turns: nobody holds the event loop longer than TURN_SECONDS.
+"""Long work in short turns: none holds the event loop longer than TURN_SECONDS.
 
-Job: what may take long is a generator ("steps") that yields often, about once a millisecond or
-more: the decoding of a large frame, a handler's loop over what was asked for, the encoding of a
-large response. `begin` goes on with it at once, as the handlers of small requests do, and if it is
-not done when its turn is over, `run` goes on with it behind whatever else is under way: one turn,
-then the other tasks of the loop, then the turn of the next one. `finish` is the same for
-coroutines, which wait for it; a coroutine whose own loop may be long calls its `Pace` in it.
+Job: long work is a generator ("steps") that yields at least about once a millisecond: the decoding
+of a large frame, a handler's loop over a request, the encoding of a large response. `begin` runs
+the first turn at once, like the handlers of small requests; unfinished steps are continued by
+`run`, behind all others under way: one turn, then the other tasks of the loop, then the turn of the
+next one. `finish` is the same for coroutines, which wait for it; a coroutine whose own loop may be
+long calls its `Pace` in it.
 
 Invariants: between two steps others run, so that a step is a whole state change, or none; one turn
-is taken between two rounds of the network, however many wait. What fails ends with its own error
-(`finish`), or is told to whoever is named with the steps (`begin`, `add`).
+is taken between two rounds of the network, however many wait. A failure is raised (`finish`), or
+passed to the function given with the steps (`begin`, `add`).
 
 Mirrors nothing in Kafka, whose request handler threads the operating system takes in turns.
 """
@@ -28,7 +28,7 @@ from .parked_task import ParkedTask
 
 # Kafka's own clients wait for a broker some milliseconds at the best of times.
 TURN_SECONDS = 0.002
-# Of a coroutine, of which many may begin at the same time.
+# The first turn of a coroutine, of which many may begin at the same time.
 FIRST_TURN_SECONDS = 0.0005
 
 Steps = Generator[None, None, None]
@@ -40,7 +40,7 @@ class Turns:
     __slots__ = ("_runner", "_waiting")
 
     def __init__(self) -> None:
-        # Steps with whoever is told if they fail, or a coroutine that waits for its turn.
+        # Steps with the function to call if they fail, or a coroutine that waits for its turn.
         self._waiting: deque[tuple[Steps, Failed] | trio.Event] = deque()
         self._runner = ParkedTask()
 
@@ -48,7 +48,7 @@ class Turns:
         return len(self._waiting)
 
     def begin(self, steps: Steps, failed: Failed) -> None:
-        """Do the first turn of this now, and what is left of it in turns."""
+        """Do the first turn of these steps now, and the rest in turns."""
         if not _take_turn(steps, failed, perf_counter() + TURN_SECONDS):
             self.add(steps, failed)
 
@@ -97,7 +97,7 @@ class Turns:
 
 
 def _take_turn(steps: Steps, failed: Failed, ends: float) -> bool:
-    """Step until then; True if nothing is left."""
+    """Step until then; True if all steps are done."""
     try:
         return all(perf_counter() < ends for _ in steps)
     except Exception as error:
@@ -121,7 +121,7 @@ class Pace:
 
 
 def distinct(items: Iterable[T]) -> Generator[None, None, list[T]]:
-    """Steps that leave out what is there already, in the order of the first ones."""
+    """Steps that leave out repeated items, in the order of their first occurrence."""
     found: dict[T, None] = {}
     for item in items:
         found[item] = None

@@ -1,11 +1,10 @@
 """ISR changes of the partitions that this broker leads, sent to the controller.
 
-Job: send what `replication.isr_proposals` collects of the AlterIsr effects, one request at a time,
-and tell the replica manager what was decided. With an inter.broker.protocol.version below 2.7-IV2
-write them to ZooKeeper (`isr_writes`), and tell the controller when nothing has changed for a
-while.
+Job: send the AlterIsr effects that `replication.isr_proposals` collects, one request at a time, and
+pass the decisions to the replica manager. With an inter.broker.protocol.version below 2.7-IV2 write
+them to ZooKeeper (`isr_writes`), and notify the controller after a while without changes.
 
-Also tells the controller of a lost log directory, through a sequential znode.
+Also notifies the controller of a lost log directory, through a sequential znode.
 
 Mirrors kafka.server.DefaultAlterPartitionManager, ZkAlterPartitionManager and
 KafkaZkClient.propagateLogDirEvent.
@@ -33,10 +32,10 @@ from .settled_replicas import SettledReplicas
 logger = logging.getLogger("pybroker.broker.isr")
 
 RETRY_DELAY_MS = 50
-# As in Kafka: a notification waits for more changes, and no longer than that.
+# As in Kafka: the time that a notification waits for more changes, and its longest wait.
 NOTIFICATION_LINGER_MS = 5_000
 NOTIFICATION_MAX_DELAY_MS = 60_000
-MOST_NAMED = 10  # in a line of the log: a broker that falls behind can leave thousands of ISRs
+MOST_NAMED = 10  # in a line of the log: a slow broker can leave thousands of ISRs
 
 
 class AlterPartitionSender:
@@ -98,14 +97,15 @@ class AlterPartitionSender:
     # Without a controller
 
     def _quiet_seconds(self) -> float:
-        """How long to wait for something to do."""
+        """The time in seconds to wait for the next notification."""
         if not self._unannounced:
             return math.inf
         latest = self._first_unannounced_at + NOTIFICATION_MAX_DELAY_MS / 1000
         return max(0.0, min(NOTIFICATION_LINGER_MS / 1000, latest - trio.current_time()))
 
     async def _write(self) -> None:
-        """Decide what waits; nothing waits: tell the controller of what was decided."""
+        """Write the waiting proposals; if there are none, notify the controller of the written
+        ones."""
         change = self._proposals.take()
         try:
             if change is None and self._unannounced:

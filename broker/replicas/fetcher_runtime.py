@@ -1,12 +1,11 @@
 """Runs the fetchers of this broker's follower partitions: a task and a connection for each.
 
-Job: ask a fetcher for its next step, send it to its leader, give it the answer. Wakes fetchers up
-when there is something new for them: partitions to follow, a flush that is done, a leader that can
-be reached again. An idle long poll is given up when partitions come to its fetcher, for they would
-have to wait behind it.
+Job: ask a fetcher for its next step, send it to its leader, pass on the answer. Wakes fetchers for
+news: partitions to follow, a completed flush, a leader that can be reached again. An idle long poll
+is cancelled when its fetcher gets partitions, for they would have to wait behind it.
 
-Invariants: one exchange of a fetcher at a time; a fetcher without partitions ends; whatever a
-fetcher has done is settled (effects, completed operations) before it asks again.
+Invariants: one exchange of a fetcher at a time; a fetcher without partitions ends; the effects and
+completed operations of a fetcher's step are processed before it asks again.
 
 Mirrors ReplicaFetcherManager, ReplicaFetcherThread.doWork, BrokerBlockingSender.
 """
@@ -32,7 +31,7 @@ from .settled_replicas import SettledReplicas
 
 logger = logging.getLogger("pybroker.broker.fetcher")
 
-# Long polls of one fetcher are given up no oftener than this, however many partitions come.
+# The shortest time of a long poll before it is cancelled, for any number of new partitions.
 MIN_POLL_MS = 20
 # After this time in one answer, other tasks get their turn before its next partition.
 MAX_TURN_MS = 5

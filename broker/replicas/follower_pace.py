@@ -1,15 +1,15 @@
-"""How long to collect records before waiting followers are told of them.
+"""The time to collect records before the fetches of waiting followers are answered.
 
-A follower that waits for records is told of all that came in one round of the loop, not of the
-first record alone. While the broker has idle time it is told at once. A busy broker spends most of
-its time on exchanges with followers, each for one record or two; it collects for a few milliseconds
-between one answer and the next, so that an exchange carries more and there is time for the rest.
+A waiting follower gets all records of one round of the loop, not only the first one. While the
+broker has idle time, the answer leaves at once. A busy broker would spend most of its time on
+exchanges with followers, each for one or two records; it collects for a few milliseconds between
+two answers, so that an exchange carries more and time is left for other work.
 
-Clients that wait for an answer before they send more bring nothing during a pause: it only holds
-them up. So a pause in which nothing came is followed by answers without one, twice as many after
-each pause in vain, and a pause in which something came ends that.
+Clients that wait for an answer before they send more append nothing during a pause, which only
+delays them. So after a pause without appends some answers skip the pause, twice as many after each
+such pause; a pause with appends resets this.
 
-Invariants: nothing waits longer than MAX_PAUSE_SECONDS, or once URGENT_BYTES have come; who is
+Invariants: no record waits longer than MAX_PAUSE_SECONDS, or once URGENT_BYTES have come; a client
 alone with a broker waits at one of MAX_SKIPS answers.
 
 Mirrors nothing in Kafka, which answers a waiting fetch at the first append.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 MAX_PAUSE_SECONDS = 0.004
 URGENT_BYTES = 64 * 1024
-# Shares of a processor: from the first on there is a pause, from the second on the whole.
+# Shares of a processor: above the first there is a pause, from the second on the full pause.
 BUSY_SHARE = 0.30
 FULL_SHARE = 0.55
 WINDOW_SECONDS = 0.05
@@ -45,9 +45,10 @@ class FollowerPace:
         return self.pause_seconds > 0 and not self._skips_left
 
     def wait_seconds(self, now: float, cpu_seconds: float) -> float:
-        """How long to go on collecting; `now` counts up, `cpu_seconds` is what the loop has used.
+        """The time to continue collecting; `now` is monotonic, `cpu_seconds` is the loop's CPU
+        time.
 
-        Call it whenever there is something to tell; with 0 the followers are told now.
+        Call it whenever there are records to answer with; with 0 the followers are answered now.
         """
         elapsed = now - self._looked_at
         if elapsed >= WINDOW_SECONDS:
@@ -63,7 +64,7 @@ class FollowerPace:
         return wait if wait > 0 else 0.0
 
     def paused(self, append_count: int) -> None:
-        """A pause is over in which so much has come."""
+        """A pause is over; `append_count` is the number of its appends."""
         self._skips = 0 if append_count else min(MAX_SKIPS, self._skips * 2 or 1)
         self._skips_left = self._skips
 

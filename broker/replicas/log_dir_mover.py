@@ -1,11 +1,11 @@
 """Runs the moves of replicas between log directories.
 
-Job: a task for each move drives it step by step; what reads or flushes much runs in a thread.
-`num.replica.alter.log.dirs.threads` of them copy at a time (one a log directory unless set), the
+Job: a task for each move drives it step by step; large reads and flushes run in a thread.
+`num.replica.alter.log.dirs.threads` moves copy at a time (one per log directory unless set), the
 others wait for their turn.
 
-Invariants: whatever a step has done is settled before the next one; a move that fails
-ends, the replica stays where it is until it is asked for again or the broker starts anew.
+Invariants: the effects of a step are processed before the next one; a failed move ends, and the
+replica stays where it is until another request or a restart of the broker.
 
 Mirrors ReplicaAlterLogDirsManager and ReplicaAlterLogDirsThread.
 """
@@ -53,11 +53,11 @@ class LogDirMover:
         metrics.gauge(prefix + "movingpartitionscount", lambda: len(moves.active))
 
     def on_leadership(self, _result: LeadershipResult) -> None:
-        """Moves of an earlier run may go on now."""
+        """Moves of an earlier run may continue now."""
         self.begin()
 
     def begin(self) -> None:
-        """Drive the moves that nobody drives yet."""
+        """Start a task for each move that has none."""
         for move in self._manager.moves.active.values():
             if move not in self._tasks:
                 assert self._nursery is not None, "the mover does not run"

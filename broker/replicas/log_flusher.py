@@ -1,8 +1,8 @@
 """Makes logs durable when their topics ask for it (flush.messages, flush.ms), off the loop.
 
-Group commit: one flush of a log at a time; what is appended meanwhile is covered by the next one,
-so a burst of appends costs two fsyncs, not one each. Flushes of different logs run side by side,
-in at most `MAX_FLUSH_THREADS` threads.
+Group commit: one flush of a log at a time; the next flush covers records appended meanwhile, so a
+burst of appends costs two fsyncs, not one each. Flushes of different logs run side by side, in at
+most `MAX_FLUSH_THREADS` threads.
 
 Mirrors the flush in UnifiedLog.append, which blocks the request thread in Kafka.
 """
@@ -61,7 +61,7 @@ class LogFlusher:
         try:
             while key in self._wanted:
                 effect = self._wanted.pop(key)
-                # Whatever was appended up to now is flushed with it.
+                # All records appended up to now are flushed with it.
                 offset = max(effect.offset, effect.log.log_end_offset)
                 try:
                     await trio.to_thread.run_sync(effect.log.flush, offset, limiter=self._limiter)

@@ -1,8 +1,8 @@
 """The broker's periodic jobs on its logs: checkpoints, expiry, retention; and its I/O threads.
 
-The log manager says what is due; what blocks (fsync, removing files) runs in a thread, one job
-after the other, so that a slow disk delays jobs and not clients. Old segments are taken out of the
-logs on the loop, a few at a time.
+The log manager returns the due jobs; blocking work (fsync, removing files) runs in a thread, one
+job after the other, so that a slow disk delays jobs and not clients. Old segments are taken out of
+the logs on the loop, a few at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def run_storage_jobs(
     no file descriptors for it. `retry_refused` begins replicas that wait for them.
 
     Raises StartupError when the last log directory has failed: a broker that can store nothing
-    ends, so that others lead what it led.
+    ends, so that others lead its partitions.
     """
     while True:
         await trio.sleep(TICK_SECONDS)
@@ -67,7 +67,7 @@ async def _run_job(job: Job, limiter: trio.CapacityLimiter) -> None:
 
 
 def run_in_threads(threads: int) -> Callable[[Iterable[Callable[[], None]]], None]:
-    """Runs the loading jobs of one log directory, or those that stop all logs, so many at a time.
+    """Runs the loading jobs of one log directory, or the stop of all logs, so many at a time.
 
     Called from a worker thread, so plain threads: the loop is not involved.
     """

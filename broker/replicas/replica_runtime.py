@@ -1,14 +1,14 @@
 """Drives the replica manager: performs its effects, keeps its timers, shrinks ISRs.
 
-How others call the manager is in `settled_replicas`.
+`settled_replicas` contains the calls of the manager by other rooms.
 
 Followers' fetches that have records to fetch are collected and answered together, from a task of
-their own, when the round that brought the records is over or a little later: see follower_pace.
-Of very many that are due at once, each turn of another task answers some.
+their own, when the round that brought the records is over or a little later: see follower_pace. If
+very many are due at once, another task answers some in each of its turns.
 
 Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
-(`on_isr_change`, `on_failed_log_dir`). Ends of flushes, good (with the offset) and bad, are told to
-`on_flush`, for followers that wait for them.
+(`on_isr_change`, `on_failed_log_dir`). `on_flush` is called at the end of a flush, with the offset
+if it succeeded, for followers that wait for it.
 """
 
 import logging
@@ -88,7 +88,7 @@ class ReplicaRuntime(SettledReplicas):
             self.on_failed_log_dir(effect)
 
     def look_again(self) -> None:
-        """Time has passed faster than trio's clock: see what is due."""
+        """Time has passed faster than trio's clock: check the deadlines."""
         self._wake.set()
 
     def parked(self, wait_ms: int, now_ms: int) -> None:
@@ -119,7 +119,7 @@ class ReplicaRuntime(SettledReplicas):
             self.settle()
 
     async def _answer_followers(self) -> None:
-        """Waking up is the end of the round: it takes until other tasks have come to a wait."""
+        """The task wakes at the end of the round: when other tasks have reached a wait."""
         manager, pace = self.manager, self._pace
         collected = manager.waiting.collected
         collected.urgent_bytes = URGENT_BYTES
@@ -140,7 +140,8 @@ class ReplicaRuntime(SettledReplicas):
             self.settle()
 
     async def _answer_more(self) -> None:
-        """More was due than is answered at once: some at a time, between others."""
+        """More operations were due than are answered at once: some at a time, between other
+        tasks."""
         while True:
             await self._more.wait()
             self._more = trio.Event()

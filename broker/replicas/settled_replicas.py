@@ -1,19 +1,18 @@
-"""Calls to the replica manager that are settled when they return: nobody has to remember to.
+"""Calls to the replica manager that are settled when they return, without work for the caller.
 
 To settle is to perform the effects of a call and to answer the operations that it has completed.
-`append`, `append_one`, `fetch` and `delete_records` do so by themselves; all else that changes
-replicas is done in `with replicas.settling as manager:`. Only looking goes without.
+`append`, `append_one`, `fetch` and `delete_records` settle themselves; every other change of
+replicas is made in `with replicas.settling as manager:`. Only reads need no settling.
 
-A call that may wait gives its results, or None. Then it has asked `waiter(*args)` for whom to tell,
-an object with `complete(results)`, made for those calls only that really wait. (`args` are one
-argument: calls with any number of them are slow, compiled too.)
+A call that may wait returns its results, or None. In the second case it has called `waiter(*args)`
+for the object to notify, which has `complete(results)` and is made only if a call really waits.
+(`args` are one argument: calls with any number of them are slow, compiled too.)
 
-Invariants: a waiter is known before anything is settled, since whoever is answered may do what
-completes it; waiters are told when the manager's call has returned, so that nothing re-enters it in
-the middle of a state change; one that fails keeps nobody else from being told.
+Invariants: a waiter is known before anything is settled, since the receiver of an answer may
+complete it; waiters are notified after the manager's call has returned, so that nothing re-enters
+it in the middle of a state change; a waiter that fails does not prevent the notification of others.
 
-How effects are performed and when timers go off is the driver's business: `replica_runtime`, or
-that of the simulation.
+The driver performs effects and runs timers: `replica_runtime`, or the simulation's driver.
 """
 
 import logging
@@ -71,10 +70,10 @@ class SettledReplicas(ABC):
 
     def __init__(self, manager: ReplicaManager, clock: Callable[[], int]) -> None:
         self.manager = manager
-        self.clock = clock  # that only goes on, in ms
+        self.clock = clock  # monotonic, in ms
         self.wall = manager.hosted.log_manager.wall
         self.hosted: HostedPartitions = manager.hosted
-        # For `with`: gives the manager, and settles at the end.
+        # For `with`: returns the manager, and settles at the end.
         self.settling = _Settling(self)
         self._appends = manager.appends
         self._fetches = manager.fetches
@@ -82,7 +81,7 @@ class SettledReplicas(ABC):
         self._effects = manager.effects
         self._completed = manager.completed
 
-    # What may have to wait
+    # Calls that may have to wait
 
     def append(
         self,
@@ -97,7 +96,7 @@ class SettledReplicas(ABC):
         internal_topics_allowed: bool = True,
         guards: Mapping[TopicPartition, VerificationGuard] | None = None,
     ) -> ProduceResults | None:
-        """As `Appends.append`."""
+        """Like `Appends.append`."""
         outcome = self._appends.append(
             None,
             required_acks,
@@ -133,7 +132,7 @@ class SettledReplicas(ABC):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> ProduceResult | None:
-        """As `Appends.append_one`; who waits is told a dict of one result."""
+        """Like `Appends.append_one`; a waiter gets a dict of one result."""
         result = self._appends.append_one(
             key, records, required_acks, now_ms, request_version, origin, guard
         )
@@ -157,7 +156,7 @@ class SettledReplicas(ABC):
         waiter: Callable[[*Args], Waiter],
         args: tuple[*Args],
     ) -> FetchResults | None:
-        """As `Fetches.fetch`."""
+        """Like `Fetches.fetch`."""
         outcome = self._fetches.fetch(None, params, entries, now_ms)
         results = None
         if isinstance(outcome, Done):
@@ -177,7 +176,7 @@ class SettledReplicas(ABC):
         waiter: Callable[[*Args], Waiter],
         args: tuple[*Args],
     ) -> DeleteRecordsResults | None:
-        """As `Offsets.delete_records`."""
+        """Like `Offsets.delete_records`."""
         outcome = self.manager.offsets.delete_records(None, wanted, timeout_ms, now_ms)
         results = None
         if isinstance(outcome, Done):
@@ -188,15 +187,15 @@ class SettledReplicas(ABC):
         self.settle()
         return results
 
-    # Of those who wait
+    # Waiting operations
 
     def answer_now(self, operation: Operation) -> None:
-        """As `WaitingOperations.answer_now`."""
+        """Like `WaitingOperations.answer_now`."""
         self.manager.waiting.answer_now(operation)
         self.settle()
 
     def cancel(self, operation: Operation) -> None:
-        """As `WaitingOperations.cancel`."""
+        """Like `WaitingOperations.cancel`."""
         self.manager.waiting.cancel(operation)
 
     # Settling
@@ -219,17 +218,17 @@ class SettledReplicas(ABC):
                         self.answer_failed(waiter, error)
 
     def answer_failed(self, waiter: Waiter, error: Exception) -> None:
-        """A waiter has not taken its results well."""
+        """A waiter has raised an error on its results."""
         if isinstance(error, BrokenInvariant):
             raise error
         logger.error("Answering %r failed", waiter, exc_info=error)
         request = getattr(waiter, "request", None)
-        if request is not None:  # whoever asked would wait for ever
+        if request is not None:  # the client would wait for ever
             request.connection.fail(error)
 
     @abstractmethod
     def perform(self, effect: Effect) -> None:
-        """Do, or begin to do, what the manager asks for."""
+        """Perform an effect of the manager, or begin to."""
 
     @abstractmethod
     def parked(self, wait_ms: int, now_ms: int) -> None:
@@ -237,7 +236,7 @@ class SettledReplicas(ABC):
 
 
 def _park(operation: Operation, waiter: Waiter) -> None:
-    """It waits for this operation, and may want to know it."""
+    """Set the waiter of an operation, and pass the operation to it if it has `parked`."""
     if operation.token is not None:
         raise BrokenInvariant(f"{operation.token!r} waits already, beside {waiter!r}")
     operation.token = waiter
@@ -247,7 +246,7 @@ def _park(operation: Operation, waiter: Waiter) -> None:
 
 
 class _Settling:
-    """One for all: it may be entered while it is entered."""
+    """One object for all calls: it is reentrant."""
 
     __slots__ = ("_replicas",)
 

@@ -1,4 +1,4 @@
-"""Which brokers get the replicas of a new partition: Kafka's arithmetic, rack-aware or not.
+"""The brokers for the replicas of a new partition: Kafka's arithmetic, rack-aware or not.
 
 Job: place replicas so that leaders are spread round robin, the followers of one broker's leaders
 are spread over the others, and racks hold at most one replica of a partition while there are
@@ -122,7 +122,8 @@ def alternate_racks(racks: Mapping[int, str]) -> list[int]:
 
 
 def usable_racks(racks: Mapping[int, str | None]) -> dict[int, str] | None:
-    """Racks for a rack-aware assignment; None if no broker has one. All or none must."""
+    """Racks for a rack-aware assignment; None if no broker has one. KafkaError if only some have
+    one."""
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     if not known:
         return None
@@ -144,7 +145,7 @@ def assign_added_partitions(
 ) -> dict[int, list[int]]:
     """Replicas of the partitions that a growing topic gains; `brokers` sorted by id.
 
-    Placement goes on from the first replica of partition 0, which serves as start and shift.
+    Placement continues from the first replica of partition 0, which serves as start and shift.
     """
     first_replicas = existing[0]
     start_index = next((i for i, b in enumerate(brokers) if b >= first_replicas[0]), 0)

@@ -37,7 +37,7 @@ def read_live_brokers() -> Flow[dict[int, BrokerRegistration]]:
     brokers = {}
     for broker_id, result in zip(ids, results, strict=True):
         if not result.ok or result.stat is None:
-            continue  # gone between the two reads; the watch on the list will tell
+            continue  # gone between the two reads; the watch on the list will fire
         try:
             brokers[broker_id] = znodes.decode_broker(broker_id, result.data, result.stat.czxid)
         except znodes.MalformedZnode as error:
@@ -60,7 +60,7 @@ class BrokerChanges:
         new = {i: b for i, b in current.items() if i not in known}
         bounced = {i: b for i, b in current.items() if i in known and b.epoch > known[i].epoch}
         dead = sorted(i for i in known if i not in current)
-        # What is queued for a broker that bounced was meant for its former life.
+        # Requests queued for a broker that bounced were meant for its former epoch.
         effects.extend(CloseChannel(broker_id) for broker_id in (*dead, *bounced))
         effects.extend(OpenChannel(broker) for broker in (*new.values(), *bounced.values()))
         for broker_id in (*dead, *bounced):
@@ -88,7 +88,7 @@ class BrokerChanges:
             return
         new = znodes.decode_broker(broker_id, result.data, result.stat.czxid)
         if new.epoch != old.epoch:
-            return  # bounced: the change of /brokers/ids tells
+            return  # bounced: the change of /brokers/ids handles it
         if (new.endpoints, new.features) != (old.endpoints, old.features):
             context.brokers[broker_id] = new
             self._parts.effects.append(OpenChannel(new))
@@ -98,7 +98,7 @@ class BrokerChanges:
         parts, context = self._parts, self._parts.context
         for broker_id in new:
             context.offline_dir_replicas.pop(broker_id, None)
-        # Those who were there learn of the new ones before the new ones can lead anything.
+        # The other brokers learn of the new ones before the new ones can lead anything.
         parts.send_update_metadata([b for b in context.brokers if b not in new])
         parts.send_update_metadata(new, list(context.leadership))
         replicas = context.replicas_on(new)
@@ -134,7 +134,7 @@ class BrokerChanges:
         yield from parts.deletion.fail_replicas(deleting)
         elected = any(isinstance(outcome, LeaderAndIsr) for outcome in outcomes.values())
         if not serving and not elected:
-            parts.send_update_metadata(context.brokers)  # who is alive has changed all the same
+            parts.send_update_metadata(context.brokers)  # live brokers have changed
 
     # Disks
 

@@ -1,4 +1,4 @@
-"""What the controller machine takes from the broker's configuration."""
+"""The part of the broker's configuration that the controller machine uses."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the controller knows: brokers, topics, assignments, leadership, states, deletions.
+"""The controller's knowledge: brokers, topics, assignments, leadership, states, deletions.
 
 Job: hold it and answer questions; no rules of its own beyond keeping its indexes consistent.
 Invariants: every partition in `leadership` or `partition_states` belongs to a known topic; topic
@@ -169,7 +169,7 @@ class ControllerContext:
         return [p for p in self.all_partitions() if broker_id in self.replicas(p)]
 
     def remove_topic(self, topic: str) -> None:
-        """Drop all that is known about a topic, whether deleted by us or gone from ZooKeeper."""
+        """Drop all data about a topic, whether deleted by us or missing in ZooKeeper."""
         for partition in self.partitions_of(topic):
             self.leadership.pop(partition, None)
             self.partition_states.pop(partition, None)
@@ -238,7 +238,7 @@ class ControllerContext:
         return topic in self.topics_to_be_deleted
 
     def is_doomed(self, partition: TopicPartition) -> bool:
-        """Being deleted, and no reassignment needs a leader to come to its end before that."""
+        """The topic is being deleted, and no reassignment still needs a leader to finish."""
         queued = self.is_queued_for_deletion(partition[0])
         return queued and partition not in self.partitions_being_reassigned
 

@@ -1,15 +1,15 @@
 """Topic deletion: queued, halted while a replica cannot be reached, and finished when all are gone.
 
-Job: a topic in /admin/delete_topics is told to all brokers as gone (leader -2), its replicas go
-Offline and are then told to delete their logs; when every one has answered, the topic's znodes are
-removed.
+Job: all brokers are notified that a topic in /admin/delete_topics is gone (leader -2), its replicas
+go Offline, then the brokers are ordered to delete their logs; when all have answered, the topic's
+znodes are removed.
 - Halted (ineligible): a replica is on a dead broker or failed to delete, or the topic is being
   reassigned. Resumed when the broker comes back or the reassignment ends.
 - A topic being deleted gets no leaders and no ISR changes any more, but for partitions whose
   reassignment it waits for.
 
 Invariants: znodes are removed only when all replicas are DeletionSuccessful; the node in
-/admin/delete_topics goes last, so that a new controller finds what is left to do.
+/admin/delete_topics goes last, so that a new controller finds the unfinished deletions.
 
 Mirrors kafka.controller.TopicDeletionManager.
 """
@@ -72,7 +72,7 @@ class TopicDeletion:
         yield from self.resume_all()
 
     def resume_for(self, topics: Iterable[str]) -> Flow[None]:
-        """What halted these topics may be over."""
+        """Resume the deletion of these topics: the obstacle may be gone."""
         resumed = set(topics) & self._context.topics_to_be_deleted
         resumed -= {partition[0] for partition in self._context.partitions_being_reassigned}
         if resumed:

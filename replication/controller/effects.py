@@ -1,4 +1,4 @@
-"""What the controller machine asks its runtime to do, beside ZooKeeper operations."""
+"""The actions that the controller machine requests of its runtime, beside ZooKeeper operations."""
 
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -1,7 +1,7 @@
-"""Who leads a partition: the four elections as pure functions.
+"""Leader elections: Kafka's four kinds as pure functions.
 
 Each takes the current state and returns the state to write (leader epoch one higher, partition
-epoch as read) with the brokers to tell, or None if no replica may lead.
+epoch as read) with the brokers to notify, or None if no replica may lead.
 
 - offline: first assigned replica that is live and in the ISR, ISR shrunk to live members; if none
   and unclean election is allowed, the first live replica alone, recovering (KIP-704).
@@ -35,8 +35,8 @@ Election: TypeAlias = Callable[
 def elect_offline(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
-    """A live replica in the ISR leads, the first in the order of assignment; only if none is there,
-    and with `unclean`, any live one. None: nobody can."""
+    """A live replica in the ISR leads, the first in the order of assignment; without one, and with
+    `unclean`, the first live replica. None: no replica can lead."""
     live = _live_replicas(context, partition, context.replicas(partition))
     leader = next((r for r in live if r in state.isr), None)
     if leader is not None:
@@ -53,8 +53,8 @@ def elect_offline(
 def elect_after_failover(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
-    """As `elect_offline`, for a leader that has died with the controller. The epoch is the one that
-    Kafka's controller comes to, which first takes each replica that is gone out of the ISR."""
+    """Like `elect_offline`, for a leader that has died with the controller. The epoch is that of
+    Kafka's controller, which first removes each dead replica from the ISR."""
     elected = elect_offline(context, partition, state, unclean)
     if elected is None:
         return None
@@ -79,8 +79,8 @@ def elect_for_reassignment(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
     """A live target replica in the ISR leads, and removed replicas leave the ISR with it: a leader
-    does not wait for who is not assigned, so that none of them may lead any more. Kafka takes them
-    out one by one afterwards, each under an epoch of its own, which is counted here."""
+    does not wait for unassigned replicas, so none of them may lead any more. Kafka takes them out
+    one by one afterwards, each under an epoch of its own, which is counted here."""
     targets = context.assignment(partition).target_replicas
     live = _live_replicas(context, partition, targets)
     leader = next((r for r in live if r in state.isr), None)
@@ -96,7 +96,7 @@ def elect_for_shutdown(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
     """The first replica in the ISR that is up and stays leads, and those that shut down leave the
-    ISR. None: nobody can, and the leader keeps on. `unclean` makes no difference."""
+    ISR. None: no replica can lead, and the leader stays. `unclean` makes no difference."""
     up = tuple(
         r
         for r in context.replicas(partition)

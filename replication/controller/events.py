@@ -1,4 +1,4 @@
-"""What happens to the controller machine. Events are handled strictly one after the other.
+"""The events of the controller machine. They are handled strictly one after the other.
 
 A request event carries an opaque `token`; exactly one `Reply` with it follows.
 """

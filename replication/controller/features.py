@@ -1,9 +1,9 @@
 """Finalized features: the znode /feature, and UpdateFeatures (KIP-584).
 
-Job: a new controller makes sure that /feature says that feature versioning is on, as 3.9 writes
-it; UpdateFeatures changes what is finalized. A broker of Apache Kafka 3.9 in ZooKeeper mode
-supports no feature at all, so that every upgrade is refused; a feature that another version has
-left behind can be deleted.
+Job: a new controller makes sure that /feature enables feature versioning, as 3.9 writes it;
+UpdateFeatures changes what is finalized. A broker of Apache Kafka 3.9 in ZooKeeper mode supports no
+feature at all, so that every upgrade is refused; a feature that another version has left behind can
+be deleted.
 
 Mirrors KafkaController.setupFeatureVersioning and processFeatureUpdates. Unlike Kafka's,
 `validate_only` writes nothing here.
@@ -34,7 +34,7 @@ UPGRADE_TYPE_SINCE_VERSION = 1
 
 
 def set_up(protocol: InterBrokerProtocol) -> Flow[None]:
-    """/feature says whether feature versioning is on; 3.9 has no features to finalize here."""
+    """/feature stores whether feature versioning is on; 3.9 has no features to finalize here."""
     enabled, version = protocol.has_features, protocol.feature_node
     stored = yield from run_one(GetData(znodes.FEATURE))
     expect(stored, znodes.FEATURE, ZkCode.NO_NODE)
@@ -56,8 +56,8 @@ def update(
     api_version: int,
     protocol: InterBrokerProtocol = NEWEST,
 ) -> Flow[UpdateFeaturesResponse]:
-    """Check each change by itself, and write those that may be made, unless the request only asks
-    whether they may. Nothing may while there are no features at all."""
+    """Check each change separately, and write the valid ones, unless the request only validates.
+    Refused while feature versioning is off."""
     if not protocol.has_features:
         return UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_REQUEST,

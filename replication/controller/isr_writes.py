@@ -1,10 +1,10 @@
 """A leader writes the ISR of its partition into ZooKeeper itself, as brokers did before KIP-497.
 
-Job: with an inter.broker.protocol.version below 2.7-IV2 nobody asks the controller: a leader
-replaces the partition's state if it still has the version that it knows, and tells the controller
-with a notification that has to be fetched.
+Job: with an inter.broker.protocol.version below 2.7-IV2 leaders do not ask the controller: a leader
+replaces the partition's state if it still has the known version, and notifies the controller
+through a znode that the controller reads.
 
-Invariant: a write whose answer was lost with the connection is recognised by what it has written.
+Invariant: a write whose answer was lost with the connection is recognised by the written data.
 
 Mirrors kafka.utils.ReplicationUtils.updateLeaderAndIsr and KafkaZkClient.propagateIsrChanges.
 """
@@ -21,7 +21,7 @@ from .znodes import LeaderAndIsr
 
 
 def write_isr(change: AlterIsr, leader: int, controller_epoch: int) -> Flow[int | None]:
-    """The partition epoch that it has now; None if somebody else has changed the state."""
+    """The partition epoch that it has now; None if another broker has changed the state."""
     path = znodes.partition_state_path(change.topic, change.partition)
     wanted = LeaderAndIsr(
         leader=leader,

@@ -1,7 +1,7 @@
 """The cluster controller as a state machine over ZooKeeper.
 
 Job: every broker runs one. It watches /controller, tries to become the controller when there is
-none, and while it is, turns what happens (events) into znode writes and requests to brokers.
+none, and as controller turns events into znode writes and requests to brokers.
 
 `process(event, wall_ms)` is a flow: it yields ZooKeeper operations and receives their results. The
 runtime runs one flow at a time to its end and performs `take_effects()` after each step.
@@ -260,7 +260,7 @@ class Controller:
     # Election
 
     def _read_controller(self) -> Flow[None]:
-        """Learn who the controller is, and be told when that changes."""
+        """Read which broker is the controller, and watch for changes."""
         _, current = yield [
             Exists(znodes.CONTROLLER, watch=True),
             GetData(znodes.CONTROLLER),
@@ -330,7 +330,7 @@ class Controller:
         return True
 
     def _fail_over(self) -> Flow[None]:
-        """Read the cluster, tell all brokers, elect what has no leader, go on with deletions."""
+        """Read the cluster, notify all brokers, elect missing leaders, continue deletions."""
         parts, context = self._parts, self.context
         yield from features.set_up(self._config.protocol)
         yield from self._topics.delete_notifications((znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES))
@@ -343,12 +343,13 @@ class Controller:
         unknown = set(deletions) - context.assignments.keys()
         yield from parts.deletion.forget_requests(sorted(unknown))
         yield from parts.deletion.initialize(set(deletions) - unknown, halted)
-        # Brokers must know each other before they are told to lead or to follow. (Kafka tells them
-        # only that here; a broker that has just started would then deny that there are topics.)
+        # Brokers must know each other before they lead or follow. (Kafka sends only the brokers
+        # here; a broker that has just started would then deny that there are topics.)
         parts.send_update_metadata(context.brokers, list(context.leadership))
         # Leaders are elected before the ISRs shrink (Kafka: after), as when a broker dies under a
-        # controller that lives: what waits for an ISR to shrink, clients' Metadata behind their
-        # produce requests too, then finds the new leaders, and no partition is told of none first.
+        # controller that lives: requests that wait for an ISR to shrink, and clients' Metadata
+        # behind their produce requests, then find the new leaders, and no partition is first
+        # announced without a leader.
         yield from parts.replicas.startup()
         yield from parts.partitions.startup()
         yield from parts.replicas.take_absent_offline()
@@ -363,7 +364,7 @@ class Controller:
         self._parts.effects.append(StartTimer(delay_ms, events.AutoRebalance()))
 
     def _elect_preferred_by_znode(self) -> Flow[None]:
-        """The legacy tool's request: elect, then delete the node whatever came of it."""
+        """The legacy tool's request: elect, then delete the node, with or without success."""
         path = znodes.PREFERRED_ELECTION
         _, stored = yield [Exists(path, watch=True), GetData(path)]
         if not stored.ok:
@@ -400,7 +401,8 @@ class Controller:
 
 
 def _no_controller(event: object) -> object:
-    """The answer of who is none, or none any more; Kafka has another one for brokers that stop."""
+    """The answer of a broker that is not, or no longer, the controller; Kafka has another one for
+    brokers that stop."""
     stops = isinstance(event, events.ControlledShutdown)
     return _refusal(event, ErrorCode.STALE_CONTROLLER_EPOCH if stops else ErrorCode.NOT_CONTROLLER)
 

@@ -69,8 +69,8 @@ def fenced_writes(
 ) -> Flow[list[ZkResult]]:
     """Perform each write only if we are still the controller; one result a write.
 
-    Writes go in groups, a group all or nothing, which costs a tenth of single ones; those of a
-    group in which one fails are made one by one.
+    Writes go in atomic groups, which cost a tenth of single writes; if one write fails, its group
+    is repeated one by one.
     """
     groups = [
         operations[start : start + GROUP_SIZE] for start in range(0, len(operations), GROUP_SIZE)
@@ -132,7 +132,8 @@ def read_states(
 
 
 def _check_still_controller(context: ControllerContext) -> Flow[None]:
-    """Somebody with a higher epoch has written: our successor, unless ZooKeeper's data is mixed."""
+    """A controller with a higher epoch has written: our successor, unless ZooKeeper's data is
+    mixed."""
     epoch = yield from run_one(GetData(znodes.CONTROLLER_EPOCH))
     if not epoch.ok or epoch.version != context.epoch_zk_version:
         raise ControllerMoved

@@ -1,7 +1,7 @@
 """The partition state machine: NonExistent -> New -> Online <-> Offline -> NonExistent.
 
-Job: move partitions between states, choosing leaders on the way to Online, and collect the
-requests that tell the brokers.
+Job: move partitions between states, choosing leaders on the way to Online, and collect the requests
+that notify the brokers.
 
 | target      | what happens                                                                    |
 |-------------|---------------------------------------------------------------------------------|
@@ -11,10 +11,10 @@ requests that tell the brokers.
 | Offline     | state only                                                                      |
 | NonExistent | state only                                                                      |
 
-Invariants: a leader is in the ISR; without an unclean election it was there before, and nobody
-joins the ISR by an election; its epoch is a higher one. VALID_PREVIOUS_STATES is the only list of
-legal transitions; an illegal one is logged and counted and changes nothing. A partition gets Online
-only after its state is in ZooKeeper.
+Invariants: a leader is in the ISR; without an unclean election it was a member before, and no
+replica joins the ISR by an election; an election raises the leader epoch. VALID_PREVIOUS_STATES is
+the only list of legal transitions; an illegal one is logged and counted and changes nothing. A
+partition gets Online only after its state is in ZooKeeper.
 
 Mirrors kafka.controller.ZkPartitionStateMachine.
 """
@@ -84,7 +84,8 @@ class PartitionStateMachine:
         self.unclean_elections = 0
 
     def startup(self) -> Flow[None]:
-        """States of all known partitions at the start of a controller, then elect what can be."""
+        """Set the states of all known partitions at the start of a controller, then elect
+        leaders."""
         context = self._context
         for partition in context.all_partitions():
             state = context.leadership.get(partition)
@@ -231,7 +232,7 @@ class PartitionStateMachine:
     def _topics_allowing_unclean(
         self, states: Mapping[TopicPartition, LeaderAndIsr]
     ) -> Flow[set[str]]:
-        """Topics, of those that have no live ISR member, whose config allows data loss."""
+        """The topics of partitions without a live ISR member whose config allows data loss."""
         context = self._context
         topics = sorted(
             {

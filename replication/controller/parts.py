@@ -31,7 +31,7 @@ class ControllerParts:
     def send_update_metadata(
         self, broker_ids: Iterable[int], partitions: Collection[TopicPartition] = ()
     ) -> None:
-        """Tell these brokers who is alive, and the state of these partitions."""
+        """Send these brokers the live brokers and the state of these partitions."""
         self.batch.add_update_metadata(broker_ids, partitions)
         self.send_batch()
 

@@ -1,9 +1,9 @@
 """Partition reassignment (KIP-455): replicas are added and removed while the partition serves.
 
-Job: start, go on with, finish, cancel and list reassignments. What is under way stands in the
-topic's znode as adding and removing replicas, so that any controller can go on with it.
+Job: start, continue, finish, cancel and list reassignments. The topic's znode records a running
+reassignment as adding and removing replicas, so that any controller can continue it.
 
-For origin O and target T, with RS = T followed by what O has beside it:
+For origin O and target T, with RS = T followed by the rest of O:
 
 | step                                                  | replicas | adding | removing |
 |-------------------------------------------------------|----------|--------|----------|
@@ -26,8 +26,8 @@ Invariants:
   point leaves no stranger in an ISR. (Kafka drops them after U.)
 - No reassignment drops the last live copy: where the ISR would hold none of the new replicas, the
   new target is refused (Kafka's ZooKeeper controller would delete the data).
-- A broker that was away when its replica was removed is told to delete it when it is back, as long
-  as the controller stays the same.
+- A broker that was away when its replica was removed is ordered to delete it when it returns, as
+  long as the controller stays the same.
 - The write of a topic's znode keeps partitions that another broker has added meanwhile.
 
 Mirrors KafkaController.onPartitionReassignment, processApiPartitionReassignment,
@@ -82,7 +82,7 @@ class Reassignments:
                 wanted[partition] = self._wanted(partition, target, check_alive=True)
             except KafkaError as error:
                 outcomes[partition] = error
-        # The latest word counts: what the legacy znode says of these partitions is over.
+        # The latest request counts: the legacy znode's entries for these partitions are obsolete.
         yield from self._forget_requests(lambda partition, _: partition in wanted)
         outcomes.update((yield from self._start_all(wanted)))
         return outcomes
@@ -200,7 +200,7 @@ class Reassignments:
         expect(result, path, ZkCode.NO_NODE)
         yield [Exists(path, watch=True)]
 
-    # What removed replicas have left on disks
+    # Files of removed replicas
 
     def delete_left_behind(self, broker_ids: Iterable[int]) -> None:
         """These brokers were away when their replicas were removed (Kafka leaves the files)."""
@@ -219,7 +219,7 @@ class Reassignments:
         else:
             left_behind.pop(broker_id, None)
 
-    # Going on
+    # Continuing
 
     def resume(self, is_concerned: Callable[[TopicPartition], bool]) -> Flow[None]:
         """After a failover, or when brokers are up that a reassignment has waited for."""
@@ -363,13 +363,14 @@ class Reassignments:
             batch = parts.batch
             origin = assignment.origin_replicas
             batch.add_leader_and_isr(origin, partition, state, assignment, is_new=False)
-            # As new replicas they may take any disk that works, also on a broker that lost one.
+            # New replicas may use any working disk, also on a broker that lost one.
             batch.add_leader_and_isr(assignment.adding, partition, state, assignment, is_new=True)
         parts.send_batch()
         return bool(written.written)
 
     def _delete_offline(self, replicas: Sequence[Replica]) -> Flow[None]:
-        """Without waiting for the answers; a broker that misses it is told when it is back."""
+        """Delete without waiting for the answers; a broker that misses it is ordered on its
+        return."""
         machine, left_behind = self._parts.replicas, self._parts.context.left_behind
         for replica in replicas:
             left_behind.setdefault(replica.broker_id, set()).add(replica.topic_partition)

@@ -1,7 +1,7 @@
 """AlterPartitionReassignments and ListPartitionReassignments as messages (KIP-455).
 
-Job: from requests to what `Reassignments` takes, and from its outcomes to responses. A partition
-that is named twice counts once, with what is said last.
+Job: turn requests into arguments of `Reassignments`, and its outcomes into responses. A partition
+that is named twice counts once, with its last entry.
 
 Mirrors the handlers of the same names in KafkaApis.
 """

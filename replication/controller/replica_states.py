@@ -69,9 +69,10 @@ class ReplicaStateMachine:
         self.illegal_transitions = 0
 
     def startup(self) -> Flow[None]:
-        """States of all known replicas at the start of a controller; those online are told.
+        """Set the states of all known replicas at the start of a controller; notify the online
+        ones.
 
-        Each broker hears of all of its replicas at once: before, it does not write down HWs.
+        Each broker learns of all its replicas at once: before that, it does not checkpoint HWs.
         Replicas on dead brokers begin as ineligible, so that the deletion of their topic waits.
         """
         context = self._context
@@ -85,7 +86,7 @@ class ReplicaStateMachine:
         yield from self.change(online, ONLINE)
 
     def take_absent_offline(self) -> Flow[None]:
-        """The end of `startup`: who is not there leaves its ISRs."""
+        """The end of `startup`: absent replicas leave their ISRs."""
         states = self._context.replica_states
         absent = [replica for replica, state in states.items() if state is DELETION_INELIGIBLE]
         yield from self.change(absent, OFFLINE)
@@ -142,7 +143,7 @@ class ReplicaStateMachine:
             context.replica_states[replica] = target
 
     def _announce_new(self, replica: Replica) -> bool:
-        """Tell a replica that is added to a partition that already has a leader."""
+        """Notify a replica that is added to a partition that already has a leader."""
         partition = replica.topic_partition
         state = self._context.leadership.get(partition)
         if state is None:
@@ -206,7 +207,7 @@ class ReplicaStateMachine:
 
 
 def _without(state: LeaderAndIsr, broker_id: int) -> LeaderAndIsr:
-    """The last ISR member stays: the ISR is where the data is, even when nobody serves it."""
+    """The last ISR member stays: the ISR locates the data, even while no replica serves it."""
     isr = state.isr if len(state.isr) == 1 else tuple(r for r in state.isr if r != broker_id)
     return replace(
         state,

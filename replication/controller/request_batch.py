@@ -1,7 +1,7 @@
-"""Collects what brokers must be told into as few requests as possible.
+"""Collects the notifications of brokers into as few requests as possible.
 
 Job: LeaderAndIsr to the replicas concerned, UpdateMetadata to all brokers, StopReplica to replicas
-that stop; in which version says `inter_broker`. `take_requests` gives them in Kafka's order:
+that stop; `inter_broker` defines their versions. `take_requests` gives them in Kafka's order:
 LeaderAndIsr, then UpdateMetadata, then StopReplica.
 
 Invariants: a broker gets at most one request of each kind a batch, and none if it is not alive;
@@ -117,7 +117,7 @@ class RequestBatch:
         for partition in partitions:
             state = context.leadership.get(partition)
             if state is None:
-                continue  # no leader was ever chosen: nothing to tell
+                continue  # no leader was ever chosen: nothing to send
             deleted = context.is_queued_for_deletion(partition[0])
             replicas = context.replicas(partition)
             self._metadata_partitions[partition] = UpdateMetadataPartitionState(

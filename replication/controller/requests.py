@@ -1,11 +1,12 @@
-"""What brokers ask of the controller: AlterPartition, AllocateProducerIds, leader elections.
+"""Brokers' requests to the controller: AlterPartition, AllocateProducerIds, leader elections.
 
 Checks of AlterPartition, in this order: broker epoch; topic id (v2+); partition known; epochs not
-above ours (NOT_CONTROLLER: we are behind); leader epoch not below ours (FENCED_LEADER_EPOCH);
-no change asked (success); partition epoch not below ours (INVALID_UPDATE_VERSION); recovery state
+above ours (NOT_CONTROLLER: we are behind); leader epoch not below ours (FENCED_LEADER_EPOCH); no
+change asked (success); partition epoch not below ours (INVALID_UPDATE_VERSION); recovery state
 (INVALID_REQUEST); new ISR all live (INELIGIBLE_REPLICA); ISR made of replicas and holding the
 leader (INVALID_REQUEST, as KRaft answers; Kafka's ZooKeeper controller does not look). The broker
-epochs that v3 names for the ISR (KIP-903) are for a KRaft controller: as there, nobody looks.
+epochs that v3 names for the ISR (KIP-903) are for a KRaft controller: like Kafka's ZooKeeper
+controller, this one ignores them.
 
 Mirrors KafkaController.tryProcessAlterPartition, processAllocateProducerIds,
 processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance (KIP-497, KIP-730, KIP-460).
@@ -46,8 +47,8 @@ BROKER_STATES_SINCE_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
-    """`leader` is the new leader if there is no error; `message` is for administrators, if there
-    is more to say than the error does."""
+    """`leader` is the new leader if there is no error; `message` is for administrators, if there is
+    more detail than the error."""
 
     error: ErrorCode = ErrorCode.NONE
     leader: int = NO_LEADER
@@ -293,7 +294,8 @@ def _asked_state(
 
 
 def _is_same(new: LeaderAndIsr, current: LeaderAndIsr) -> bool:
-    """What is asked for is already so; a repeated request may name an older partition epoch."""
+    """Whether the state is already as requested; a repeated request may name an older partition
+    epoch."""
     return (
         new.leader == current.leader
         and new.leader_epoch == current.leader_epoch

@@ -99,7 +99,7 @@ def check_new_topic(topic: str) -> Flow[None]:
         raise already
     if may_collide(topic):
         listed = yield from run_one(GetChildren(znodes.TOPICS))
-        if topic in listed.children:  # somebody has just created it
+        if topic in listed.children:  # created since the first read
             raise already
         same = [t for t in listed.children if t.replace(".", "_") == topic.replace(".", "_")]
         if same:
@@ -117,7 +117,7 @@ def create_topic(
 ) -> Flow[None]:
     """Write config and assignment of a topic that has passed `check_new_topic`, in one step.
 
-    Nobody is notified of the config: nobody knows the topic yet. A config that an unfinished
+    No broker is notified of the config: none knows the topic yet. A config that an unfinished
     creation has left behind is replaced.
     """
     partitions = {index: ReplicaAssignment(tuple(ids)) for index, ids in assignment.items()}

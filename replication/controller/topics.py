@@ -38,7 +38,7 @@ def read_topic_names() -> Flow[tuple[str, ...]]:
 
 
 def read_assignments(topics: Sequence[str]) -> Flow[dict[str, TopicAssignment]]:
-    """The topic nodes, watching each; what is gone or malformed is left out."""
+    """The topic nodes, watching each; missing and malformed nodes are left out."""
     results = yield [GetData(znodes.topic_path(topic), watch=True) for topic in topics]
     assignments = {}
     for topic, result in zip(topics, results, strict=True):
@@ -71,7 +71,7 @@ class TopicChanges:
         yield from self._on_new_partitions(created)
 
     def take_over(self, assignments: Mapping[str, TopicAssignment]) -> Flow[None]:
-        """Put topics into the context, giving an id to those that have none."""
+        """Put topics into the context, giving an id to topics without one."""
         context = self._parts.context
         without_id = {
             topic: replace(assignment, topic_id=self._new_topic_id())
@@ -89,7 +89,7 @@ class TopicChanges:
             expect(result, znodes.topic_path(topic), ZkCode.NO_NODE)
         for topic, assignment in {**assignments, **without_id}.items():
             if not self._parts.config.protocol.has_topic_ids:
-                assignment = replace(assignment, topic_id=None)  # nobody is told of it
+                assignment = replace(assignment, topic_id=None)  # no broker is sent the id
             context.put_topic(topic, assignment)
             context.partitions_being_reassigned.update(
                 (topic, index)
@@ -195,7 +195,7 @@ class TopicChanges:
             yield from fenced_writes(context, [Delete(path) for path in paths])
 
     def delete_notifications(self, parents: Iterable[str]) -> Flow[None]:
-        """At failover: what they announce is read anyway."""
+        """Delete all notifications at failover: their content is read anyway."""
         for parent in parents:
             listed = yield from run_one(GetChildren(parent, watch=True))
             paths = [f"{parent}/{name}" for name in listed.children]

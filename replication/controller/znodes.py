@@ -101,7 +101,7 @@ def _decode(data: bytes | None, what: str) -> dict[str, Any]:
 
 
 class _Reading:
-    """Turns what goes wrong while picking values out of a payload into MalformedZnode."""
+    """Turns errors in reading values from a payload into MalformedZnode."""
 
     __slots__ = ("what",)
 
@@ -219,7 +219,7 @@ class ReplicaAssignment:
         return tuple(r for r in self.replicas if r not in self.removing)
 
     def reassign_to(self, target: Sequence[int]) -> "ReplicaAssignment":
-        """On the way from the origin to `target`, whatever was the target before."""
+        """The assignment between the origin and `target`, independently of an earlier target."""
         origin = self.origin_replicas
         return ReplicaAssignment(
             tuple(dict.fromkeys((*target, *origin))),
@@ -284,7 +284,8 @@ def _ids(values: Sequence[Any]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsr:
-    """`partition_epoch` is the version of the znode; `controller_epoch` is who wrote it last."""
+    """`partition_epoch` is the version of the znode; `controller_epoch` is that of the last
+    writer."""
 
     leader: int
     leader_epoch: int
@@ -422,7 +423,7 @@ def encode_config_change(entity_path: str) -> bytes:
 
 
 def decode_config_change(data: bytes | None) -> str | None:
-    """The entity path; None for what is not a config change (Kafka ignores it too)."""
+    """The entity path; None if the node is no config change (Kafka ignores it too)."""
     try:
         payload = _decode(data, CONFIG_CHANGES)
         if payload.get("version") == 1:
@@ -453,7 +454,7 @@ def encode_reassignment(targets: Mapping[tuple[str, int], Sequence[int]]) -> byt
 
 
 def decode_reassignment(data: bytes | None) -> dict[tuple[str, int], tuple[int, ...]]:
-    """What the legacy tool has asked for: the target replicas of each partition."""
+    """The legacy tool's request: the target replicas of each partition."""
     payload = _decode(data, REASSIGN_PARTITIONS)
     with _Reading(REASSIGN_PARTITIONS):
         return {
