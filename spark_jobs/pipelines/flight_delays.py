@@ -49,7 +49,7 @@ class PipelineOptions(pipeline.Options):
     output_topic: str = NAME
     output_dir: str = NAME
     window: str = "7 days"
-    # The file starts with months 1, 10, 11, 12: the earlier months from 2 on come last.
+    # The file's months run 1, 10, 11, 12, 2, ... 9: event times step back by up to 334 days.
     watermark: str = "365 days"
 
     @property

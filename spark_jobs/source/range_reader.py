@@ -159,8 +159,7 @@ class _RangeReader:
             )
 
     async def _find_what_is_left(self) -> None:
-        """Move into the log's offsets: it was truncated or deleted from, or the topic was created
-        anew."""
+        """The log begins later or ends sooner: it was truncated, or the topic created again."""
         log_start_offset, end_offset = [await self._ask_offset(at) for at in (EARLIEST, LATEST)]
         if self.position < log_start_offset:
             self._lost(log_start_offset)
@@ -179,8 +178,8 @@ class _RangeReader:
         return found.offset
 
     def _lost(self, next_offset: int) -> None:
-        """Raise, or continue at `next_offset`: the log's start, or its end if that lies below the
-        position."""
+        """Raise, or skip the loss. `next_offset` is the log's start, or its end if that lies below
+        the position."""
         is_below = next_offset > self.position
         if self._options.fail_on_data_loss:
             raise DataLossError(
