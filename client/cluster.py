@@ -2,8 +2,8 @@
 
 Metadata is fetched when it is needed and kept until a request shows that it is stale: callers then
 fetch the topic again, bounded by `retrying`. A request that any broker can answer goes to one
-broker after the other until one answers, so that a dead broker only causes a delay. Mirrors:
-Metadata and ClusterConnectionStates of the Java client.
+broker after the other until one answers, so that a dead broker only causes a delay.
+Mirrors: Metadata and ClusterConnectionStates of the Java client.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ nothing is in flight, the client logs in again on the stream (KIP-368); if the b
 stream replaces it.
 
 The tasks that read and write live in the nursery of `Connections`. A cancellation from outside does
-not reach them: a cancelled caller may still send last requests in a shielded scope. Mirrors:
-NetworkClient, InFlightRequests; KIP-35 and KIP-511.
+not reach them: a cancelled caller may still send last requests in a shielded scope.
+Mirrors: NetworkClient, InFlightRequests; KIP-35 and KIP-511.
 Leaves out: connections that are closed because they are idle.
 """
 

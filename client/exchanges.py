@@ -3,9 +3,11 @@
 `Exchanges` numbers requests and makes their frames; `SentRequest` is a request in flight, and reads
 its answer. Neither waits for anything. `ask` is a whole exchange for callers with one request at a
 time (a login, a broker's connection to another); `connection.Connection` has many requests in
-flight. Invariants: correlation ids increase, and an answer with another id than its request is an
-error. After any error of `ask`, a cancellation included, the state of the stream is unknown: the
-caller closes it. Mirrors: the correlation of NetworkClient and InFlightRequests; KIP-511.
+flight.
+Invariants: correlation ids increase, and an answer with another id than its request is an error.
+After any error of `ask`, a cancellation included, the state of the stream is unknown: the caller
+closes it.
+Mirrors: the correlation of NetworkClient and InFlightRequests; KIP-511.
 """
 
 from __future__ import annotations

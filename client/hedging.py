@@ -2,8 +2,9 @@
 
 A paused or isolated broker keeps its connections open and sends nothing; a caller should not wait
 for a timeout when any other broker could answer. Only for requests without an effect: several may
-be executed. Invariants: no attempt is started twice; the first answer is returned, the others are
-cancelled; if all fail, the first failure is raised without further delay.
+be executed.
+Invariants: no attempt is started twice; the first answer is returned, the others are cancelled; if
+all fail, the first failure is raised without further delay.
 
 Java's client has no counterpart: it waits for request.timeout.ms and then asks another broker.
 """

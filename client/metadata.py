@@ -1,10 +1,11 @@
 """A client's metadata of the topics of a cluster: leaders, their epochs, topic ids.
 
 Pure: answers and the time are arguments. Stale metadata stays usable; a user that gets an error
-marks it as stale. Invariants: for one topic id, a partition's leader epoch never decreases, so that
-an outdated broker's answer does not replace a newer one (KIP-320); a topic that was deleted and
-created again starts anew. Mirrors: MetadataCache and Metadata of the Java client;
-ExponentialBackoff.
+marks it as stale.
+Invariants: for one topic id, a partition's leader epoch never decreases, so that an outdated
+broker's answer does not replace a newer one (KIP-320); a topic that was deleted and created again
+starts anew.
+Mirrors: MetadataCache and Metadata of the Java client; ExponentialBackoff.
 """
 
 from __future__ import annotations

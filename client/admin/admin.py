@@ -2,8 +2,8 @@
 
 `async with Cluster("host:9092") as cluster: await Admin(cluster).topics.list()`. The subjects have
 the names of the command line: `pybroker groups describe` is `Admin(cluster).groups.describe`. A
-method for several items returns `Results`: a value or an error for each item. Mirrors:
-org.apache.kafka.clients.admin.Admin.
+method for several items returns `Results`: a value or an error for each item.
+Mirrors: org.apache.kafka.clients.admin.Admin.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Configs of topics, brokers and their loggers: describe, alter and replace.
 
 A broker is asked for its own configs; any broker is asked for those of a topic or of all brokers
-(the name ""). Mirrors: describeConfigs, incrementalAlterConfigs and alterConfigs of
-KafkaAdminClient.
+(the name "").
+Mirrors: describeConfigs, incrementalAlterConfigs and alterConfigs of KafkaAdminClient.
 """
 
 from __future__ import annotations

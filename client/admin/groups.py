@@ -1,8 +1,9 @@
 """Groups: list, describe, delete, and remove members; their offsets are in `group_offsets`.
 
 Assignments are decoded for consumer groups; other kinds of groups have formats of their own. Groups
-of the KIP-848 protocol do not exist in ZooKeeper mode. Mirrors: listConsumerGroups,
-describeConsumerGroups, deleteConsumerGroups and removeMembersFromConsumerGroup of KafkaAdminClient.
+of the KIP-848 protocol do not exist in ZooKeeper mode.
+Mirrors: listConsumerGroups, describeConsumerGroups, deleteConsumerGroups and
+removeMembersFromConsumerGroup of KafkaAdminClient.
 """
 
 from __future__ import annotations

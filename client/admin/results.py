@@ -1,7 +1,7 @@
 """Results of administration: a value or an error for each item; Java's Admin has a future for each.
 
-Invariant: every requested item is in exactly one of `values` and `errors`. Mirrors: the *Result
-classes of org.apache.kafka.clients.admin.
+Invariant: every requested item is in exactly one of `values` and `errors`.
+Mirrors: the *Result classes of org.apache.kafka.clients.admin.
 """
 
 from __future__ import annotations

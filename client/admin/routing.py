@@ -2,8 +2,8 @@
 
 Each function groups the items by the responsible broker and asks each broker once. Items whose
 answer is a retriable error are asked for again, after new metadata. Items without success within
-`cluster.RETRY_TIMEOUT_SECONDS` fail with the last answer. Mirrors: PartitionLeaderStrategy,
-CoordinatorStrategy and AllBrokersStrategy of the Java client.
+`cluster.RETRY_TIMEOUT_SECONDS` fail with the last answer.
+Mirrors: PartitionLeaderStrategy, CoordinatorStrategy and AllBrokersStrategy of the Java client.
 """
 
 from __future__ import annotations

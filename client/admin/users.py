@@ -1,8 +1,8 @@
 """Users who log in with SCRAM: list, set and remove passwords.
 
 Invariants: a password leaves this process only as a salted hash, as KIP-554 has it; its salt looks
-like the made-up salts that brokers send for users that do not exist. Mirrors:
-describeUserScramCredentials and alterUserScramCredentials of KafkaAdminClient.
+like the made-up salts that brokers send for users that do not exist.
+Mirrors: describeUserScramCredentials and alterUserScramCredentials of KafkaAdminClient.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Resets of positions to offsets, and checks of positions under new leaders.
 
-Each broker has a job of its own, so that a silent broker delays only its own partitions. Invariant:
-an answer applies only to the attempt that requested it; a partition that was sought elsewhere
-meanwhile keeps its position.
+Each broker has a job of its own, so that a silent broker delays only its own partitions.
+Invariant: an answer applies only to the attempt that requested it; a partition that was sought
+elsewhere meanwhile keeps its position.
 
 Mirrors: OffsetFetcher of the Java client; KIP-320.
 """

@@ -1,7 +1,8 @@
 """Unpacks the bytes of a fetch for the consumer's buffer: for applications, into columns.
 
 A fetcher receives its unpack function, so that a user that forwards batches can leave their records
-packed. Invariant: no step on the loop is longer than 10 ms. A thread unpacks compressed batches of
+packed.
+Invariant: no step on the loop is longer than 10 ms. A thread unpacks compressed batches of
 THREAD_FROM_BYTES or more, and others with more than LOOP_RECORDS or LOOP_BYTES. Interpreted, a
 thread releases the interpreter every 5 ms; compiled loops hold it for a batch, which takes 2 ms a
 MiB of the smallest records.

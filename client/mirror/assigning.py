@@ -2,7 +2,8 @@
 
 Topics are discovered while positions are still being read: whichever ends last begins the copying.
 The leaders of all new partitions at the target are looked up at once, before their first records
-come. Mirrors: the tasks' configs of MirrorSourceConnector.
+come.
+Mirrors: the tasks' configs of MirrorSourceConnector.
 """
 
 from __future__ import annotations

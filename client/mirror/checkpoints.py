@@ -2,7 +2,8 @@
 
 A checkpoint is written if it differs from the last one of its group and partition: the group has
 moved back at the source, or forward at the target. Committed offsets never go back, and those of a
-group with members at the target stay unchanged. Mirrors: MirrorCheckpointTask, CheckpointStore.
+group with members at the target stay unchanged.
+Mirrors: MirrorCheckpointTask, CheckpointStore.
 """
 
 from __future__ import annotations
