@@ -79,7 +79,7 @@ class _Daemon:
             time.sleep(POLL_SECONDS)
 
     def end(self, number: signal.Signals) -> None:
-        """Send this signal to all of its processes; SIGKILL follows if they do not end."""
+        """Send this signal to all of its processes; SIGKILL follows after STOP_SECONDS at most."""
         for one in (number, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, one)
