@@ -55,7 +55,7 @@ LEADERLESS_TIMEOUT_SECONDS = 10.0  # for partitions all of whose brokers are abs
 
 FIRST_OF_TRANSACTIONS = 1  # of FindCoordinator
 FIRST_WITH_MANY_KEYS = 4
-FIRST_THAT_CREATES_IF_TOLD = 4  # of Metadata: older brokers that create topics always do
+FIRST_THAT_CREATES_IF_TOLD = 4  # of Metadata: before it, brokers that create topics always do
 
 R = TypeVar("R", bound=Message)
 

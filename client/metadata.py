@@ -101,7 +101,7 @@ class MetadataCache:
         self._stale.add(name)
 
     def to_ask(self, names: Iterable[str], now_ms: int) -> list[str]:
-        """Those of `names` whose metadata should be fetched now."""
+        """The topics of `names` whose metadata should be fetched now."""
         return [
             name
             for name in names

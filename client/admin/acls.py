@@ -43,7 +43,7 @@ class Acls:
         self._cluster = cluster
 
     async def create(self, acls: Sequence[Acl]) -> None:
-        """Create ACLs in order, up to the first that is refused. Raises Refused for it."""
+        """Create ACLs. Raises Refused for the first that is refused."""
         creations = [
             AclCreation(
                 resource_type=acl.resource_type,

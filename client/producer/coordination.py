@@ -1,8 +1,8 @@
 """A producer's requests to coordinators: its id, a transaction's partitions, offsets and end.
 
 Requests with temporary errors are retried for as long as the producer blocks (`max_block_ms`); a
-coordinator that has moved is looked up. Other errors are raised: `ProducerFenced`, `Refused` and
-others, see `transactions`.
+coordinator that has moved is looked up. A fence, or an error while aborting, ends the producer;
+other errors doom the transaction.
 Mirrors: TransactionManager's request handlers; KIP-98, KIP-360, KIP-447.
 """
 

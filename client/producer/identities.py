@@ -36,7 +36,7 @@ class Identities:
         self.current = identity
 
     def prepare(self, queue: PartitionQueue) -> bool:
-        """Whether the queue can number batches; it gets a newer identity first if necessary."""
+        """Whether the queue may send a batch; it gets a newer identity first if necessary."""
         if not self.is_used:
             return True
         if self._is_transactional:

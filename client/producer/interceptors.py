@@ -6,7 +6,7 @@ the split of a batch completes no record.
 An error of `on_acknowledgement` is reported and changes nothing; one of `on_send` reaches the
 caller.
 
-Mirrors: ProducerInterceptor, ProducerInterceptors; Java also logs errors of `on_send` instead of
+Mirrors: ProducerInterceptor, ProducerInterceptors; Java logs errors of `on_send` instead of
 raising them.
 """
 
