@@ -87,10 +87,10 @@ class CoordinatorKind(IntEnum):
 class Cluster:
     """`async with Cluster("host:port,host:port") as cluster: ...`
 
-    `tell` is called with a line of text that explains a long wait. `security` has the settings of
-    Kafka's clients for TLS and logins: security.protocol, sasl.* and ssl.*. `network` opens streams
-    of bytes instead of TCP, for tests that simulate a network. Its connections may be used by many
-    tasks at once, inside the block.
+    `tell` is called with a line of text about a long wait or a problem in the background.
+    `security` has the settings of Kafka's clients for TLS and logins: security.protocol, sasl.* and
+    ssl.*. `network` opens streams of bytes instead of TCP, for tests that simulate a network.
+    Its connections may be used by many tasks at once, inside the block.
     """
 
     def __init__(

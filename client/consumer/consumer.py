@@ -66,8 +66,8 @@ class Consumer:
     """The first argument names brokers, or is an open `Cluster`, which stays open.
 
     Keywords are the fields of `ConsumerOptions`. `security` has the settings of Kafka's clients for
-    TLS and logins; `tell` is called with a line of text that explains a long wait; `network` see
-    `Cluster`. A given `Cluster` brings its own of these three.
+    TLS and logins; `tell` and `network` see `Cluster`. A given `Cluster` brings its own of these
+    three.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
 """Divide partitions among members that all want the same topics, with as few moves as possible.
 
 Every member ends with `share` partitions, and `extras` members, one per partition left over, with
-one more. 1. Members keep their partitions, up to that number. 2. With racks: other partitions go to
-members near to them. 3. The rest is dealt out, first to members below `share`, then to those that
-may have one more.
+one more.
+1. Members keep their partitions, up to that number.
+2. With racks: other partitions go to members near to them.
+3. The rest is dealt out, first to members below `share`, then to those that may have one more.
 
 Mirrors: AbstractStickyAssignor.ConstrainedAssignmentBuilder, order included.
 """

@@ -1,7 +1,7 @@
 """Turns a partition's fetched records into batches for a producer, unpacked only if necessary.
 
-Most batches pass as they are: records, keys, headers, timestamps and codec stay the bytes that they
-were, and only the header's fields of the producer change. Written anew are
+Most batches pass unchanged: records, keys, headers, timestamps and codec keep their bytes, and only
+the producer's fields of the header change. Written anew are
 - batches with gaps (compacted) or of which the first part is already copied: a leader wants offsets
   without gaps;
 - batches under LogAppendTime, whose records have the time of the batch instead of their own: at the
