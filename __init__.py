@@ -1,7 +1,7 @@
 """pybroker: the Apache Kafka 3.9 broker in Python on trio, and a small client of its own.
 
 The command `pybroker` (also `python -m pybroker_kafka`) starts and tends clusters; README.md shows
-it. What a program may import is in `__all__`, and nothing else here is public:
+it. `__all__` lists the names that a program may import; nothing else here is public:
 
     Cluster         a cluster, reached through its bootstrap servers: connections and metadata
     Producer        writes to topics: in batches, idempotently, in transactions
@@ -18,7 +18,8 @@ it. What a program may import is in `__all__`, and nothing else here is public:
     __version__     of the installed distribution
 
 Invariant: a name is imported when it is first used. Every process of a cluster imports this module,
-and `pybroker --help` needs none of them. Which modules come compiled is known first (`compiled`).
+and `pybroker --help` needs none of them. The finder of compiled modules is installed first
+(`compiled`).
 """
 
 from importlib import import_module
@@ -26,7 +27,7 @@ from os import environ
 from os.path import dirname, isdir, join
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothing else is there
+if TYPE_CHECKING:  # type checkers see every name as imported, and no other
     from .client.admin.admin import Admin
     from .client.admin.topics import create_topic, delete_topic, list_topics
     from .client.cluster import Cluster
@@ -79,7 +80,7 @@ _MODULES = {
     "list_topics": ".client.admin.topics",
 }
 
-# In a wheel Python finds what is compiled, beside its sources; the finder is for all else.
+# In a wheel Python finds compiled modules beside their sources; other cases need the finder.
 if __name__ == "pybroker_kafka" and (
     environ.get("PYBROKER_COMPILED") in ("0", "loops")
     or isdir(join(dirname(__file__), "build", "compiled"))

@@ -1,22 +1,21 @@
-"""What of pybroker is compiled by mypyc, and which of it runs: one list, in units.
+"""The modules of pybroker that mypyc compiles, and which of them run compiled: one list, in units.
 
-A unit is a library and the modules that are in it. setup.py compiles them:
+A unit is a library and its modules. setup.py compiles them:
 
 - For a wheel (`pip install .`): each module's `.so` lies beside its `.py`, where Python itself
   finds it first, and nothing here is needed.
 - In a checkout only when asked (`make compiled`), into `build/compiled/`, a folder for each
-  interpreter and unit. A `Finder` imports them in the place of the sources, if the digest that was
-  recorded with them is that of the sources which lie here now, and of all that these import of us:
-  constants of other modules are in the compiled ones too. After an edit or a `git checkout` the
-  sources run, until they are compiled again.
+  interpreter and unit. A `Finder` imports them instead of the sources if the digest recorded with
+  them matches the present sources and the modules of ours that these import: constants of those are
+  compiled in too. After an edit or a `git checkout` the sources run until they are compiled again.
 
-`PYBROKER_COMPILED` in the environment, where they are compiled and where they run: `0` for none of
-the units, `loops` for `LOOPS` alone, anything else or nothing for all. In a wheel the finder is
-there for that alone: it finds the sources of what is not wanted.
+`PYBROKER_COMPILED` in the environment selects units, when they are compiled and when they run: `0`
+for none, `loops` for `LOOPS` alone, anything else or nothing for all. In a wheel the finder serves
+only this: it finds the sources of the units that are not wanted.
 
-What is in the list was measured to pay (docs/decisions/compiled.md), and nobody puts doubles in its
-place by inheriting from it. Annotations are checks in what is compiled; where one is wrong about a
-rare value, the connection that it came from is closed, and others live
+Each module in the list was measured to pay (docs/decisions/compiled.md), and no test double
+inherits from its classes. Compiled code checks annotations; where an annotation is wrong about a
+rare value, the connection that the value came from is closed, and others live
 (docs/decisions/contained.md).
 """
 
@@ -38,10 +37,10 @@ from typing import Final, NamedTuple
 
 
 class Unit(NamedTuple):
-    """Modules that are compiled together, into one library that each of them asks for."""
+    """Modules that are compiled together, into one library that each of them loads."""
 
     name: str
-    library: str  # in the package; mypyc adds to it
+    library: str  # name in the package; mypyc adds to it
     level: str  # of the C compiler's optimization
     modules: tuple[str, ...]  # in the package
 
@@ -64,7 +63,7 @@ LOOPS: Final = Unit(
         "protocol.records.loops.varint",
     ),
 )
-# The way of a request, and of the producer's records: a C file for each module.
+# The path of a request, and of the producer's records: a C file for each module.
 REQUEST_PATH: Final = Unit(
     "request path",
     "request_path",
@@ -174,12 +173,12 @@ def wanted() -> tuple[Unit, ...]:
 
 
 def folder_of(unit: Unit) -> str:
-    """Where a checkout has the unit for the interpreter that runs."""
+    """The folder in which a checkout keeps the unit compiled for the running interpreter."""
     return os.path.join(FOLDER, _SUFFIX.strip(".").removesuffix(".so"), unit.library)
 
 
 def digest(root: str, names: Sequence[str]) -> str:
-    """Of the files of these names below `root`; OSError if one is not there."""
+    """The digest of the files `names` below `root`; OSError if one is missing."""
     contents = []
     for name in names:
         with open(os.path.join(root, name), "rb") as file:
@@ -188,7 +187,8 @@ def digest(root: str, names: Sequence[str]) -> str:
 
 
 class Finder:
-    """Finds modules of the units compiled where they fit and are wanted, and else as sources."""
+    """Finds the modules of the units: compiled where they fit and are wanted, otherwise as
+    sources."""
 
     def __init__(self, package: str, root: str) -> None:
         self._package = package
@@ -216,9 +216,9 @@ class Finder:
         return spec_from_file_location(name, place, loader=SourceFileLoader(name, place))
 
     def fits(self, unit: Unit) -> bool:
-        """Whether the checkout has the unit compiled of its sources, and it can be loaded."""
+        """Whether the checkout's compiled unit matches its sources and can be loaded."""
         if unit not in self._fits:
-            self._fits[unit] = True  # while the library is looked for, which asks for no module
+            self._fits[unit] = True  # while the library, which asks for no module, is found
             self._fits[unit] = self._can_be_loaded(unit)
         return self._fits[unit]
 
@@ -230,13 +230,13 @@ class Finder:
             if digest(self._root, names) != recorded:
                 return False
             import_module(f"{self._package}.{unit.library_module}")
-        except (OSError, ImportError, ValueError):  # ValueError: of another mypyc's parts
+        except (OSError, ImportError, ValueError):  # ValueError: from parts of another mypyc
             return False
         return True
 
 
 def install(package: str, root: str) -> None:
-    """Have a finder for the modules of `package`, whose files are in `root`, from now on."""
+    """Install a finder for the modules of `package`, whose files are in `root`."""
     sys.meta_path.insert(0, Finder(package, root))
 
 
@@ -247,7 +247,7 @@ def is_compiled(unit: Unit) -> bool:
 
 
 def described() -> str:
-    """Which units are compiled, for people."""
+    """The compiled units as text, for people."""
     return ", ".join(f"compiled {unit.name}" for unit in UNITS if is_compiled(unit)) or PURE
 
 

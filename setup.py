@@ -1,16 +1,15 @@
 """How pybroker is built: by setuptools, with the modules of `compiled.UNITS` compiled by mypyc.
 
-- A wheel (`pip install .`) is compiled if the interpreter is CPython and a C compiler works. Where
-  it does not, or mypyc fails, the package is pure Python: an installation never fails for want of a
-  compiler. `PYBROKER_COMPILED=0` leaves it out, `loops` compiles the loops over records alone. mypy
-  is asked for when something is to be compiled, and only then.
-- An editable installation is not compiled, and takes no longer than ever. `make compiled` (`python
-  setup.py compile`) compiles the checkout for the interpreter that runs it, as far as that has not
-  been done since the last edit.
+- A wheel (`pip install .`) is compiled if the interpreter is CPython and a C compiler works.
+  Without a working compiler, or if mypyc fails, the package is pure Python: an installation never
+  fails for want of a compiler. `PYBROKER_COMPILED=0` skips compilation, `loops` compiles the loops
+  over records alone. The build requires mypy only when it compiles something.
+- An editable installation is not compiled. `make compiled` (`python setup.py compile`) compiles the
+  checkout for the running interpreter, only units that have changed since they were last compiled.
 
 Units are compiled side by side, each in a process of its own, and so are the C files of a unit, on
-all cores. What was compiled and what it took is printed (`pip install -v .` shows it), and
-`pybroker --version` says what runs.
+all cores. The build prints the compiled units and the time taken (`pip install -v .` shows it), and
+`pybroker --version` names the units that run compiled.
 
 pyproject.toml names this file as its build backend (PEP 517) for the first of these rules.
 """
@@ -57,7 +56,8 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = "pybroker_kafka"
-# A backend finds nothing beside itself by its name; and this is the package's list, not a library.
+# A build backend cannot import a module beside it by name; and this is the package's list, not a
+# library.
 compiled = SimpleNamespace(**run_path(str(ROOT / "compiled.py")))
 COMPILER = "mypy==2.4.1"
 # Loops are inlined into each other, which takes one C file; one of very many takes twice as long.
@@ -66,7 +66,7 @@ CORES = os.cpu_count() or 1
 
 
 def units_to_compile() -> tuple[Any, ...]:
-    """The units that are wanted, or none where they cannot be compiled: it says why."""
+    """The wanted units, or none where they cannot be compiled: then it prints the reason."""
     wanted: tuple[Any, ...] = compiled.wanted()
     trouble = _trouble() if wanted else "PYBROKER_COMPILED=0"
     if trouble:
@@ -76,7 +76,7 @@ def units_to_compile() -> tuple[Any, ...]:
 
 
 def _trouble() -> str:
-    """What is missing here to compile; empty if nothing is."""
+    """The reason why nothing can be compiled here; empty if there is none."""
     if sys.implementation.name != "cpython":
         return f"mypyc compiles for CPython, not for {sys.implementation.name}"
     with tempfile.TemporaryDirectory() as folder:
@@ -90,7 +90,7 @@ def _trouble() -> str:
 
 
 def _compiler() -> Any:
-    """As setuptools calls it for an extension."""
+    """A C compiler, set up as setuptools does for an extension."""
     command: Any = Distribution({"ext_modules": []}).get_command_obj("build_ext")
     command.ensure_finalized()
     from setuptools._distutils.ccompiler import new_compiler
@@ -103,7 +103,8 @@ def _compiler() -> Any:
 
 
 def compile_units(units: Sequence[Any], into: Path) -> list[Any]:
-    """Compile units, each to a folder of `into` with its library's name; those that succeeded."""
+    """Compile units, each into a folder of `into` with its library's name; returns those that
+    succeeded."""
     if not units:
         return []
     began, cpu_before = time.monotonic(), _cpu_seconds()
@@ -125,13 +126,13 @@ def compile_units(units: Sequence[Any], into: Path) -> list[Any]:
 
 
 def _cpu_seconds() -> float:
-    """Of processes that have ended."""
+    """CPU seconds of child processes that have ended."""
     found = os.times()
     return found.children_user + found.children_system
 
 
 def _compile(unit: Any, into: Path) -> None:
-    """Compile one unit; in a process of its own, whose status says whether it went well."""
+    """Compile one unit; in a process of its own, whose exit status reports success."""
     try:
         with tempfile.TemporaryDirectory() as temporary:
             _compile_in(Path(temporary), unit)
@@ -143,7 +144,7 @@ def _compile(unit: Any, into: Path) -> None:
 
 
 def _compile_in(temporary: Path, unit: Any) -> None:
-    """Compile to `built` in `temporary`."""
+    """Compile a unit into `built` in `temporary`."""
     stage, target = temporary / "stage", temporary / "c"
     _stage(stage, unit)
     configuration = temporary / "mypy.ini"
@@ -154,7 +155,7 @@ def _compile_in(temporary: Path, unit: Any) -> None:
     extensions = mypycify(
         [
             "--explicit-package-bases",
-            "--no-site-packages",  # as where nothing is installed but mypy
+            "--no-site-packages",  # as if nothing but mypy is installed
             "--cache-dir=/dev/null",
             f"--config-file={configuration}",
             *(str(Path(PACKAGE, path)) for path in _paths(unit)),
@@ -165,7 +166,7 @@ def _compile_in(temporary: Path, unit: Any) -> None:
         multi_file=len(unit.modules) > MOST_IN_A_FILE,
         target_dir=str(target),
     )
-    for extension in extensions:  # where the headers of a group are whose name has a dot
+    for extension in extensions:  # the headers of a group whose name has a dot are there
         extension.include_dirs.append(str(target / PACKAGE))
     command: Any = SideBySide(Distribution({"ext_modules": extensions}))
     command.build_lib = str(temporary / "built")
@@ -180,7 +181,7 @@ def _paths(unit: Any) -> list[Path]:
 
 
 def _stage(stage: Path, unit: Any) -> None:
-    """The modules as mypyc sees them: with what they import of us, and nothing else is read."""
+    """The modules as mypyc sees them: with the modules of ours that they import, and no others."""
     seen: set[Path] = set()
     left = {*_paths(unit)}
     while left:
@@ -191,7 +192,7 @@ def _stage(stage: Path, unit: Any) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, target)
     for folder in {folder for path in seen for folder in path.parents}:
-        (stage / PACKAGE / folder / "__init__.py").touch()  # that of the root imports everything
+        (stage / PACKAGE / folder / "__init__.py").touch()  # the root's own imports everything
 
 
 class SideBySide(build_ext):
@@ -211,7 +212,7 @@ class SideBySide(build_ext):
 
 
 def _imported_by(paths: Iterable[Path]) -> set[str]:
-    """The modules of ours from which these import something: its constants are compiled in."""
+    """The modules of ours that these import from: their constants are compiled in."""
     found = set()
     for path in paths:
         for node in ast.walk(ast.parse((ROOT / path).read_text())):
@@ -226,9 +227,9 @@ def _imported_by(paths: Iterable[Path]) -> set[str]:
 
 
 def _sources(unit: Any) -> list[str]:
-    """The files whose digest tells whether what was compiled is still that of the checkout."""
+    """The files whose digest decides whether compiled modules still match the checkout."""
     paths = _paths(unit)
-    # With the list itself: a module that leaves it is still imported by those that stay.
+    # The list is included: a module that leaves it is still imported by those that stay.
     return sorted({"compiled.py", *(path.as_posix() for path in paths), *_imported_by(paths)})
 
 
@@ -241,7 +242,7 @@ build_wheel = build_meta.build_wheel
 
 
 class Compile(Command):
-    """In a checkout, what has changed."""
+    """Compiles the units of a checkout that have changed."""
 
     description = "compile the units of compiled.py in this checkout, as far as they have changed"
     user_options = [
@@ -269,12 +270,12 @@ class Compile(Command):
             for unit in compile_units(changed, Path(temporary)):
                 built = Path(temporary, unit.library)
                 self._put(built, folders[unit])
-                # Last: without it nothing of this counts.
+                # Last: without the digest the folder is not used.
                 recorded = "\n".join((units[unit], *_sources(unit)))
                 (folders[unit] / "digest").write_text(recorded)
 
     def _put(self, built: Path, folder: Path) -> None:
-        """Beside each other, under the names that they have in the package."""
+        """Copy the modules beside each other, under their names in the package."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for path in built.rglob(f"*{EXTENSION_SUFFIXES[0]}"):
@@ -305,7 +306,7 @@ def main() -> None:
                     shutil.copytree(folder, self.build_lib, dirs_exist_ok=True)
 
         class Package(Distribution):
-            def has_ext_modules(self) -> bool:  # the wheel is one interpreter's, then
+            def has_ext_modules(self) -> bool:  # then the wheel is for one interpreter
                 return bool(made)
 
         setup(cmdclass={"build_py": BuildPy, "compile": Compile}, distclass=Package)

@@ -1,8 +1,8 @@
 """A cluster as a client sees it: bootstrap, metadata, and a connection to each broker in use.
 
-Metadata is asked for when it is needed and kept until a request shows that it is stale: callers
-then ask for the topic again, with `retrying` to bound that. Whatever any broker can answer is asked
-of one after the other until one does, so that the death of a broker is only a delay.
+Metadata is fetched when it is needed and kept until a request shows that it is stale: callers then
+fetch the topic again, bounded by `retrying`. A request that any broker can answer goes to one
+broker after the other until one answers, so that a dead broker only causes a delay.
 Mirrors: Metadata and ClusterConnectionStates of the Java client.
 """
 
@@ -47,21 +47,21 @@ from .security.connector import OPEN, Reach
 from .security.settings import connector_from
 
 RETRY_BACKOFF_SECONDS = 0.1
-PATIENCE_SECONDS = 1.0  # then another broker is asked, too: this one may be paused
-SILENCE_SECONDS = 10.0  # then a broker that was asked for metadata is given up
+PATIENCE_SECONDS = 1.0  # then another broker is asked as well: this one may be paused
+SILENCE_SECONDS = 10.0  # then a metadata request to a broker fails
 RETRY_TIMEOUT_SECONDS = 30.0
 LEADERLESS_NOTICE_SECONDS = 1.0  # a new topic and a quick failover take less
-LEADERLESS_TIMEOUT_SECONDS = 10.0  # of partitions all of whose brokers are absent
+LEADERLESS_TIMEOUT_SECONDS = 10.0  # for partitions all of whose brokers are absent
 
 FIRST_OF_TRANSACTIONS = 1  # of FindCoordinator
 FIRST_WITH_MANY_KEYS = 4
-FIRST_THAT_CREATES_IF_TOLD = 4  # of Metadata: before it, a broker that creates topics always does
+FIRST_THAT_CREATES_IF_TOLD = 4  # of Metadata: before it, brokers that create topics always do
 
 R = TypeVar("R", bound=Message)
 
 
 def now_ms() -> int:
-    """Of the clock by which clients wait; it has nothing to do with timestamps."""
+    """The clock for waits of clients, in ms; it is not related to timestamps."""
     return int(trio.current_time() * 1000)
 
 
@@ -74,7 +74,7 @@ async def retrying() -> AsyncIterator[float]:
 
 
 class CoordinatorKind(IntEnum):
-    """Of what a broker is the coordinator: of a group id, or of a transactional id."""
+    """The kind of key that a broker coordinates: a group id, or a transactional id."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -87,9 +87,9 @@ class CoordinatorKind(IntEnum):
 class Cluster:
     """`async with Cluster("host:port,host:port") as cluster: ...`
 
-    `tell` is given a line for whoever wonders why nothing happens. `security` has the settings of
-    Kafka's clients for TLS and logins: security.protocol, sasl.* and ssl.*. `network` opens streams
-    of bytes instead of TCP, for tests that play one.
+    `tell` is called with a line of text about a long wait or a problem in the background.
+    `security` has the settings of Kafka's clients for TLS and logins: security.protocol, sasl.* and
+    ssl.*. `network` opens streams of bytes instead of TCP, for tests that simulate a network.
     Its connections may be used by many tasks at once, inside the block.
     """
 
@@ -133,7 +133,7 @@ class Cluster:
         await self._opened.__aexit__(kind, error, trace)
 
     def asks(self, operation: str, name: str = "") -> Asked:
-        """What a refusal is explained with."""
+        """The principal and the operation, to explain a refusal."""
         login = self._connector.login
         who = None if login is None or login.user is None else f"User:{login.user}"
         return Asked(who, operation, name)
@@ -146,7 +146,7 @@ class Cluster:
         *,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> R:
-        """The answer of the first broker that gives one, in its time. Raises ClientError."""
+        """The answer of the first broker that responds within the timeout. Raises ClientError."""
         limit = timeout_seconds
         if self._any is not None and self._any.is_open:
             with suppress(ClientError):
@@ -169,7 +169,8 @@ class Cluster:
         *,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> R:
-        """As `ask_anyone`, of what has no effect: while one is silent, others are asked, too."""
+        """Like `ask_anyone`, for requests without effect: while one broker is silent, others are
+        asked too."""
         known = self._any
         last = None if known is None or not known.is_open else known.address
 
@@ -181,7 +182,8 @@ class Cluster:
                     key, message, answer_class, timeout_seconds=timeout_seconds
                 )
             except trio.Cancelled:
-                # Another was quicker: leave this one, unless somebody else still hopes.
+                # Another broker was faster: close this connection, unless another request waits on
+                # it.
                 is_silent = trio.current_time() - begun >= PATIENCE_SECONDS
                 if is_silent and connection.in_flight_count == 1:
                     connection.close()
@@ -202,7 +204,7 @@ class Cluster:
         return await first_answer(attempts(), PATIENCE_SECONDS)
 
     async def _open_any(self, host: str, port: int) -> Connection:
-        """One connection to this address for all who want it at the same time."""
+        """One connection to this address for all tasks that need it at the same time."""
         async with self._any_opening[f"{host}:{port}"]:
             known = self._any
             if known is not None and known.is_open and known.address == f"{host}:{port}":
@@ -217,8 +219,8 @@ class Cluster:
     async def connection(self, broker_id: int, purpose: str = "") -> Connection:
         """A connection to one broker that the last metadata named. Raises ClientError.
 
-        A broker answers what comes over one connection in order, a fetch that waits for records
-        included: whoever cannot wait behind others has a `purpose` of its own.
+        A broker answers the requests of one connection in order, including a fetch that waits for
+        records: callers that cannot wait behind others use a `purpose` of their own.
         """
         key = (broker_id, purpose)
         existing = self._connections.get(key)
@@ -236,12 +238,12 @@ class Cluster:
             return connection
 
     def new_purpose(self, name: str) -> str:
-        """One that nobody else has, for whoever shares the cluster, and not a connection."""
+        """A unique purpose, for a user that shares the cluster but not a connection."""
         self._purposes += 1
         return f"{name} {self._purposes}"
 
     def close_connections(self, purpose: str) -> None:
-        """Those of a purpose, if there are any; what is on its way fails."""
+        """Close the connections of a purpose, if any; requests in flight fail."""
         for key in [key for key in self._connections if key[1] == purpose]:
             self._connections.pop(key).close()
             self._opening.pop(key, None)
@@ -251,8 +253,8 @@ class Cluster:
     ) -> Connection:
         """A connection to the coordinator of a group or a transactional id, for this purpose.
 
-        Who is coordinator is asked once; call `forget_coordinator` when it says that it is not.
-        Waits for one. Raises ClientError.
+        The coordinator is looked up once; call `forget_coordinator` when it responds
+        NOT_COORDINATOR. Waits until there is a coordinator. Raises ClientError.
         """
         problem = ""
         async for _ in retrying():
@@ -272,11 +274,11 @@ class Cluster:
         raise ClientError(f"{kind.label} {key!r} has no coordinator: {problem}")
 
     def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
-        """It was NOT_COORDINATOR, or it does not answer: the next `coordinator` asks again."""
+        """After NOT_COORDINATOR, or without an answer: the next `coordinator` looks it up again."""
         self._coordinators.pop((kind, key), None)
 
     async def _find_coordinator(self, kind: CoordinatorKind, key: str) -> tuple[int | None, str]:
-        """Its broker, or why there is none at the moment. Raises ClientError."""
+        """The coordinator's broker id, or the reason why there is none yet. Raises ClientError."""
 
         def question(version: int) -> FindCoordinatorRequest:
             if version >= FIRST_WITH_MANY_KEYS:
@@ -291,7 +293,7 @@ class Cluster:
         if code.retriable:
             return None, found.error_message or code.description
         self.asks("describe", key).check(code, found.error_message, f"{kind.label} {key!r}")
-        # It may be newer than the last metadata, or have another address by now.
+        # The broker may be newer than the last metadata, or have a new address.
         self._addresses[found.node_id] = (found.host, found.port)
         self._coordinators[kind, key] = found.node_id
         return found.node_id, ""
@@ -301,8 +303,8 @@ class Cluster:
     ) -> MetadataResponse:
         """Brokers and the named topics (None: all). Raises ClientError.
 
-        Brokers before 0.11 create what they are asked about by name: unless that is wanted they
-        are asked for all topics instead.
+        Brokers before 0.11 may create the topics that a request names: unless `create_missing`,
+        they are asked for all topics instead.
         """
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         asks_all = False
@@ -327,9 +329,9 @@ class Cluster:
         return answer
 
     async def leader(self, topic: str, partition: int) -> Leader:
-        """Of a partition, as far as is known; asked for if it is not, or `cache` has it as stale.
+        """The leader of a partition, from `cache`; fetched if it is unknown or stale.
 
-        Waits for one. Raises ClientError.
+        Waits until there is a leader. Raises ClientError.
         """
         if not self.cache.to_ask([topic], now_ms()):
             known = self.cache.leader(topic, partition)
@@ -351,8 +353,8 @@ class Cluster:
     ) -> MetadataResponseTopic:
         """A topic as it is; some of its partitions may have no leader. Raises ClientError.
 
-        `wait_for_missing` suits a topic that was just created: the broker that is asked may not
-        have heard of it yet. A cluster that has answered before is given time to come back.
+        `wait_for_missing` suits a topic that was just created: the broker may not know it yet. A
+        cluster that has answered before is given time to come back.
         """
         problem = ""
         async for _ in retrying():
@@ -377,14 +379,15 @@ class Cluster:
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 asked = self.asks(await self._denied_of_topic(name, create_missing), name)
                 raise NotAllowed(asked.refusal(code) or "", code)
-            # One that has just started may know of no broker, and finds too few for a new topic.
+            # A broker that has just started may know no brokers, and finds too few for a new topic.
             if not code.retriable and answer.brokers:
                 raise ClientError(f"topic {name!r}: {code.description}")
             problem = f"topic {name!r} is not ready: {code.description}"
         raise ClientError(problem)
 
     async def _denied_of_topic(self, name: str, create_missing: bool) -> str:
-        """Whether we may see it: then it does not exist, and we may not create it."""
+        """The denied operation: "create" if we may see that the topic is missing, otherwise
+        "describe"."""
         if create_missing:
             (found,) = (await self.metadata([name])).topics
             if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -401,7 +404,7 @@ class Cluster:
     ) -> MetadataResponseTopic:
         """A topic all of whose partitions have leaders, or any of them; waits. Raises ClientError.
 
-        Where none of those who may lead is there, the wait is short.
+        If no broker that may lead is alive, the wait is short.
         """
         wait = LeaderlessWait(self.tell)
         async for _ in retrying():
@@ -433,7 +436,7 @@ class Cluster:
 
 
 def named_topics(answer: MetadataResponse, names: Sequence[str]) -> list[MetadataResponseTopic]:
-    """What is said of these topics in an answer that has all, as if they had been asked for."""
+    """The entries of these topics in a response with all topics, as if they had been requested."""
     known = {topic.name: topic for topic in answer.topics}
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return [
@@ -446,7 +449,7 @@ def partitions_without_leader(topic: MetadataResponseTopic) -> set[int]:
 
 
 class LeaderlessWait:
-    """A wait for leaders: it tells why once it is felt, and ends soon where nobody can lead."""
+    """A wait for leaders: it reports a delay once, and ends early if no broker can lead."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -454,7 +457,7 @@ class LeaderlessWait:
         self._has_told = False
 
     def go_on(self, topic: MetadataResponseTopic, partitions: Collection[int]) -> None:
-        """Raises ClientError if that would be in vain."""
+        """Continue the wait. Raises ClientError if no broker that may lead is alive."""
         now = trio.current_time()
         if self._began is None:
             self._began = now
@@ -469,7 +472,7 @@ class LeaderlessWait:
 def _abandoned(
     topic: MetadataResponseTopic, partitions: Collection[int]
 ) -> list[MetadataResponsePartition]:
-    """Those for which nobody is there who could lead: only members of the ISR may."""
+    """Partitions without a live replica that may lead: only members of the ISR may."""
     return [
         part
         for part in topic.partitions
@@ -478,7 +481,7 @@ def _abandoned(
 
 
 def why_leaderless(topic: MetadataResponseTopic, partitions: Collection[int]) -> str:
-    """One line of partitions without a leader: which, and why."""
+    """One line about partitions without a leader: which, and why."""
     lost = _abandoned(topic, partitions)
     if not lost:
         return f"{topic.name}-{min(partitions)} has no leader yet"

@@ -2,13 +2,13 @@
 
 Invariants: requests go out in the order in which `request` was called; a caller that is cancelled
 or gives up loses its answer only, which is read and dropped; a connection that failed, or on which
-an answer did not come in its time, fails all that is on its way with ConnectionFailed, is closed,
-and never used again. At most MAX_IN_FLIGHT requests are on their way, others wait.
-Before a session ends, once nothing is on its way, there is another login on the stream (KIP-368);
-where the broker does not take it the stream is left for a new one.
+an answer timed out, fails all requests in flight with ConnectionFailed, is closed, and never used
+again. At most MAX_IN_FLIGHT requests are in flight, others wait. Before a session expires, once
+nothing is in flight, the client logs in again on the stream (KIP-368); if the broker refuses, a new
+stream replaces it.
 
 The tasks that read and write live in the nursery of `Connections`. A cancellation from outside does
-not reach them: whoever is cancelled may still say goodbye in a shielded scope.
+not reach them: a cancelled caller may still send last requests in a shielded scope.
 Mirrors: NetworkClient, InFlightRequests; KIP-35 and KIP-511.
 Leaves out: connections that are closed because they are idle.
 """
@@ -36,7 +36,7 @@ from .releases import not_served
 from .security.connector import OPEN, Connector, Link
 from .security.tls import explained
 
-# What may be missing where a connection is ended before anything was answered.
+# Settings that may be missing if a connection ends before the first answer.
 _HINTS = {
     "PLAINTEXT": "; if this port wants TLS or a login, give their settings (security.protocol)",
     "SSL": "; if this port wants a login, set security.protocol=SASL_SSL and sasl.*",
@@ -48,15 +48,15 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 HANDSHAKE_TIMEOUT_SECONDS = 10.0  # a frozen broker's kernel still takes connections
 REQUEST_TIMEOUT_SECONDS = 40.0
 MAX_IN_FLIGHT = 100
-LOGIN_PAUSE_SECONDS = 1.0  # brokers refuse another login on a stream sooner than that
+LOGIN_PAUSE_SECONDS = 1.0  # brokers refuse a login that follows another sooner than this
 
 R = TypeVar("R", bound=Message)
-# A message, or what makes it for the version that both sides know.
+# A message, or a function that makes it for the version that both sides support.
 Question: TypeAlias = Message | Callable[[int], Message]
 
 
 class _Awaited:
-    """A request on its way; `tell` is called once there is an answer, or an error."""
+    """A request in flight; `tell` is called once there is an answer or an error."""
 
     __slots__ = ("answer", "error", "is_dropped", "sent", "tell")
 
@@ -80,15 +80,15 @@ class Connection:
         self._connector = connector
         self._exchanges = Exchanges(CLIENT_ID)
         self._in_flight: deque[_Awaited] = deque()  # oldest first, in the order of the stream
-        self._outgoing: deque[bytes] = deque()  # what the socket has not taken yet
-        self._is_sending = False  # a task is bringing that out
-        self._tasks: dict[trio.CancelScope, None] = {}  # in the order in which they began
-        self._turn = trio.Lock()  # held by whoever waits for room, or logs in again
-        self._logged_in_again = -inf  # on this stream: when that was last begun
-        self._is_logging_in = False  # again: nothing else is on its way
-        self._progress: trio.Event | None = None  # if somebody waits: set when an answer has come
-        self._versions: dict[int, tuple[int, int]] = {}  # by API: the first and last one served
-        self._serves_us = False  # it has answered more than ApiVersions, which anyone may ask
+        self._outgoing: deque[bytes] = deque()  # bytes that the socket has not taken yet
+        self._is_sending = False  # a task is writing `_outgoing`
+        self._tasks: dict[trio.CancelScope, None] = {}  # in the order of their start
+        self._turn = trio.Lock()  # held while a task waits for room, or logs in again
+        self._logged_in_again = -inf  # on this stream: the time at which the last login began
+        self._is_logging_in = False  # the connection is logging in again: nothing else is in flight
+        self._progress: trio.Event | None = None  # set, if a task waits, when an answer has arrived
+        self._versions: dict[int, tuple[int, int]] = {}  # by API: the first and last version served
+        self._serves_us = False  # an API other than ApiVersions, which needs no login, was answered
         self.is_open = True
         self._frames = FramesReader()
         nursery.start_soon(self._read_answers, link)
@@ -102,7 +102,7 @@ class Connection:
         return len(self._in_flight)
 
     def close(self) -> None:
-        """At once; what is on its way fails with ConnectionFailed."""
+        """Close at once; requests in flight fail with ConnectionFailed."""
         self._fail(trio.ClosedResourceError("it was closed"))
 
     async def aclose(self) -> None:
@@ -110,7 +110,7 @@ class Connection:
         await trio.lowlevel.checkpoint()
 
     def version(self, key: ApiKey, newest: int | None = None) -> int:
-        """The newest version of an API that both sides know, `newest` at most.
+        """The newest version of an API that both sides support, at most `newest`.
 
         Raises Unsupported.
         """
@@ -133,11 +133,11 @@ class Connection:
         newest: int | None = None,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> R:
-        """Send one request, wait for its answer; `newest` is the last version to be used.
+        """Send one request, wait for its answer; `newest` is the highest version to use.
 
-        `timeout_seconds` is how long the broker may be silent: while answers come, a large one in
-        its parts, the wait goes on.
-        Raises ClientError: ConnectionFailed if it may have had an effect.
+        `timeout_seconds` limits the broker's silence: while answers arrive, a large one in its
+        parts, the wait continues. Raises ClientError: ConnectionFailed if the request may have had
+        an effect.
         """
         version = self.version(key, newest)
         if callable(message):
@@ -154,11 +154,11 @@ class Connection:
         answer_class: type[R],
         tell: Callable[[R | ClientError], None],
     ) -> None:
-        """Send a request at once; `tell` hears its answer, or why there is none, where that is
-        found out: it must neither wait nor raise.
+        """Send a request at once; `tell` is called with its answer or error by the task that
+        detects it: `tell` must neither wait nor raise.
 
-        For whoever must know the order in which requests leave, and looks after their time itself
-        (`give_up`). Raises ClientError if it is not sent: then `tell` hears nothing of it.
+        For callers that must know the order in which requests leave, and time them out themselves
+        (`give_up`). Raises ClientError if it is not sent: then `tell` is not called.
         """
         assert not self.must_wait
         version = self.version(key)
@@ -176,7 +176,7 @@ class Connection:
         self._in_flight.append(awaited)
 
     def give_up(self) -> None:
-        """An answer did not come in its time: all that is on its way fails, as in `close`."""
+        """Fail all requests in flight, as in `close`, because an answer timed out."""
         self._fail(trio.TooSlowError())
 
     async def tell(self, key: ApiKey, message: Question) -> None:
@@ -189,7 +189,7 @@ class Connection:
         await trio.lowlevel.checkpoint()
 
     async def agree_on_versions(self) -> None:
-        """What the broker serves. Raises ClientError."""
+        """Learn the API versions that the broker serves. Raises ClientError."""
         key = ApiKey.API_VERSIONS
         request = ApiVersionsRequest(
             client_software_name=CLIENT_ID, client_software_version=CLIENT_VERSION
@@ -239,7 +239,7 @@ class Connection:
 
     @property
     def must_wait(self) -> bool:
-        """Others come first, or there is no room: `post` may not be called."""
+        """Other requests come first, or there is no room: `post` may not be called."""
         return (
             len(self._in_flight) >= MAX_IN_FLIGHT
             or self._turn.locked()
@@ -247,7 +247,7 @@ class Connection:
         )
 
     async def wait_for_turn(self) -> None:
-        """In the order of the calls; returns when a request may be sent, and before others can.
+        """Wait, in the order of the calls; returns when a request may be sent, before others can.
 
         Raises ClientError.
         """
@@ -261,7 +261,7 @@ class Connection:
                     await self._renew()
 
     async def _renew(self) -> None:
-        """Begin another session, while nothing is on its way. Raises ClientError."""
+        """Begin another session, while nothing is in flight. Raises ClientError."""
         try:
             link = await self._log_in_again()
             if link is None:
@@ -272,11 +272,12 @@ class Connection:
         self._link = link
 
     async def _log_in_again(self) -> Link | None:
-        """On the stream in use; None if the broker does not take that. Raises ClientError."""
+        """Log in on the stream in use; None if the broker does not accept that. Raises
+        ClientError."""
         now = trio.current_time()
         if (
             self._connector.login is None
-            or ApiKey.SASL_AUTHENTICATE not in self._versions  # they are not agreed on yet
+            or ApiKey.SASL_AUTHENTICATE not in self._versions  # versions are not agreed on yet
             or now - self._logged_in_again < LOGIN_PAUSE_SECONDS
         ):
             return None
@@ -289,14 +290,14 @@ class Connection:
         except trio.TooSlowError as error:
             raise _silent(self.address) from error
         except (ConnectionFailed, LoginError) as error:
-            if not self.is_open:  # what waits for the login has had no effect
+            if not self.is_open:  # the request that waits for the login has had no effect
                 raise ClientError(str(error)) from error
             return None
         finally:
             self._is_logging_in = False
 
     async def _leave_stream(self) -> Link:
-        """For a new one. Raises ClientError."""
+        """Replace the stream by a new one. Raises ClientError."""
         self._stop_tasks()
         self._link.close()
         link = await open_link(self._host, self._port, self._connector)
@@ -308,14 +309,14 @@ class Connection:
         return link
 
     async def _ask(self, message: Message, version: int) -> Message:
-        """An exchange of whoever has the turn, without a limit of time."""
+        """An exchange by the holder of the turn, without a timeout."""
         settled = trio.Event()
         awaited = _Awaited(self._send(message, version), settled.set)
         self._in_flight.append(awaited)
         return await self._answer_to(awaited, settled)
 
     def _send(self, message: Message, version: int) -> SentRequest:
-        """Without waiting: what the socket does not take is left to a task."""
+        """Send without waiting: a task writes the bytes that the socket does not take."""
         if not self.is_open:
             raise ConnectionFailed(f"the connection to {self.address} is closed")
         try:
@@ -388,7 +389,8 @@ class Connection:
     # The end
 
     def _lose_stream(self, error: BaseException) -> None:
-        """Where that ends a login alone, a new stream takes its place."""
+        """Fail the connection; during another login only its requests fail, and a new stream
+        follows."""
         if self._is_logging_in:
             self._fail_requests(error)
         else:
@@ -424,7 +426,7 @@ class Connection:
 class Connections:
     """The nursery of connections: `async with Connections() as connections: ...`
 
-    At its end they are closed. What the block raises is passed on as it is.
+    At its end they are closed. Exceptions of the block pass through unchanged.
     """
 
     def __init__(self) -> None:
@@ -444,11 +446,11 @@ class Connections:
     ) -> None:
         for connection in self._open:
             connection.close()
-        # Not its error: it would come back in a group.
+        # Without the block's error: it would come back in a group.
         await self._nurseries.__aexit__(None, None, None)
 
     async def open(self, host: str, port: int, connector: Connector = OPEN) -> Connection:
-        """Connect, log in if need be, and agree on versions. Raises ClientError."""
+        """Connect, log in if configured, and agree on versions. Raises ClientError."""
         assert self._nursery is not None, "use it with `async with`"
         self._open = dict.fromkeys(one for one in self._open if one.is_open)
         link = await open_link(host, port, connector)
@@ -494,6 +496,6 @@ def _silent(address: str) -> ClientError:
 
 
 def _reason(error: BaseException) -> str:
-    """What TLS tells is behind the stream's own error."""
+    """The reason of a failure; the details of TLS are in the cause of the stream's error."""
     cause = error.__cause__
     return explained(cause) if isinstance(cause, ssl.SSLError) else str(error)

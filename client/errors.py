@@ -1,4 +1,4 @@
-"""What goes wrong between a client and its cluster, in words for whoever runs it."""
+"""Errors between a client and its cluster, with messages for its users."""
 
 from ..protocol.errors import ErrorCode
 
@@ -12,19 +12,19 @@ class SettingsError(ClientError):
 
 
 class LoginError(ClientError):
-    """The broker was reached, but it is not who it should be, or it does not let us in."""
+    """The broker was reached, but its identity is wrong, or it refuses our login."""
 
 
 class ConnectionFailed(ClientError):
-    """No answer came: whether the request had an effect is not known."""
+    """No answer arrived: the request may have had an effect."""
 
 
 class Unsupported(ClientError):
-    """The broker's version does not have this: asking again is in vain."""
+    """The broker's version does not support this: a retry is in vain."""
 
 
 class Refused(ClientError):
-    """The cluster has said no, and will again: `code` has its reason."""
+    """The cluster has refused, and will refuse again: `code` has its reason."""
 
     def __init__(self, message: str, code: ErrorCode) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class Refused(ClientError):
 
 
 class DeliveryTimeout(ClientError):
-    """A record was not acknowledged in its time; it may be written all the same."""
+    """A record was not acknowledged in time; it may be written all the same."""
 
 
 class ProducerClosed(ClientError):
@@ -40,8 +40,8 @@ class ProducerClosed(ClientError):
 
 
 class ProducerFenced(Refused):
-    """Another producer has this transactional id now."""
+    """Another producer owns this transactional id now."""
 
 
 class TransactionAborted(ClientError):
-    """Sent in a transaction that is aborted, or can only be aborted; the message says why."""
+    """The record's transaction is aborted, or can only be aborted; the message says why."""

@@ -2,8 +2,8 @@
 
 Invariants: a size is checked before anything is allocated; a big frame is received straight into
 its own buffer, so that its bytes are copied once, by the kernel. `FrameReader` is for one request
-on its way; its frame is a view of the reader's buffer: with `reuse_buffer` it is good until the
-next frame is read. `FramesReader` is for many requests on their way.
+in flight; its frame is a view of the reader's buffer: with `reuse_buffer` it is valid until the
+next frame is read. `FramesReader` is for many requests in flight.
 
 Mirrors: org.apache.kafka.common.network.NetworkReceive.
 """
@@ -22,10 +22,10 @@ from .security.tls_stream import TlsStream
 
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 FIRST_BUFFER_BYTES = 64 * 1024
-STEP_BYTES = 256 * 1024  # of a big frame: it is seen to come
-# Of a big frame, what has come is taken without a wait up to here; then others have their turns.
+STEP_BYTES = 256 * 1024  # of a big frame: after each, `steps` grows
+# Received bytes of a big frame are taken without a wait up to here; then other tasks run.
 AT_ONCE_BYTES = 2 * 1024 * 1024
-# A reused buffer that was grown is given back after so many frames that did not need it.
+# A grown reused buffer is freed after this many frames that did not need it.
 SMALL_FRAMES_BEFORE_SHRINKING = 1000
 MAX_KEPT_BYTES = 2 * 1024 * 1024  # of a big frame's buffer, for the next one
 LARGE_PAGE_BYTES = 2 * 1024 * 1024
@@ -34,7 +34,8 @@ _SIZE = Struct(">i")
 
 
 def send_some(stream: trio.abc.SendStream, frame: bytes) -> int:
-    """How many bytes of it a plain socket takes at once; 0 of other streams. Raises OSError."""
+    """The number of bytes that a plain socket takes at once; 0 for other streams. Raises
+    OSError."""
     if isinstance(stream, trio.SocketStream):
         with suppress(BlockingIOError):
             return os.write(stream.socket.fileno(), frame)
@@ -42,14 +43,15 @@ def send_some(stream: trio.abc.SendStream, frame: bytes) -> int:
 
 
 async def send_frame(stream: trio.abc.SendStream, frame: bytes) -> None:
-    """Send it all. Without a checkpoint if the socket takes it: the answer is waited for anyway."""
+    """Send it all. Without a checkpoint if the socket takes it: the caller waits for the answer
+    anyway."""
     sent = send_some(stream, frame)
     if sent < len(frame):
         await stream.send_all(frame[sent:] if sent else frame)
 
 
 class FrameReader:
-    """Reads one frame after the other; only what was asked for may come (no pipelining)."""
+    """Reads one frame after the other; no unrequested bytes may follow a frame (no pipelining)."""
 
     __slots__ = ("_buffer", "_max_frame_bytes", "_reuse", "_small_frames")
 
@@ -97,11 +99,11 @@ class FrameReader:
 
 
 class FramesReader:
-    """Reads one frame after the other, however many have come at once.
+    """Reads one frame after the other, even if many have arrived at once.
 
-    A frame's bytes are its own: they stay what they are while anybody has a view of them. Those of
-    a big frame are not copied; once nobody has a view of its buffer, the next frame is received
-    into that from its beginning, so that a big one that has come takes one system call.
+    A frame's bytes never change while a view of them exists. Those of a big frame are not copied;
+    once no view of its buffer exists, the next frame is received into that buffer from its
+    beginning, so that a big frame that has arrived takes one system call.
     """
 
     __slots__ = ("_big", "_buffer", "_end", "_max_frame_bytes", "_small", "_start", "steps")
@@ -110,14 +112,15 @@ class FramesReader:
         self._max_frame_bytes = max_frame_bytes
         self._small = bytearray(FIRST_BUFFER_BYTES)
         self._big = bytearray()  # of the last big frame
-        self._buffer = self._small  # one of them, or another one: what was received last
-        self._start = self._end = 0  # of it: what has come and is in no frame yet
-        self.steps = 0  # grows while frames, and parts of a big one, come
+        self._buffer = self._small  # `_small`, `_big` or another: the last one received into
+        self._start = self._end = 0  # of `_buffer`: bytes that are in no frame yet
+        self.steps = 0  # grows while frames, and parts of big frames, arrive
 
     async def read(self, stream: trio.abc.ReceiveStream) -> memoryview:
         """The next frame, without its size. ProtocolError, or trio's errors of a broken stream.
 
-        A checkpoint only if it has to wait. After a cancellation the stream cannot be read on.
+        A checkpoint only if it has to wait. After a cancellation the stream cannot be read any
+        more.
         """
         await self._have(stream, _SIZE.size)
         (size,) = _SIZE.unpack_from(self._buffer, self._start)
@@ -133,14 +136,14 @@ class FramesReader:
         return memoryview(bytes(frame))
 
     async def _have(self, stream: trio.abc.ReceiveStream, needed: int) -> None:
-        """Bring at least so many bytes into the buffer."""
+        """Receive until the buffer has at least this many bytes."""
         come = self._end - self._start
         if come >= needed:
             return
         if come:
             self._move_up(self._buffer)
         else:
-            await _wait_for_some(stream)  # in the meantime a view of the last big frame may go
+            await _wait_for_some(stream)  # a view of the last big frame may end meanwhile
             self._buffer = self._big if self._big and _is_free(self._big) else self._small
             self._start = self._end = 0
         self._end = await _fill(
@@ -148,14 +151,14 @@ class FramesReader:
         )
 
     def _move_up(self, buffer: bytearray) -> None:
-        """What has come, to the beginning of the same buffer or another one."""
+        """Move the received bytes to the beginning of the same buffer or another one."""
         come = self._end - self._start
         if self._start or buffer is not self._buffer:
             buffer[:come] = memoryview(self._buffer)[self._start : self._end]
         self._buffer, self._start, self._end = buffer, 0, come
 
     def _roomy(self, needed: int) -> bytearray:
-        """A buffer for a big frame. New memory costs as much as what is received into it."""
+        """A buffer for a big frame. New memory costs as much as receiving into it."""
         if needed <= len(self._buffer):
             return self._buffer
         if needed <= len(self._big) and _is_free(self._big):
@@ -172,7 +175,7 @@ class FramesReader:
             end = min(needed, come + STEP_BYTES)
             come = await _fill(stream, frame, come, end, may_have_come=come < AT_ONCE_BYTES)
             self.steps += 1
-        # What follows goes into another buffer.
+        # The bytes that follow go into another buffer.
         self._start, self._end, rest = needed, come, come - needed
         self._move_up(self._small if rest <= FIRST_BUFFER_BYTES else bytearray(rest))
         self._big = buffer if len(buffer) <= MAX_KEPT_BYTES else bytearray()
@@ -180,7 +183,7 @@ class FramesReader:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Whether nobody has a view of it: then, and only then, its size can be changed."""
+    """Whether no view of it exists: then, and only then, its size can be changed."""
     try:
         buffer.append(0)
     except BufferError:
@@ -190,7 +193,7 @@ def _is_free(buffer: bytearray) -> bool:
 
 
 async def _wait_for_some(stream: trio.abc.ReceiveStream) -> None:
-    """Until a plain socket has some bytes; of other streams only they who read can tell."""
+    """Wait until a plain socket has some bytes; other streams only show that when read."""
     if isinstance(stream, trio.SocketStream):
         await trio.lowlevel.wait_readable(stream.socket.fileno())
 
@@ -203,13 +206,13 @@ async def _fill(
     *,
     may_have_come: bool = False,
 ) -> int:
-    """Receive until `needed` bytes of `view` are filled, and what else has come and fits.
+    """Receive until `needed` bytes of `view` are filled, with further received bytes that fit.
 
-    What `may_have_come` is looked for before anything is waited for.
+    With `may_have_come` it reads before it waits.
     """
     while filled < needed:
         if isinstance(stream, trio.SocketStream):
-            # Straight to the descriptor: a checkpoint and a system call for what has come.
+            # Straight from the descriptor: one checkpoint and one system call for received bytes.
             fd = stream.socket.fileno()
             if not may_have_come:
                 await trio.lowlevel.wait_readable(fd)
@@ -231,10 +234,10 @@ async def _fill(
 
 
 def _lasting_buffer(size: int) -> mmap.mmap:
-    """For frames of this size and a little more, in large pages.
+    """A buffer for frames of this size and a little more, in large pages.
 
-    A broker that follows others spends most of its time in copies to and from this buffer; they
-    cost a tenth less there. Pages that no frame has touched take no memory.
+    A follower spends most of its time in copies to and from this buffer; large pages make them a
+    tenth cheaper. Pages that no frame has touched take no memory.
     """
     room = max(LARGE_PAGE_BYTES, 1 << (size - 1).bit_length())
     buffer = mmap.mmap(-1, room, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,10 +1,10 @@
-"""One question to several brokers: the next is asked when the last is silent or has failed.
+"""One request to several brokers: the next is asked when the last is silent or has failed.
 
-A broker that is paused or cut off keeps its connections open and says nothing; whoever asks it
-should not wait for a timeout when any other broker could answer. Only for questions without an
-effect: several may answer.
-Invariants: no attempt is started twice; the first answer counts, the others are cancelled; if all
-fail, the first failure is raised, and nothing waits once that is known.
+A paused or isolated broker keeps its connections open and sends nothing; a caller should not wait
+for a timeout when any other broker could answer. Only for requests without an effect: several may
+be executed.
+Invariants: no attempt is started twice; the first answer is returned, the others are cancelled; if
+all fail, the first failure is raised without further delay.
 
 Java's client has no counterpart: it waits for request.timeout.ms and then asks another broker.
 """
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class _Race(Generic[T]):
-    """What has come of the attempts."""
+    """The results of the attempts."""
 
     def __init__(self) -> None:
         self.answers: list[T] = []
@@ -43,7 +43,7 @@ class _Race(Generic[T]):
 async def first_answer(
     attempts: Iterable[Callable[[], Awaitable[T]]], patience_seconds: float
 ) -> T:
-    """The first answer; each attempt is begun when the one before it has been silent so long.
+    """The first answer; an attempt starts when the previous one has failed or been silent so long.
 
     Raises ClientError: the first failure, if there is no answer. There is at least one attempt.
     """

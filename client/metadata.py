@@ -1,10 +1,10 @@
-"""What a client knows of the topics of a cluster: leaders, their epochs, topic ids.
+"""A client's metadata of the topics of a cluster: leaders, their epochs, topic ids.
 
-Pure: answers and the time come in. What is known stays usable while it is stale; whoever uses it
-finds out by an error, and says so.
-Invariants: of one topic (by its id) a partition's leader epoch never goes back, so that an answer
-of a broker that has not heard yet does not undo what a newer one said (KIP-320); a topic that was
-deleted and made again starts anew.
+Pure: answers and the time are arguments. Stale metadata stays usable; a user that gets an error
+marks it as stale.
+Invariants: for one topic id, a partition's leader epoch never decreases, so that an outdated
+broker's answer does not replace a newer one (KIP-320); a topic that was deleted and created again
+starts anew.
 Mirrors: MetadataCache and Metadata of the Java client; ExponentialBackoff.
 """
 
@@ -21,14 +21,14 @@ NO_EPOCH = -1
 
 
 class Leader(NamedTuple):
-    """Of a partition; a `broker_id` of -1: it has none at the moment."""
+    """The leader of a partition; a `broker_id` of -1: it has none at the moment."""
 
     broker_id: int
     epoch: int
 
 
 class KnownTopic(NamedTuple):
-    """A topic as brokers told it; partitions by their index."""
+    """A topic as brokers described it; partitions by their index."""
 
     name: str
     topic_id: bytes
@@ -42,14 +42,14 @@ class KnownTopic(NamedTuple):
 
 
 class MetadataCache:
-    """Of one client. All times in ms of any one clock."""
+    """The metadata of one client. All times are in ms of any one clock."""
 
     def __init__(self) -> None:
         self._topics: dict[str, KnownTopic] = {}
         self._stale: set[str] = set()
 
     def update(self, answer: MetadataResponse, now_ms: int) -> None:
-        """Take in what is said of topics; those with an error stay as they were."""
+        """Apply the topics of a response; those with an error stay unchanged."""
         for topic in answer.topics:
             if topic.error_code == ErrorCode.NONE and topic.name is not None:
                 self._take(topic.name, topic, now_ms)
@@ -77,7 +77,7 @@ class MetadataCache:
         return self._topics.get(name)
 
     def leader(self, name: str, partition: int) -> Leader | None:
-        """None if there is none, or none is known."""
+        """The leader; None if there is none, or it is unknown."""
         known = self._topics.get(name)
         if known is None or partition >= len(known.leaders):
             return None
@@ -85,7 +85,7 @@ class MetadataCache:
         return leader if leader.broker_id >= 0 else None
 
     def learn_leader(self, name: str, partition: int, leader: Leader) -> bool:
-        """What a broker told beside a NOT_LEADER_OR_FOLLOWER (KIP-951); whether that is news."""
+        """Apply the leader that came with NOT_LEADER_OR_FOLLOWER (KIP-951); whether it is newer."""
         known = self._topics.get(name)
         if known is None or partition >= len(known.leaders):
             return False
@@ -97,11 +97,11 @@ class MetadataCache:
         return True
 
     def mark_stale(self, name: str) -> None:
-        """Something has shown that it is not so any more."""
+        """Mark a topic whose metadata has proved to be out of date."""
         self._stale.add(name)
 
     def to_ask(self, names: Iterable[str], now_ms: int) -> list[str]:
-        """Those of `names` that should be asked for now."""
+        """The topics of `names` whose metadata should be fetched now."""
         return [
             name
             for name in names
@@ -112,7 +112,7 @@ class MetadataCache:
 
 
 def backoff_ms(attempts: int, roll: float, *, first_ms: int = 100, longest_ms: int = 1_000) -> int:
-    """The pause after so many failures in a row (at least 1), doubled each time.
+    """The pause after this many failures in a row (at least 1), doubled each time.
 
     `roll`, at random in [0, 1), spreads it by a fifth both ways.
     """

@@ -1,4 +1,4 @@
-"""What a broker of any version says where a partition's records are."""
+"""The offset in a ListOffsets response of any version."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from ..protocol.apis.list_offsets import ListOffsetsPartitionResponse
 
 
 def offset_of(part: ListOffsetsPartitionResponse) -> int:
-    """-1: there is none. In version 0, of brokers before 0.10.1, it is a list of one."""
+    """The offset, -1 for none. Version 0, of brokers before 0.10.1, has a list of at most one."""
     return part.old_style_offsets[0] if part.old_style_offsets else part.offset

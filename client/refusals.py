@@ -1,6 +1,6 @@
-"""Refusals in words: which ACL was missing, for whom, and the command that adds it.
+"""Messages for refusals: the missing ACL, its principal, and the command that adds it.
 
-A broker answers with a code only, which names the type of the resource; who asks knows what for.
+A broker answers with a code only, which names the type of the resource; the caller knows the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from ..protocol.errors import ErrorCode
 from .errors import Refused
 
-# Of the resource: the option of `pybroker acls`, which is also the word for it.
+# The resource's option of `pybroker acls`, which is also the word for it.
 _REFUSED_ON: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
@@ -31,18 +31,18 @@ ADVICE: Final = {
 
 
 class NotAllowed(Refused):
-    """An ACL is missing, or denies it."""
+    """An ACL is missing, or denies the operation."""
 
 
 class Asked(NamedTuple):
-    """Who asked for what: the operation as ACLs have it, and the name of the resource."""
+    """The principal, the operation as in ACLs, and the name of the resource."""
 
     who: str | None
     operation: str
     name: str = ""
 
     def refusal(self, code: ErrorCode) -> str | None:
-        """One line, or None if `code` says something else."""
+        """The message in one line, or None if `code` is no refusal by ACLs."""
         resource = _REFUSED_ON.get(code)
         if resource is None:
             return None

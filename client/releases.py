@@ -1,7 +1,8 @@
-"""Since when Apache Kafka serves what, for whoever meets an older broker.
+"""The first releases of Apache Kafka that serve an API or a feature, for messages about older
+brokers.
 
-The first release of what was added to an API later; that of an API is on its page.
-Leaves out: what Kafka 0.10.0 serves already, the oldest that we speak to.
+The constants are for features added to an API later; the release of an API is on its page. Leaves
+out: features of Kafka 0.10.0, the oldest that we support.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ HEADERS_SINCE: Final = "0.11"
 
 
 def not_served(address: str, key: ApiKey) -> Unsupported:
-    """Of an API that a broker does not serve, or in no version that we know."""
+    """The error for an API that a broker does not serve, or in no version that we support."""
     since = page(key).since
     hint = f", which Kafka does since {since}" if since else " in a version that we know"
     return Unsupported(f"broker {address} does not serve {API_TABLE[key].name}{hint}")
 
 
 def too_old(what: str, since: str) -> Unsupported:
-    """Of something that came later to an API that the brokers serve."""
+    """The error for a feature that was added to an API later."""
     return Unsupported(f"the brokers are too old for {what}, which Kafka has since {since}")

@@ -1,11 +1,10 @@
 """Values that a schema registry describes: Avro, Protobuf and JSON Schema, as JSON and back.
 
 A value is a zero byte, the schema's id in four bytes, for Protobuf the place of the message in its
-file, then the data. What does not begin so is left as it is. Needs
-`pip install pybroker-kafka[schemas]`.
+file, then the data. Other values stay unchanged. Needs `pip install pybroker-kafka[schemas]`.
 
-Limits: an answer of MAX_ANSWER_BYTES, FETCH_SECONDS each. What is wrong with a value or its schema
-is a SchemaError; a registry that cannot be asked is a RegistryError, and asking again may help.
+Limits: an answer of MAX_ANSWER_BYTES, FETCH_SECONDS each. A bad value or schema raises a
+SchemaError; an unavailable registry a RegistryError, after which a retry may help.
 Leaves out: schemas that refer to others, except for Google's own types in Protobuf.
 Mirrors: the wire format of Confluent's serializers.
 """
@@ -31,7 +30,7 @@ MAX_USELESS = 1000  # schemas
 MAX_VARINT_BYTES = 10
 MAX_MESSAGE_DEPTH = 32
 NEEDED = "pip install 'pybroker-kafka[schemas]'"
-# Files of Protobuf that every installation of it has.
+# Protobuf files that every installation has.
 _COMMON = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 
 
@@ -40,13 +39,13 @@ class SchemaError(ClientError):
 
 
 class RegistryError(ClientError):
-    """The registry cannot be asked; the message says why."""
+    """The registry is not available; the message says why."""
 
 
 class Schema(Protocol):
-    """One schema: data behind the head, and what it says as JSON has it.
+    """One schema: converts the data behind the head to JSON values and back.
 
-    With `plain` numbers of 64 bits are numbers, and fields that a message has not set are there:
+    With `plain`, numbers of 64 bits are numbers, and unset fields of a message are present:
     Protobuf's own JSON has texts for the former and leaves out the latter.
     """
 
@@ -56,7 +55,7 @@ class Schema(Protocol):
 
 
 class Registry:
-    """`load` asks for what `decode` and `encode` then need."""
+    """`load` fetches the schemas that `decode` and `encode` need."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -69,15 +68,16 @@ class Registry:
             user = f"{parts.username}:{parts.password or ''}".encode()
             self._login = base64.b64encode(user).decode()
         self._schemas: dict[int, Schema] = {}
-        self._useless: dict[int, SchemaError] = {}  # not asked for again; MAX_USELESS at most
+        self._useless: dict[int, SchemaError] = {}  # not fetched again; at most MAX_USELESS
 
     async def load(self, numbers: Iterable[int]) -> None:
-        """Schemas that are not here yet. Raises SchemaError, RegistryError."""
+        """Fetch the schemas that are missing. Raises SchemaError, RegistryError."""
         for number in set(numbers) - self._schemas.keys():
             await trio.to_thread.run_sync(self.load_now, number)
 
     def load_now(self, number: int) -> None:
-        """The same of one, without trio: it waits for the registry."""
+        """Fetch one schema without trio: it waits for the registry. Raises SchemaError,
+        RegistryError."""
         if number in self._useless:
             raise self._useless[number]
         if number in self._schemas:
@@ -90,23 +90,23 @@ class Registry:
             raise
 
     def decode(self, data: bytes | None, *, plain: bool = False) -> bytes | None:
-        """As JSON if a schema describes it. Raises SchemaError."""
+        """A value as JSON if a schema describes it, otherwise unchanged. Raises SchemaError."""
         number = schema_of(data)
         if number is None or data is None:
             return data
         try:
             value = self._schemas[number].decode(data[HEAD_BYTES:], plain=plain)
-        except Exception as error:  # the libraries raise what they like
+        except Exception as error:  # the libraries raise all kinds
             raise SchemaError(f"a value is not as schema {number} says: {_reason(error)}") from None
         return json.dumps(value, default=_plain, ensure_ascii=False).encode()
 
     def encode(self, number: int, data: bytes | None) -> bytes | None:
-        """From JSON. Raises SchemaError."""
+        """A value of this schema from JSON. Raises SchemaError."""
         if data is None:
             return None
         try:
             encoded = self._schemas[number].encode(json.loads(data))
-        except Exception as error:  # the libraries raise what they like
+        except Exception as error:  # the libraries raise all kinds
             raise SchemaError(
                 f"{data[:80].decode(errors='replace')!r} is not as schema {number} says: "
                 f"{_reason(error)}"
@@ -114,7 +114,7 @@ class Registry:
         return bytes([MAGIC]) + number.to_bytes(4, "big") + encoded
 
     def _fetch(self, number: int) -> Schema:
-        """Raises SchemaError, RegistryError."""
+        """Fetch a schema. Raises SchemaError, RegistryError."""
         found = self._ask(f"/schemas/ids/{number}", number)
         if found.get("references"):
             raise SchemaError(f"schema {number} refers to others, which is not read")
@@ -131,7 +131,7 @@ class Registry:
             raise SchemaError(f"schema {number} takes {error.name}: {NEEDED}") from None
         except ClientError:
             raise
-        except Exception as error:  # the libraries raise what they like
+        except Exception as error:  # the libraries raise all kinds
             raise SchemaError(f"schema {number} cannot be used: {_reason(error)}") from None
         raise SchemaError(f"schema {number} is of a kind that is not known: {kind}")
 
@@ -161,21 +161,21 @@ class Registry:
 
 
 def schema_of(data: bytes | None) -> int | None:
-    """The id of the schema that describes it, if it begins as such a value does."""
+    """The id of a value's schema, if the value begins with one."""
     if data is None or len(data) < HEAD_BYTES or data[0] != MAGIC:
         return None
     return int.from_bytes(data[1:HEAD_BYTES], "big")
 
 
 def _reason(error: object) -> str:
-    """In one line: a validator tells the schema and the value, too, in many."""
+    """The reason in one line: a validator's message has the schema and the value, too, in many."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _plain(value: object) -> str:
-    """What JSON has no form for: bytes in base64, times and decimals as text."""
+    """Text for values that JSON has no form for: bytes in base64, times and decimals."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
@@ -210,7 +210,7 @@ class _Json:
 
 
 class _Protobuf:
-    """A file of messages; what is written is its first one."""
+    """A file of messages; `encode` writes its first one."""
 
     def __init__(self, serialized: bytes) -> None:
         import importlib
@@ -279,7 +279,7 @@ def _number(value: Any, field: Any) -> Any:
 
 
 def _zigzag(data: Iterator[int]) -> int:
-    """Raises ValueError for what is no number."""
+    """The next zigzag varint. Raises ValueError if there is none."""
     number = 0
     for place in range(MAX_VARINT_BYTES):
         byte = next(data, None)

@@ -48,7 +48,7 @@ logger.deploy.level = info
 
 
 class ClusterError(RuntimeError):
-    """The cluster did not come up; the message has what it said."""
+    """The cluster did not start; the message holds the end of its log."""
 
 
 class _Daemon:
@@ -67,7 +67,7 @@ class _Daemon:
             )
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """Until it has logged this. Raises ClusterError."""
+        """Wait until the log matches `pattern`. Raises ClusterError."""
         deadline = time.monotonic() + READY_SECONDS
         while True:
             text = self._log.read_text(errors="replace")
@@ -79,7 +79,7 @@ class _Daemon:
             time.sleep(POLL_SECONDS)
 
     def end(self, number: signal.Signals) -> None:
-        """With this signal to all of its processes; SIGKILL follows if they do not mind it."""
+        """Send this signal to all of its processes; SIGKILL follows after STOP_SECONDS at most."""
         for one in (number, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, one)
@@ -91,7 +91,7 @@ class _Daemon:
 
 
 class SparkCluster:
-    """To be used in a `with` block, at whose end nothing of it runs any more."""
+    """Use it in a `with` block; all its processes have ended after the block."""
 
     def __init__(self, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
         self.url = ""
@@ -107,7 +107,8 @@ class SparkCluster:
         self.stop()
 
     def start_master(self) -> str:
-        """Its address, `spark://127.0.0.1:PORT`. Raises ClusterError, JavaNotFoundError."""
+        """Start it and return its address, `spark://127.0.0.1:PORT`. Raises ClusterError,
+        JavaNotFoundError."""
         arguments = ["--host", HOST, "--port", "0", "--webui-port", "0"]
         self._master = self._start("master", _MASTER, arguments)
         self.url = self._master.wait_for(r"Starting Spark master at (spark://\S+)")[1]
@@ -115,7 +116,7 @@ class SparkCluster:
         return self.url
 
     def start_worker(self) -> int:
-        """Its number, from 0 on. Raises ClusterError."""
+        """Start a worker and return its number, from 0 on. Raises ClusterError."""
         number = len(self._workers)
         arguments = ["--host", HOST, "--port", "0", "--webui-port", "0"]
         arguments += ["--cores", str(self._cores), "--memory", self._memory]
@@ -126,14 +127,14 @@ class SparkCluster:
         return number
 
     def start(self) -> SparkCluster:
-        """The master and all workers. Raises ClusterError, JavaNotFoundError."""
+        """Start the master and all workers. Raises ClusterError, JavaNotFoundError."""
         self.start_master()
         for _ in range(self._wanted):
             self.start_worker()
         return self
 
     def kill_worker(self, number: int) -> None:
-        """SIGKILL, to its executors too: as if the machine were gone."""
+        """Send SIGKILL, to its executors too: as if the machine were gone."""
         self._workers[number].end(signal.SIGKILL)
 
     def stop(self) -> None:

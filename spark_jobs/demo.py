@@ -54,14 +54,14 @@ console = Console(highlight=False)
 def local_cluster() -> Iterator[str]:
     """A cluster on free ports with data in a temporary directory; yields its bootstrap string.
 
-    It holds the other end of a pipe that we have, and so it does not outlive us, whatever happens.
+    The cluster reads a pipe whose other end we hold, and so it never outlives us.
     """
     data_dir = tempfile.mkdtemp(prefix="pybroker-demo-")
     command = [sys.executable, "-P", "-m", "pybroker_kafka"]
     ports = ["--port", "0", "--zookeeper-port", "0", "--console", "--console-port", "0"]
     start = [*command, "start", "--detach", "--until-eof", *ports, "--data-dir", data_dir]
     theirs, ours = os.pipe()
-    # Not to standard error: while Spark starts, that is kept for what Spark says.
+    # Not to standard error: while Spark starts, that is captured for Spark's own output.
     subprocess.run(start, stdin=theirs, check=True, stderr=subprocess.STDOUT)
     os.close(theirs)
     try:
@@ -87,7 +87,7 @@ def create_topics(bootstrap: str) -> None:
 
 
 def produce_flights(bootstrap: str, count: int) -> collections.Counter[str]:
-    """Produce the first `count` flights; returns how many each carrier has.
+    """Produce the first `count` flights; returns the number of flights of each carrier.
 
     Raises RuntimeError for the first record that is lost.
     """
@@ -150,7 +150,7 @@ def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions, 
             told = f"{done} of {tasks} tasks" if tasks else f"{len(batches)} batches"
             progress.update(task, completed=rows, batches=told)
             if finished:
-                query.awaitTermination()  # raises what it ended by
+                query.awaitTermination()  # raises the query's error
                 return
             if time.monotonic() > deadline:
                 query.stop()
@@ -158,7 +158,7 @@ def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions, 
 
 
 def show_result(rows: list[Any]) -> None:
-    """A table with a row a carrier, out of a row a carrier and window."""
+    """Print a table with a row per carrier, from rows per carrier and window."""
     totals: dict[str, list[float]] = collections.defaultdict(lambda: [0, 0, 0.0, 0.0])
     for row in rows:
         total = totals[row.carrier]
@@ -179,7 +179,8 @@ def show_result(rows: list[Any]) -> None:
 
 
 def draw_chart(rows: list[Any], path: Path) -> None:
-    """Two panels over the weeks: flights of the largest carriers (stacked), and their delays."""
+    """Draw two panels over the weeks: flights of the largest carriers (stacked), and their
+    delays."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -210,7 +211,7 @@ def draw_chart(rows: list[Any], path: Path) -> None:
 
 
 def check_counts(rows: list[Any], expected: collections.Counter[str]) -> bool:
-    """Whether Spark has counted what was produced; says where it has not."""
+    """Whether Spark's counts match the flights produced; prints the carriers that differ."""
     counted: collections.Counter[str] = collections.Counter()
     for row in rows:
         counted[row.carrier] += row.flights
@@ -259,7 +260,8 @@ def result_topic_is_complete(
 def demonstrate(
     starting: Future[SparkSession], source: str, count: int, *, stays_open: bool
 ) -> bool:
-    """The whole job, with a session that is on its way; whether all counts are right.
+    """Run the whole job, with a session that is still starting; returns whether all counts are
+    right.
 
     `stays_open`: the cluster and its console stay until a line is read.
     """
@@ -297,8 +299,8 @@ def demonstrate(
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    """By an exception in the main thread, but in none of its imports: one that is broken off may
-    leave a lock behind for which the thread that starts Spark would wait for ever."""
+    """Leave by an exception in the main thread, but not during one of its imports: a broken import
+    may leave a lock behind that the thread which starts Spark would wait for forever."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
@@ -330,7 +332,7 @@ def main() -> int:
     arguments = parser.parse_args()
     count = min(arguments.flights, FLIGHT_COUNT)
     source = "kafka" if arguments.connector == "official" else "pybroker"
-    # On either the cluster is stopped.
+    # Both signals stop the cluster.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     from .session import kafka_session
@@ -343,13 +345,13 @@ def main() -> int:
     def start_spark() -> None:
         try:
             session = kafka_session("pybroker-demo", official_connector=source == "kafka")
-        except Exception as error:  # raised where the session is wanted
+        except Exception as error:  # raised again when the session is used
             starting.set_exception(error)
         else:
             starting.set_result(session)
 
-    # A demo that is ended waits for it: a JVM that is left before it has said where it listens may
-    # stay for ever, and its temporary files do.
+    # An interrupted demo waits for this thread: a JVM that is left before it has reported its port
+    # may stay forever, and its temporary files do.
     threading.Thread(target=start_spark, name="spark").start()
     complete = demonstrate(starting, source, count, stays_open=arguments.console)
     console.print(f"everything took {time.monotonic() - started:.0f} s")

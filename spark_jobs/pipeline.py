@@ -1,12 +1,12 @@
-"""What all pipelines share: their options, topics in and out, progress, a clear end.
+"""The parts that all pipelines share: options, reading and writing topics, dead letters, sessions.
 
 A pipeline reads a topic as a stream, from the offsets in its checkpoint on. Unless it is
-`--continuous` it ends when it has read what was there when it began; begun again it goes on from
-there, also after it was killed. SIGINT and SIGTERM stop it: what a batch has not finished is done
-by the next run.
+`--continuous` it ends when it has read the records that were there when it began; the next run
+continues from there, also after a kill. SIGINT and SIGTERM stop it; the next run completes an
+unfinished batch.
 
-What does not parse is counted in each progress line. With a dead-letter topic a second query keeps
-it, with the reason and the place it comes from, at least once.
+Each progress line counts the records that do not parse. With a dead-letter topic a second query
+writes them there at least once, with the reason and their topic, partition and offset.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 SOURCES = ("pybroker", "kafka")
-MALFORMED = "malformed"  # so begins the name of an observation of what does not parse
+MALFORMED = "malformed"  # prefix of the observations that count records that do not parse
 _HAS_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Options:
-    """What every pipeline is told. Durations are Spark's interval texts (`7 days`).
+    """The options of every pipeline. Durations are Spark's interval texts (`7 days`).
 
-    `source` is `pybroker`, or `kafka` for the official connector; `kafka` settings of a client,
-    for TLS and logins; `output_dir` a directory here, or a URL that Spark's cluster can reach.
+    `source` is `pybroker`, or `kafka` for the official connector. `kafka` holds settings of a
+    client, for TLS and logins. `output_dir` is a local directory, or a URL that Spark's cluster can
+    reach.
     """
 
     bootstrap_servers: str
@@ -63,7 +64,7 @@ class Options:
 
 
 def parser(description: str, *, input_topic: str, output_dir: str) -> argparse.ArgumentParser:
-    """The arguments that all pipelines have. `options_of` makes options of them."""
+    """The arguments that all pipelines have. `options_of` turns them into options."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -108,7 +109,7 @@ def parser(description: str, *, input_topic: str, output_dir: str) -> argparse.A
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Arguments as keywords of `Options`, or of a class made from it. Paths are made absolute."""
+    """Arguments as keywords of `Options`, or of a subclass. Paths are made absolute."""
     found = vars(arguments) | {"kafka": {}}
     properties = found.pop("command_config")
     if properties is not None:
@@ -123,7 +124,7 @@ def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_topic(session: SparkSession, options: Options, topic: str | None = None) -> DataFrame:
-    """A topic as a stream, the input topic unless another is named."""
+    """A topic as a stream; the input topic by default."""
     reader = (
         session.readStream.format(options.source)
         .options(**options.client())
@@ -137,7 +138,7 @@ def read_topic(session: SparkSession, options: Options, topic: str | None = None
 
 
 def read_table(session: SparkSession, options: Options, topic: str) -> DataFrame:
-    """A compacted topic as a table, as it is now: the newest value of each key, less tombstones."""
+    """A compacted topic as a table, as of now: the newest value of each key, without tombstones."""
     from pyspark.sql import functions as f
 
     records = (
@@ -163,13 +164,14 @@ def write_topic(frame: DataFrame, options: Options, topic: str) -> None:
 
 
 def write_parquet(batch: DataFrame, batch_id: int, directory: str) -> None:
-    """As one file in a directory of its own, which takes the place of that of the same batch."""
+    """Write a batch as one file in a directory of its own, replacing an earlier run of the same
+    batch."""
     path = f"{directory}/batch_id={batch_id}"
     batch.coalesce(1).write.mode("overwrite").parquet(path)
 
 
 def as_records(frame: DataFrame, key: Column) -> DataFrame:
-    """Rows as records: this key, and the row in JSON."""
+    """Rows as records: this key, and the row as JSON."""
     from pyspark.sql import functions as f
 
     return frame.select(key.alias("key"), f.to_json(f.struct("*")).alias("value"))
@@ -178,7 +180,7 @@ def as_records(frame: DataFrame, key: Column) -> DataFrame:
 def start(
     writer: DataStreamWriter, options: Options, name: str, checkpoint: str | None = None
 ) -> StreamingQuery:
-    """Start a query with the end that the options say, and their checkpoint unless it has one."""
+    """Start a query that ends as the options say, with their checkpoint unless one is given."""
     writer = writer.queryName(name).option(
         "checkpointLocation", checkpoint or options.checkpoint_dir
     )
@@ -207,7 +209,8 @@ def spark(
     settings: Mapping[str, str] | None = None,
     packages: tuple[str, ...] = (),
 ) -> Iterator[SparkSession]:
-    """A session for a pipeline, stopped at the end. `packages` are Maven's, settings Spark's."""
+    """A session for a pipeline, stopped at the end. `packages` are Maven coordinates, `settings`
+    Spark's."""
     from rich.console import Console
 
     from .session import kafka_session

@@ -1,10 +1,10 @@
-"""What a running pipeline tells: a line for each batch, a bar on a terminal, and Prometheus.
+"""The progress of a running pipeline: a line for each batch, a bar on a terminal, and Prometheus.
 
-Job: a `StreamingQueryListener` hears of each batch, asks the brokers how much is left (the lag),
-and hands on a `Report`. `run` waits for queries, and stops them when it is told to.
+Job: a `StreamingQueryListener` is notified of each batch, asks the brokers how much is left (the
+lag), and passes on a `Report`. `run` waits for queries, and stops them on a signal.
 
-The lag is asked of the brokers, since Spark 4.0 does not tell it for sources in Python. Where they
-do not answer there is none; a pipeline never fails for its progress.
+The brokers are asked for the lag, since Spark 4.0 does not report it for sources in Python. If they
+do not answer, the lag is None; a pipeline never fails because of its progress.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ LAST_EVENTS_SECONDS = 10.0
 
 @dataclass(slots=True, frozen=True)
 class Report:
-    """Of a batch that is done. `late` records came behind the watermark and were left out;
-    `malformed` ones did not parse; `lag` is how many are behind the end of this batch."""
+    """A batch that is done. `late` records came behind the watermark and were left out; `malformed`
+    records did not parse; `lag` is the number of records behind the end of this batch."""
 
     query: str
     batch: int
@@ -64,7 +64,7 @@ class Report:
 
     @property
     def rate(self) -> float:
-        """Records a second."""
+        """Records per second."""
         return self.records / self.seconds if self.seconds else 0.0
 
     def line(self) -> str:
@@ -85,12 +85,12 @@ class Report:
 
 
 def report_of(progress: Mapping[str, Any]) -> Report:
-    """Of the JSON of Spark's StreamingQueryProgress, without the lag."""
+    """A report from the JSON of Spark's StreamingQueryProgress, without the lag."""
     offsets: Offsets = {}
     for source in progress["sources"]:
         found = source.get("endOffset")
         found = json.loads(found) if isinstance(found, str) else found
-        # Other sources than topics have other offsets.
+        # Sources other than topics have other offsets.
         if isinstance(found, dict) and all(isinstance(part, dict) for part in found.values()):
             offsets |= offsets_from_json(found)
     states = progress.get("stateOperators") or []
@@ -112,7 +112,7 @@ def report_of(progress: Mapping[str, Any]) -> Report:
 
 
 def lag_of(offsets: Mapping[tuple[str, int], int], ends: Offsets) -> dict[str, int]:
-    """By topic, how many offsets are left to read."""
+    """The number of offsets left to read, by topic."""
     found: dict[str, int] = {}
     for key, end in ends.items():
         found[key[0]] = found.get(key[0], 0) + max(0, end - offsets.get(key, 0))
@@ -120,7 +120,7 @@ def lag_of(offsets: Mapping[tuple[str, int], int], ends: Offsets) -> dict[str, i
 
 
 def log_ends(options: Options, topics: Sequence[str]) -> Offsets:
-    """Where each partition ends, of those topics that are there. Raises ClientError."""
+    """The end of each partition of those topics that exist. Raises ClientError."""
     if not topics:
         return {}
     pattern = "|".join(re.escape(topic) for topic in topics)
@@ -130,7 +130,7 @@ def log_ends(options: Options, topics: Sequence[str]) -> Offsets:
 
 
 class Metrics:
-    """Of all queries of a process, for Prometheus."""
+    """The metrics of all queries of a process, for Prometheus."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -170,7 +170,7 @@ class Metrics:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Hands on a report of each batch, with its lag, to all of `hearers`."""
+    """Passes a report of each batch, with its lag, to all of `hearers`."""
 
     def __init__(self, options: Options, hearers: Sequence[Callable[[Report], None]]) -> None:
         self._options = options
@@ -205,7 +205,8 @@ class ProgressListener(StreamingQueryListener):
 
 
 class Display:
-    """Lines, and below them on a terminal a bar: batches done, and the tasks of the one at hand."""
+    """Lines, and below them on a terminal a bar: batches done, and the tasks of the current
+    batch."""
 
     def __init__(self, session: SparkSession) -> None:
         self._tracker = session.sparkContext.statusTracker()
@@ -231,7 +232,7 @@ class Display:
         self.console.print(report.line())
 
     def look(self) -> None:
-        """Show how far the batch at hand is."""
+        """Show the progress of the current batch."""
         tracker = self._tracker
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         found = [stage for stage in stages if stage is not None]
@@ -242,7 +243,7 @@ class Display:
 
 
 def serve_metrics(port: int) -> Metrics:
-    """Serve Prometheus's page on this port; 0 takes a free one. Says where."""
+    """Serve Prometheus metrics on this port; 0 takes a free one. Prints the address."""
     metrics = Metrics()
     server, _ = start_http_server(port, "127.0.0.1", registry=metrics.registry)
     sys.stderr.write(f"metrics: http://127.0.0.1:{server.server_port}/metrics\n")
@@ -252,10 +253,10 @@ def serve_metrics(port: int) -> Metrics:
 def run(
     session: SparkSession, options: Options, begin: Callable[[], Sequence[StreamingQuery]]
 ) -> int:
-    """Run the queries that `begin` starts to their end; the exit status.
+    """Run the queries that `begin` starts to their end; returns the exit status.
 
-    SIGINT and SIGTERM stop them in good order. The first error of one stops the others, and is
-    told.
+    SIGINT and SIGTERM stop them in good order. The first error of a query stops the others, and is
+    printed.
     """
     display = Display(session)
     hearers: list[Callable[[Report], None]] = [display.add]
@@ -301,7 +302,7 @@ def run(
 
 
 def _hear_the_last(listener: ProgressListener, queries: int) -> None:
-    """Events come some time after what they tell of."""
+    """Wait for the last events: they arrive some time after the query has ended."""
     deadline = time.monotonic() + LAST_EVENTS_SECONDS
     while listener.ended < queries and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS / 5)

@@ -1,13 +1,13 @@
-"""What records say: values as columns by a schema, and a dead-letter topic for those that do not.
+"""Values of records as columns by a schema, and dead letters for values that do not parse.
 
     parts = parse_json(records, "carrier STRING, dep_delay INT")
     flights = parts.good.select("parsed.*", "timestamp")
     parts.dead.writeStream.format("pybroker").option("topic", "flights-dead") ...
 
-`records` are a source's: ours or the official connector's, batch or stream. No record vanishes:
-each is in one of the two. A dead letter has the key and value as they came, its own headers (if
-they were read: includeHeaders), and those in which Kafka Connect says what was wrong and where the
-record stood, so that tools for Connect's dead letters read these, too.
+`records` come from a source: ours or the official connector, batch or stream. No record is lost:
+each is in one of the two parts. A dead letter has the key and value as read, its own headers (if
+they were read: includeHeaders), and Kafka Connect's headers with the error and the record's topic,
+partition and offset, so that tools for Connect's dead letters can read these, too.
 
 A stream's two parts are two queries, each with its own checkpoint, and each reads the topic.
 Mirrors: DeadLetterQueueReporter (KIP-298).
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 HEADERS_PREFIX: Final = "__connect.errors."
-STAGE: Final = "VALUE_CONVERTER"  # Connect's word for where it happened
+STAGE: Final = "VALUE_CONVERTER"  # Connect's name for the stage that failed
 _HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
 _CORRUPT: Final = "_corrupt"
 _TEXT: Final = "_text"
@@ -33,8 +33,8 @@ _TOLD: Final = "_told"
 
 
 class Parts(NamedTuple):
-    """`good` has the source's columns and `parsed`, a struct; `dead` has key, value and headers,
-    as a sink wants them."""
+    """`good` has the source's columns and `parsed`, a struct; `dead` has key, value and headers, as
+    a sink expects them."""
 
     good: DataFrame
     dead: DataFrame
@@ -48,20 +48,20 @@ def parse_json(
     required: Sequence[str] = (),
     count_as: str | None = None,
 ) -> Parts:
-    """Values that are JSON objects, by a schema such as `id BIGINT, name STRING`.
+    """Parse values that are JSON objects, by a schema such as `id BIGINT, name STRING`.
 
-    Fields that the schema does not name are left out, missing ones are null. A field of another
-    type, and a record without a value, is a dead letter; so is one where an SQL expression of
-    `required`, such as `parsed.id`, is null. `count_as` is the name of an observation, with the
-    number of dead letters as `records`, in the progress of a stream.
+    Fields that the schema does not name are left out, missing ones are null. A record with a field
+    of another type, or without a value, is a dead letter; so is a record for which an SQL
+    expression of `required`, such as `parsed.id`, is null. `count_as` is the name of an
+    observation, with the number of dead letters as `records`, in the progress of a stream.
 
     With `registry`, http://USER:PASSWORD@HOST:PORT of a schema registry, values are Avro, Protobuf
     or JSON with a schema, as Confluent's serializers write them: a zero byte, the schema's id. Each
-    is made JSON first, whatever version of its schema it was written with: `bytes` are BINARY,
-    Protobuf's numbers of 64 bits BIGINT, and what is not set in a message has its default. A value
-    without an id, with one that the registry does not know, or that is not as its schema says, is a
-    dead letter; a registry that does not answer fails the query. Executors need
-    `pip install pybroker-kafka[schemas]`.
+    value is first converted to JSON, by the version of the schema that it was written with: `bytes`
+    are BINARY, Protobuf's numbers of 64 bits BIGINT, and fields not set in a message have their
+    defaults. A value without an id, with an id unknown to the registry, or that does not match its
+    schema, is a dead letter; a registry that does not answer fails the query. Executors need `pip
+    install pybroker-kafka[schemas]`.
     """
     from pyspark.sql import functions as f
 
@@ -69,13 +69,13 @@ def parse_json(
         texts = records.withColumn(_TEXT, f.col("value").cast("string"))
         return _parse(texts.withColumn(_TOLD, f.lit(None)), ddl, required, count_as)
     read = f.udf(functools.partial(_read_registered, registry), f"{_TEXT} STRING, {_TOLD} STRING")
-    # Else Spark asks Python twice: for the rows, and for which of them are wanted.
+    # Otherwise Spark would call Python twice: for the rows, and for the filter.
     told = records.withColumn("_read", read.asNondeterministic()(f.col("value")))
     return _parse(told.select("*", "_read.*").drop("_read"), ddl, required, count_as)
 
 
 def _read_registered(url: str, value: bytearray | None) -> tuple[str | None, str | None]:
-    """In a worker: a value as JSON, or what is wrong with it. Raises RegistryError."""
+    """In a worker: a value as JSON, or the problem with it. Raises RegistryError."""
     if value is None:
         return None, None
     data = bytes(value)
@@ -97,7 +97,7 @@ def _registry(url: str) -> Registry:
 
 
 def _parse(records: DataFrame, ddl: str, required: Sequence[str], count_as: str | None) -> Parts:
-    """Of JSON in the column _TEXT, or a problem in the column _TOLD."""
+    """The parts of records with JSON in the column _TEXT, or a problem in the column _TOLD."""
     from pyspark.sql import functions as f
 
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
@@ -118,7 +118,7 @@ def _parse(records: DataFrame, ddl: str, required: Sequence[str], count_as: str 
 
 
 def _parts(found: DataFrame) -> Parts:
-    """By the column `problem`, a text or null."""
+    """Split by the column `problem`, a text or null."""
     from pyspark.sql import functions as f
 
     good = found.where(f.col("problem").isNull()).drop("problem")
@@ -139,7 +139,7 @@ def _parts(found: DataFrame) -> Parts:
 
 
 def _about() -> dict[str, Column]:
-    """What Connect says of a dead letter, by the rest of the header's name."""
+    """The values of Connect's headers of a dead letter, by the name without its prefix."""
     from pyspark.sql import functions as f
 
     return {

@@ -1,14 +1,14 @@
-"""A SparkSession that can read and write Kafka topics, or one clear error that says what to do.
+"""A SparkSession that can read and write Kafka topics, or one clear error with the remedy.
 
 Topics are read by `format("pybroker")`, which needs no jar. For `format("kafka")` the official
 connector comes from Maven Central through Spark's own Ivy resolution and is cached
 in ~/.ivy2*. Of all pairs of pyspark and connector 4.0.0 is the newest whose parts all resolve;
 `PYBROKER_SPARK_CONNECTOR` names another. Hadoop's artifacts are left out: pyspark ships them.
 
-Spark 4.0 makes a folder `artifacts` in its JVM's own directory. So a JVM started here has a
-temporary one, and is then told which directory relative paths are meant from.
+Spark 4.0 makes a folder `artifacts` in its JVM's own directory. So a JVM started here runs in a
+temporary directory; its `user.dir` is then set to the directory that relative paths refer to.
 
-Under `spark-submit` the session that it made is used as it is (give it `--packages`).
+Under `spark-submit` its own session is used unchanged (give it `--packages`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CONNECTOR_ADVICE = (
 
 
 class SparkUnavailableError(RuntimeError):
-    """Spark or its Kafka connector cannot be had; the message says what was looked for."""
+    """Spark or its Kafka connector is not available; the message says what was looked for."""
 
 
 def connector_coordinates() -> str:
@@ -59,7 +59,7 @@ def connector_coordinates() -> str:
 
 
 def _quiet_logging() -> Path:
-    """A log4j2 configuration that shows errors only: a job's own output is what people read."""
+    """A log4j2 configuration that shows errors only, so that a job's own output stays readable."""
     path = cache_directory() / "spark-log4j2.properties"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
@@ -85,10 +85,10 @@ def kafka_session(
     packages: tuple[str, ...] = (),
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start (or join) a session that knows `format("pybroker")`.
+    """Start (or join) a session that supports `format("pybroker")`.
 
-    With `official_connector` it knows `format("kafka")` as well, whose jar is fetched once, as are
-    `packages`, Maven coordinates. `settings` are Spark's own. Raises JavaNotFoundError,
+    With `official_connector` it supports `format("kafka")` as well; its jar is fetched once, and so
+    are `packages` (Maven coordinates). `settings` are Spark's own. Raises JavaNotFoundError,
     SparkUnavailableError.
     """
     os.environ.setdefault("JAVA_HOME", str(find_java_home()))
@@ -105,8 +105,8 @@ def kafka_session(
     config = {
         "spark.app.name": name,
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
-        # Else `availableNow` is a single batch for a source in Python: after a kill only the
-        # unfinished one, and what came since is not read.
+        # Otherwise `availableNow` is a single batch for a source in Python: after a kill it runs
+        # the unfinished batch alone, and newer records are not read.
         "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
     }
     starts_java = "SPARK_ENV_LOADED" not in os.environ and SparkSession.getActiveSession() is None
@@ -143,11 +143,11 @@ def kafka_session(
 
 
 def _start_java(config: SparkConf) -> None:
-    """Spark's JVM and its context, in a directory that nobody else uses; see above."""
+    """Start Spark's JVM and its context, in a directory of their own; see above."""
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    if SparkContext._gateway is not None:  # of a session that was stopped
+    if SparkContext._gateway is not None:  # from a session that was stopped
         return
     directory = tempfile.mkdtemp(prefix="pybroker-spark-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
@@ -156,7 +156,7 @@ def _start_java(config: SparkConf) -> None:
     with alone(cache_directory() / "ivy.lock") if fetches else nullcontext():
         gateway = launch_gateway(config, {"cwd": directory})  # type: ignore[no-untyped-call]
     gateway.jvm.System.setProperty("user.dir", os.getcwd())
-    # Ivy has used file systems before, which go by the old one.
+    # Ivy has opened file systems before, which use the old directory.
     gateway.jvm.org.apache.hadoop.fs.FileSystem.closeAll()
     SparkContext(conf=config, gateway=gateway)
 
@@ -164,8 +164,8 @@ def _start_java(config: SparkConf) -> None:
 def link_pyspark(directory: Path) -> None:
     """Let the Python processes of a JVM that is started in this directory find pyspark there.
 
-    Spark starts them with `-m`, so they look there before they look into its pyspark.zip. That has
-    the same files without what Python has compiled: each process would compile them again.
+    Spark starts them with `-m`, so they search there before its pyspark.zip. The zip has the same
+    files without compiled bytecode: each process would compile them again.
     """
     if "SPARK_HOME" in os.environ:  # it may be another Spark than the package
         return
@@ -176,10 +176,11 @@ def link_pyspark(directory: Path) -> None:
 
 @contextmanager
 def alone(path: Path, limit_seconds: float = LONGEST_FETCH_SECONDS) -> Iterator[None]:
-    """While others of this user, in any process, wait for the same path; each so long at most.
+    """Hold a lock on `path`: other processes and threads of this user wait, at most
+    `limit_seconds`.
 
-    Ivy needs it: of two that fetch the same jar into its cache one fails, "download failed".
-    Whoever has waited long enough takes that chance.
+    Ivy needs it: if two processes fetch the same jar into its cache, one fails with "download
+    failed". After the limit the block runs without the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     ends = monotonic() + limit_seconds
@@ -190,7 +191,7 @@ def alone(path: Path, limit_seconds: float = LONGEST_FETCH_SECONDS) -> Iterator[
 
 
 def _is_locked(file: IO[bytes]) -> bool:
-    """Now, by this process."""
+    """Take the lock without waiting; whether this process has it now."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -200,7 +201,7 @@ def _is_locked(file: IO[bytes]) -> bool:
 
 @contextmanager
 def _captured_standard_error() -> Iterator[IO[bytes]]:
-    """Keep what Spark's launcher and Ivy print while starting, for the case that they fail."""
+    """Capture the output of Spark's launcher and Ivy while they start, in case they fail."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as captured:

@@ -1,5 +1,5 @@
-"""TLS of both sides: Kafka's ssl.* keys, the key stores of Java, and the `ssl.SSLContext` that they
-make.
+"""TLS of both sides: Kafka's ssl.* keys, the key stores of Java, and the `ssl.SSLContext` made of
+them.
 
-Whoever listens or connects imports `contexts`; `cryptography` is only loaded there.
+Listeners and connections import `contexts`; only they load `cryptography`.
 """

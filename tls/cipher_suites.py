@@ -1,9 +1,9 @@
-"""Java's names of cipher suites, which Kafka's ssl.cipher.suites has, and OpenSSL's.
+"""Java's names of cipher suites, as Kafka's ssl.cipher.suites has them, and OpenSSL's names.
 
 Job: `openssl_name` of one suite; pure. The names of Java are those of IANA: TLS_ECDHE_RSA_WITH_
-AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384. Names of OpenSSL are taken as they are.
-Leaves out suites without encryption or without authentication, and those of RC4, DES and MD5:
-OpenSSL no longer has most of them, and nobody should.
+AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384. Names of OpenSSL are taken as they are. Leaves
+out suites without encryption or without authentication, and those of RC4, DES and MD5: OpenSSL no
+longer has most of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TLS_1_3: Final = frozenset(
         "TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_8_SHA256",
     }
 )  # fmt: skip
-# Those of TLS 1.3 that OpenSSL offers by itself.
+# The suites of TLS 1.3 that OpenSSL offers by default.
 OFFERED_TLS_1_3: Final = frozenset(
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 )
@@ -31,7 +31,8 @@ _OPENSSL_NAME: Final = re.compile(r"[A-Z0-9]+(?:-[A-Z0-9]+)+")
 
 
 def openssl_name(suite: str) -> str | None:
-    """None if there is no such suite here. Not for those of TLS 1.3, which keep their name."""
+    """The OpenSSL name of a suite; None if there is no such suite here. Not for suites of TLS 1.3,
+    which keep their name."""
     if _OPENSSL_NAME.fullmatch(suite):
         return suite
     match = _JAVA_NAME.fullmatch(suite)

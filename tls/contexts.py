@@ -1,13 +1,13 @@
 """An `ssl.SSLContext` of Kafka's keys, for a listener or for a connection of our own.
 
-Job: `server_context` and `client_context`, from `TlsSettings`. They read files and may take some
-milliseconds: at start, or in a thread.
+Job: `server_context` and `client_context`, from `TlsSettings`. Both read files and may take some
+milliseconds: call them at start, or in a thread.
 
-Invariants: a private key is never written to a disk; whatever cannot work is a TlsSettingsError
-that names the key. Compression and renegotiation are off.
+Invariants: a private key is never written to a disk; settings that cannot work raise a
+TlsSettingsError that names the key. Compression and renegotiation are off.
 
 Mirrors `DefaultSslEngineFactory`. Beyond it: the key and its certificate are checked against each
-other before anyone connects. A truststore may hold what is no CA itself, as in Java.
+other before the first connection. A truststore may hold certificates that are no CA, as in Java.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ Naming = Callable[[str], str]
 
 
 def server_context(settings: TlsSettings, *, name: Naming = str) -> tuple[ssl.SSLContext, Identity]:
-    """For a listener, and who it says that it is. `name` is as for `read_settings`."""
+    """The context of a listener, and its key with the certificates. `name` is as for
+    `read_settings`."""
     if not settings.keystore.is_set:
         raise TlsSettingsError(f"{name('ssl.keystore.location')} is not set: TLS needs a key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -61,7 +62,7 @@ def server_context(settings: TlsSettings, *, name: Naming = str) -> tuple[ssl.SS
 
 
 def client_context(settings: TlsSettings, *, name: Naming = str) -> ssl.SSLContext:
-    """For connections of our own; the host's name is checked as the settings say."""
+    """The context of connections of our own; the host's name is checked as the settings say."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = bool(settings.endpoint_identification)
     context.verify_mode = ssl.CERT_REQUIRED
@@ -101,7 +102,8 @@ def _load_identity(context: ssl.SSLContext, identity: Identity, name: Naming) ->
 
 @contextlib.contextmanager
 def _unlinked_file(data: bytes) -> Iterator[str]:
-    """A path that OpenSSL can open, of what is in memory only, where the system has that."""
+    """A path under which OpenSSL can open `data`; it is in memory only where the system supports
+    that."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
         try:
@@ -135,7 +137,7 @@ def _load_trusted(context: ssl.SSLContext, settings: TlsSettings, name: Naming) 
 
 
 def _restrict(context: ssl.SSLContext, settings: TlsSettings, name: Naming) -> None:
-    """Versions and cipher suites."""
+    """Set the enabled versions and cipher suites."""
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     enabled = set(settings.enabled_protocols)
     suites = settings.cipher_suites

@@ -34,7 +34,7 @@ class JksError(Exception):
 
 
 class WrongPassword(JksError):
-    """Of the store or of a key in it."""
+    """The password of the store, or of a key in it, is wrong."""
 
 
 class KeyEntry(NamedTuple):
@@ -85,8 +85,8 @@ class _Reader:
 
 
 def read_jks(data: bytes, password: str | None, key_password: str | None) -> JksContent:
-    """Without a password the file is not verified and its keys are left out; `key_password` None is
-    the store's. Raises JksError."""
+    """The content of a JKS file. Without a password the file is not verified and its keys are left
+    out; a `key_password` of None means the store's password. Raises JksError."""
     reader = _Reader(data[:-_DIGEST_BYTES])
     if reader.take(4) != MAGIC:
         raise JksError("it is no JKS file")

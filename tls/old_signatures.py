@@ -1,12 +1,12 @@
 """Certificates that Java takes and OpenSSL, at its usual security level, does not: signed with
 SHA-1, or with a key of RSA of 1024 bits and more.
 
-Job: `allow_as_java` gives a context the level at which OpenSSL takes what a key store or a trust
-store that somebody has named holds. The system's own authorities never lower it.
+Job: `allow_as_java` sets a context to the security level at which OpenSSL takes the certificates of
+a configured key store or trust store. The system's own authorities never lower the level.
 
-Invariants: without such a certificate nothing changes; with one a warning names it; in a key store,
-what Java refuses (MD2, MD5, shorter keys) is refused by its name. The cipher suites stay as they
-were.
+Invariants: without such a certificate nothing changes; with one a warning names it; a certificate
+in a key store that Java refuses (MD2, MD5, shorter keys) is refused by its name. The cipher suites
+stay as they were.
 
 Mirrors `jdk.certpath.disabledAlgorithms` and `jdk.tls.disabledAlgorithms` of Java 17, where SHA-1
 is refused only below the authorities that Java itself brings (`SHA1 jdkCA`).
@@ -28,8 +28,8 @@ from .settings import TlsSettingsError
 
 logger = logging.getLogger("pybroker.client.tls")
 
-LEAST_RSA_BITS: Final = 1024  # that Java takes
-USUAL_RSA_BITS: Final = 2048  # of level 2
+LEAST_RSA_BITS: Final = 1024  # the least that Java takes
+USUAL_RSA_BITS: Final = 2048  # the least at level 2
 SHORT_KEYS_LEVEL: Final = 1
 SHA_1_LEVEL: Final = 0  # since OpenSSL 3.0
 REFUSED_HASHES: Final = ("md2", "md5")
@@ -42,13 +42,14 @@ def allow_as_java(
     *,
     are_ours: bool,
 ) -> None:
-    """Before they are loaded. Raises TlsSettingsError for one that Java refuses as well."""
+    """Call this before the certificates are loaded. Raises TlsSettingsError for a certificate of
+    our own that Java refuses as well."""
     level = context.security_level
     for one in certificates:
         reason, needed = _weakness(one)
         if needed is None:
             if not are_ours:
-                continue  # nobody's signature on what is trusted itself is looked at
+                continue  # the signature of a trusted certificate is never checked
             raise TlsSettingsError(
                 f"{key_name}: the certificate {_name(one)} has {reason}, which Java refuses too: "
                 "have it made anew"
@@ -66,7 +67,7 @@ def allow_as_java(
 
 
 def _weakness(certificate: x509.Certificate) -> tuple[str, int | None]:
-    """What is weak about it, and the level at which it is taken; None: at none."""
+    """The weakness of a certificate, and the level at which OpenSSL takes it; None: at no level."""
     key = certificate.public_key()
     bits = key.key_size if isinstance(key, rsa.RSAPublicKey) else USUAL_RSA_BITS
     if bits < LEAST_RSA_BITS:

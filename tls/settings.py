@@ -1,14 +1,14 @@
 """The ssl.* keys of one listener, or of one client, as values.
 
-Job: `TlsSettings`, and `read_settings`, which makes it of any mapping of Kafka's keys to text: of a
-listener's part of server.properties as of a client's properties. What of it cannot work
-here is refused, by a line that says what can.
+Job: `TlsSettings`, and `read_settings`, which reads them from any mapping of Kafka's keys to text:
+a listener's part of server.properties or a client's properties. A value that cannot work here is
+refused, with a line that names values that can.
 
 Invariants: no password and no key is in the `repr` of the settings, or in an error.
 
-Mirrors `SslConfigs` and the rules of `DefaultSslEngineFactory` on which keys go together.
-Leaves out what names classes and algorithms of Java: they may have the values that Java has by
-itself and no others.
+Mirrors `SslConfigs` and the rules of `DefaultSslEngineFactory` on which keys go together. Leaves
+out the keys that name classes and algorithms of Java: they may have Java's own values and no
+others.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ PEM, JKS, PKCS12 = "PEM", "JKS", "PKCS12"
 STORE_TYPES: Final = (JKS, PKCS12, PEM)
 CLIENT_AUTH: Final = ("none", "requested", "required")
 PROTOCOLS: Final = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
-# Values of ssl.protocol: what Java can make a context of. Which versions are spoken is in
+# Values of ssl.protocol, as Java makes a context of them. The enabled versions are in
 # ssl.enabled.protocols.
 CONTEXT_PROTOCOLS: Final = ("TLS", *PROTOCOLS)
 
 MAX_STORE_BYTES: Final = 16 * 1024 * 1024
 MAX_LIST_ENTRIES: Final = 200
 
-# What there is to say of a key that names something of Java's, and the values that change nothing.
+# Keys that name classes or algorithms of Java: the values that change nothing, and a hint for
+# others.
 OF_JAVA: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "ssl.engine.factory.class": ((), "it names a class of Java; the ssl.* keys say all there is"),
     "ssl.provider": ((), "it names a provider of Java; TLS is done by OpenSSL here"),
@@ -40,7 +41,7 @@ OF_JAVA: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "ssl.keymanager.algorithm": (("SunX509", "NewSunX509", "PKIX"), "use SunX509 or PKIX"),
     "ssl.trustmanager.algorithm": (("PKIX", "SunX509", "X509", "SunPKIX"), "use PKIX"),
 }
-# All that `read_settings` looks at.
+# All keys that `read_settings` reads.
 TLS_KEYS: Final = (
     "ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password",
     "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.type",
@@ -52,11 +53,11 @@ TLS_KEYS: Final = (
 
 
 class TlsSettingsError(Exception):
-    """What the keys say cannot be done; the text names the key, and no secret."""
+    """The keys ask for something that cannot be done; the text names the key, and no secret."""
 
 
 class Store(NamedTuple):
-    """Where keys or certificates come from: a file, or the PEM text in the keys themselves."""
+    """The source of keys or certificates: a file, or the PEM text in the settings themselves."""
 
     type: str = JKS
     location: str | None = None
@@ -74,20 +75,20 @@ class Store(NamedTuple):
 
 
 class TlsSettings(NamedTuple):
-    """What one listener, or one client, is to do."""
+    """The TLS settings of one listener, or of one client."""
 
     keystore: Store = Store()
     truststore: Store = Store()
     client_auth: str = "none"
     enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
     cipher_suites: tuple[str, ...] = ()
-    endpoint_identification: str = HTTPS  # empty: the host's name is not looked at
+    endpoint_identification: str = HTTPS  # empty: the host's name is not checked
     allow_dn_changes: bool = False
     allow_san_changes: bool = False
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What is read from disk."""
+        """The files that are read from disk."""
         found = (self.keystore.location, self.truststore.location)
         return tuple(path for path in found if path is not None)
 
@@ -95,7 +96,7 @@ class TlsSettings(NamedTuple):
 def read_settings(
     values: Mapping[str, str | None], *, name: Callable[[str], str] = str
 ) -> TlsSettings:
-    """`values` are texts by Kafka's bare key; `name` gives the key as the user has written it.
+    """`values` are texts by Kafka's bare key; `name` gives the user's spelling of a key.
 
     Raises TlsSettingsError.
     """
@@ -126,7 +127,7 @@ def read_settings(
 
 
 class _Keys:
-    """The texts, and errors that name them as the user does."""
+    """The texts, and errors that name the keys as the user writes them."""
 
     def __init__(self, values: Mapping[str, str | None], name: Callable[[str], str]) -> None:
         self._values = values

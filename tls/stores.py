@@ -1,10 +1,10 @@
-"""Key stores and trust stores, of whatever format, as PEM in memory.
+"""Key stores and trust stores of every supported format, as PEM in memory.
 
-Job: `read_identity` (a private key with its chain) and `read_trusted` (certificates). JKS and
-PKCS12 are told from each other by their first bytes, as Java does, whatever the type says.
-Chosen is the first private key of a store; its chain is put in order.
+Job: `read_identity` (a private key with its chain) and `read_trusted` (certificates). As in
+Java, the first bytes distinguish JKS from PKCS12, and the configured type does not. The first
+private key of a store is used; its chain is put in order.
 
-Invariants: errors name the file and what is wrong with it, never what is in it; a file over
+Invariants: errors name the file and the problem, never the file's content; a file over
 MAX_STORE_BYTES is not read.
 
 Mirrors `DefaultSslEngineFactory`'s FileBasedStore, PemStore and FileBasedPemStore.
@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from . import jks
 from .settings import MAX_STORE_BYTES, PEM, Store, TlsSettingsError
 
-# Of PEM; between two of them may be anything.
+# One block of PEM; anything may stand between two blocks.
 _BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 MAX_CERTIFICATES: Final = 10_000
 
@@ -37,7 +37,7 @@ PrivateKey = (
 
 
 class Identity(NamedTuple):
-    """A private key and its certificate with those that vouch for it, in PEM."""
+    """A private key and its certificate with the chain of issuers, in PEM."""
 
     key: bytes
     chain: bytes
@@ -48,7 +48,7 @@ class Identity(NamedTuple):
 
 
 def read_identity(store: Store, key_name: str) -> Identity:
-    """`key_name` is the key of the settings that errors speak of. Raises TlsSettingsError."""
+    """`key_name` is the settings key that errors name. Raises TlsSettingsError."""
     if store.location is None:
         assert store.pem_key is not None
         assert store.pem_certificates is not None
@@ -64,7 +64,7 @@ def read_identity(store: Store, key_name: str) -> Identity:
 
 
 def read_trusted(store: Store, key_name: str) -> list[x509.Certificate]:
-    """All certificates that are trusted. Raises TlsSettingsError."""
+    """All trusted certificates of a store. Raises TlsSettingsError."""
     if store.location is None:
         assert store.pem_certificates is not None
         found = _certificates(store.pem_certificates.encode(), key_name)
@@ -181,7 +181,7 @@ def _identity(key: object, certificates: list[x509.Certificate], where: str) -> 
 
 
 def in_order(first: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:
-    """`first`, then who issued it, and so on, as far as `others` have it."""
+    """`first`, then its issuer, and so on, as far as `others` hold the issuers."""
     chain = [first]
     left = [each for each in others if each != first]
     while chain[-1].issuer != chain[-1].subject:
@@ -194,7 +194,8 @@ def in_order(first: x509.Certificate, others: list[x509.Certificate]) -> list[x5
 
 
 def _blocks(text: bytes, kind: bytes) -> list[bytes]:
-    """Of PEM, in lines: where a value of a properties file was to be one line it has spaces."""
+    """The PEM blocks of a kind, in lines: a value on one line of a properties file has spaces
+    instead."""
     found = []
     for match in _BLOCK.finditer(text):
         label, body = match[1], match[2]

@@ -22,7 +22,7 @@ ANY, LITERAL = 1, 3  # kinds of pattern
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """An ACL; the numbers are those of the wire: kind of resource and pattern, and so on."""
+    """An ACL; the numbers (kind of resource and pattern, and so on) are those of the wire."""
 
     resource_type: int
     resource_name: str
@@ -43,7 +43,7 @@ class Acls:
         self._cluster = cluster
 
     async def create(self, acls: Sequence[Acl]) -> None:
-        """All or as many as there are before one that is refused."""
+        """Create ACLs. Raises Refused for the first that is refused."""
         creations = [
             AclCreation(
                 resource_type=acl.resource_type,
@@ -64,7 +64,7 @@ class Acls:
             asked.check(result.error_code, result.error_message, "cannot add an ACL")
 
     async def list(self, wanted: DescribeAclsRequest) -> Matched:
-        """Those that match."""
+        """The ACLs that match."""
 
         def question(version: int) -> DescribeAclsRequest:
             return wanted if version >= FIRST_WITH_PATTERNS else _literal(wanted)
@@ -89,7 +89,7 @@ class Acls:
         ]
 
     async def delete(self, filters: Sequence[DeleteAclsFilter]) -> Matched:
-        """Those that matched and are gone now."""
+        """Delete the ACLs that match a filter, and return them."""
 
         def question(version: int) -> DeleteAclsRequest:
             if version >= FIRST_WITH_PATTERNS:
@@ -121,7 +121,7 @@ F = TypeVar("F", DescribeAclsRequest, DeleteAclsFilter)
 
 
 def _literal(wanted: F) -> F:
-    """The same for a broker that knows literal names only."""
+    """The same for a broker that supports literal names only."""
     found = copy(wanted)
     if found.pattern_type_filter == ANY:
         found.pattern_type_filter = LITERAL

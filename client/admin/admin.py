@@ -1,8 +1,8 @@
 """All of administration behind one name.
 
 `async with Cluster("host:9092") as cluster: await Admin(cluster).topics.list()`. The subjects have
-the words of the command line: `pybroker groups describe` is `Admin(cluster).groups.describe`.
-Where several items are asked for, a method answers with `Results`: a value or an error an item.
+the names of the command line: `pybroker groups describe` is `Admin(cluster).groups.describe`. A
+method for several items returns `Results`: a value or an error for each item.
 Mirrors: org.apache.kafka.clients.admin.Admin.
 """
 

@@ -24,7 +24,7 @@ from .routing import ask_brokers
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """Where a broker is reached; no rack if it has none."""
+    """The address of a broker; `rack` is None if it has none."""
 
     broker_id: int
     host: str
@@ -34,7 +34,8 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """A cluster; the id is None where an old broker does not tell, -1 is no controller."""
+    """A cluster; `cluster_id` is None if an old broker does not send it, `controller_id` -1 if
+    there is none."""
 
     cluster_id: str | None
     controller_id: int
@@ -43,7 +44,7 @@ class ClusterInfo:
 
 @dataclass(frozen=True, slots=True)
 class ApiRange:
-    """The versions of an API that a broker serves, and the newest that we know, too."""
+    """The versions of an API that a broker serves, and the newest of them that we support."""
 
     key: int
     name: str
@@ -54,7 +55,7 @@ class ApiRange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerApis:
-    """What a broker serves; features with the levels that it supports, and those in force."""
+    """The APIs of a broker, its supported features with their levels, and the levels in force."""
 
     apis: tuple[ApiRange, ...]
     supported_features: Mapping[str, tuple[int, int]]
@@ -62,13 +63,13 @@ class BrokerApis:
 
 
 class ClusterQueries:
-    """`ClusterQueries(cluster)`; each method raises ClientError if nobody answers."""
+    """`ClusterQueries(cluster)`; each method raises ClientError if no broker answers."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def describe(self) -> ClusterInfo:
-        """Of what the first broker that answers knows."""
+        """The cluster as the first broker that answers knows it."""
         answer = await self._cluster.metadata([])
         return ClusterInfo(
             cluster_id=answer.cluster_id,
@@ -84,7 +85,7 @@ class ClusterQueries:
     async def api_versions(
         self, broker_ids: Collection[int] | None = None
     ) -> Results[int, BrokerApis]:
-        """What each broker serves (None: all brokers)."""
+        """The APIs that each broker serves (None: all brokers)."""
 
         async def ask(connection: Connection, _broker_id: int) -> BrokerApis:
             request = ApiVersionsRequest(
@@ -116,7 +117,7 @@ class ClusterQueries:
         allow_downgrade: bool = False,
         validate_only: bool = False,
     ) -> Results[str, None]:
-        """Put features on these levels; 0 takes one away. Raises Refused if all are refused."""
+        """Set features to these levels; 0 removes a feature. Raises Refused if all are refused."""
         connection_key = ApiKey.UPDATE_FEATURES
         request = UpdateFeaturesRequest(
             feature_updates=[
@@ -139,7 +140,7 @@ class ClusterQueries:
 
 
 def _range(key: int, first: int, last: int) -> ApiRange:
-    """An API that we do not know has its number for a name."""
+    """The versions of an API; an API unknown to us has its number as its name."""
     if key not in API_TABLE:
         return ApiRange(key, f"API {key}", first, last, None)
     ours = API_TABLE[ApiKey(key)]

@@ -1,7 +1,7 @@
 """Alterations of configs turned into all configs of a resource, for brokers before 2.3.
 
-Those know `AlterConfigs` only, which replaces what a resource has; what it has is read first. Who
-changes the same resource meanwhile is overwritten, as by the tools of that time.
+These brokers support `AlterConfigs` only, which replaces all configs of a resource, so these are
+read first. A concurrent change of the same resource is overwritten, as by the tools of that time.
 Mirrors: ConfigCommand.alterConfig of Kafka 1.0.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from ..errors import Unsupported
 from .config_types import Alteration, ConfigEntry, ConfigOperation, ConfigResource, ConfigSource
 
-# Of these a resource's own values come. Brokers before 1.1 name no sources.
+# The sources of a resource's own values. Brokers before 1.1 name no sources.
 _OWN = frozenset(
     {
         ConfigSource.TOPIC,
@@ -26,7 +26,8 @@ _OWN = frozenset(
 def replaced(
     resource: ConfigResource, entries: Iterable[ConfigEntry], changes: Sequence[Alteration]
 ) -> dict[str, str]:
-    """All that a resource has afterwards. Raises Unsupported for what cannot be read first."""
+    """All configs of a resource after the changes. Raises Unsupported if a secret value cannot be
+    read."""
     known = {entry.name: entry for entry in entries}
     own: dict[str, str] = {}
     for entry in known.values():

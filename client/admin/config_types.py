@@ -1,4 +1,4 @@
-"""What has configs, what a config is and where its value comes from, and how one is changed."""
+"""The resources that have configs, configs with the sources of their values, and alterations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class ResourceKind(IntEnum):
-    """What has configs; the numbers are those of the wire."""
+    """The kinds of resources with configs; the numbers are those of the wire."""
 
     TOPIC = 2
     BROKER = 4
@@ -17,7 +17,7 @@ class ResourceKind(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from; the numbers are those of the wire."""
+    """The source of a value; the numbers are those of the wire."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -35,7 +35,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigOperation(IntEnum):
-    """What an alteration does; the last two are for lists."""
+    """The operation of an alteration; the last two are for lists."""
 
     SET = 0
     DELETE = 1
@@ -51,7 +51,8 @@ class ConfigResource(NamedTuple):
 
     @property
     def broker_id(self) -> int | None:
-        """Who alone knows of it, if anyone."""
+        """The only broker that knows the resource; None if all do. Raises ValueError for a bad
+        id."""
         is_one = self.kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER) and self.name
         return int(self.name) if is_one else None
 
@@ -61,7 +62,7 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """One of the places that a value may come from, the first one being the one that counts."""
+    """One of the possible sources of a value; the first one is in effect."""
 
     name: str
     value: str | None
@@ -70,7 +71,7 @@ class ConfigSynonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A key's value, None if it is secret or not set, and where it comes from."""
+    """A key's value, None if it is secret or not set, and its source."""
 
     name: str
     value: str | None
@@ -82,7 +83,7 @@ class ConfigEntry:
 
 
 class Alteration(NamedTuple):
-    """Of one key; without a value for DELETE."""
+    """The alteration of one key; without a value for DELETE."""
 
     name: str
     operation: ConfigOperation

@@ -1,7 +1,7 @@
 """Configs of topics, brokers and their loggers: describe, alter and replace.
 
-A broker's own configs are asked of that broker; what is of a topic, or of all brokers (the name
-""), of any.
+A broker is asked for its own configs; any broker is asked for those of a topic or of all brokers
+(the name "").
 Mirrors: describeConfigs, incrementalAlterConfigs and alterConfigs of KafkaAdminClient.
 """
 
@@ -45,7 +45,7 @@ from .config_types import (
 )
 from .results import Results, refused
 
-# With its types, which are in a file of their own for `config_changes`.
+# Includes its types, which have a file of their own for `config_changes`.
 __all__ = [
     "Alteration",
     "ConfigEntry",
@@ -74,7 +74,7 @@ class Configs:
         synonyms: bool = False,
         documentation: bool = False,
     ) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
-        """The configs of each resource by their names, or those with these `names`."""
+        """The configs of each resource, sorted by name; all, or only these `names`."""
         results: Results[ConfigResource, tuple[ConfigEntry, ...]] = Results()
         for broker_id, mine in _by_broker(resources).items():
             request = DescribeConfigsRequest(
@@ -107,9 +107,9 @@ class Configs:
         *,
         validate_only: bool = False,
     ) -> Results[ConfigResource, None]:
-        """Change some keys, and leave the others as they are.
+        """Change some keys, and leave the others unchanged.
 
-        Of brokers before 2.3 all keys are read and written, see `config_changes`.
+        With brokers before 2.3 all keys are read and written, see `config_changes`.
         """
         try:
             return await self._alter(alterations, validate_only=validate_only)
@@ -162,9 +162,9 @@ class Configs:
         *,
         validate_only: bool = False,
     ) -> Results[ConfigResource, None]:
-        """Set all keys of each resource: what is not named goes back to its default.
+        """Set all keys of each resource: keys that are not named return to their defaults.
 
-        For brokers older than 2.3, which know no `alter`.
+        For brokers before 2.3, which do not support IncrementalAlterConfigs.
         """
         results: Results[ConfigResource, None] = Results()
         for broker_id, mine in _by_broker(configs).items():
@@ -201,7 +201,7 @@ class Configs:
     async def _ask(
         self, broker_id: int | None, key: ApiKey, request: Message, answer_class: type[R]
     ) -> R:
-        """Of one broker, or of any. Raises ClientError."""
+        """Ask one broker, or any (None). Raises ClientError."""
         if broker_id is None:
             return await self._cluster.ask_anyone(key, request, answer_class)
         await self._cluster.metadata([])
@@ -210,7 +210,7 @@ class Configs:
 
 
 def _by_broker(resources: Collection[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
-    """Raises ClientError."""
+    """Resources by the broker to ask, None for any. Raises ClientError."""
     grouped: dict[int | None, list[ConfigResource]] = defaultdict(list)
     for resource in resources:
         try:
@@ -221,7 +221,8 @@ def _by_broker(resources: Collection[ConfigResource]) -> dict[int | None, list[C
 
 
 def _asked_for(asked: Collection[ConfigResource], kind: int, name: str) -> ConfigResource:
-    """Which of these an answer is about; of a kind that it does not know a broker says 0."""
+    """The requested resource of a response; a broker responds with kind 0 to a kind it does not
+    know."""
     named = [one for one in asked if one.name == name]
     return next((one for one in named if one.kind == kind), named[0])
 

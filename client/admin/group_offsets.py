@@ -47,7 +47,7 @@ AskGroup = Callable[[Connection, list[str]], Awaitable[Mapping[str, Answer[V]]]]
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """What a group has committed for a partition: the next record to read."""
+    """A group's committed position in a partition: the next record to read."""
 
     offset: int
     leader_epoch: int = -1
@@ -63,7 +63,7 @@ class GroupOffsets:
     async def list(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> Results[TopicPartition, CommittedOffset]:
-        """What is committed for these partitions (None: all that have an offset)."""
+        """The committed offsets of these partitions (None: all that have one)."""
 
         async def ask(connection: Connection, mine: list[str]) -> dict[str, Answer[Found]]:
             key = ApiKey.OFFSET_FETCH
@@ -108,7 +108,7 @@ class GroupOffsets:
     async def alter(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> Results[TopicPartition, None]:
-        """Commit offsets for a group that has no members, or make it."""
+        """Commit offsets for a group without members; the group is created if it does not exist."""
         request = OffsetCommitRequest(
             group_id=group_id,
             topics=[
@@ -146,7 +146,7 @@ class GroupOffsets:
     async def delete(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> Results[TopicPartition, None]:
-        """Forget the offsets of partitions to which no member of the group is subscribed."""
+        """Delete the offsets of partitions to which no member of the group is subscribed."""
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=[
@@ -179,7 +179,7 @@ class GroupOffsets:
         ask: AskGroup[V],
         purpose: Purpose,
     ) -> V:
-        """What the group's coordinator answers. Raises Refused."""
+        """The answer of the group's coordinator. Raises Refused."""
         found = await ask_coordinators(
             self._cluster, CoordinatorKind.GROUP, [group_id], ask, purpose
         )

@@ -1,7 +1,7 @@
 """Groups: list, describe, delete, and remove members; their offsets are in `group_offsets`.
 
-What members have said and were given is read for consumers; of other kinds of groups it is theirs
-alone. Groups of KIP-848's kind are not there in ZooKeeper mode.
+Assignments are decoded for consumer groups; other kinds of groups have formats of their own. Groups
+of the KIP-848 protocol do not exist in ZooKeeper mode.
 Mirrors: listConsumerGroups, describeConsumerGroups, deleteConsumerGroups and
 removeMembersFromConsumerGroup of KafkaAdminClient.
 """
@@ -34,12 +34,12 @@ from .routing import Answer, Purpose, ask_brokers, ask_coordinators
 CONSUMER_PROTOCOL = "consumer"
 STATE_FILTER_VERSION = 4  # of ListGroups (KIP-518)
 SEVERAL_MEMBERS_VERSION = 3  # of LeaveGroup (KIP-345)
-DEAD = "Dead"  # the state of a group that is not there
+DEAD = "Dead"  # the state of a group that does not exist
 
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group; the state is "" where an old broker does not tell."""
+    """A group; the state is "" if an old broker does not send it."""
 
     group_id: str
     protocol_type: str
@@ -49,7 +49,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member; `instance_id` if it is a static one (KIP-345)."""
+    """A member; `instance_id` is set for a static member (KIP-345)."""
 
     member_id: str
     instance_id: str | None
@@ -60,7 +60,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group; its state is "Dead" if it is not there."""
+    """A group; its state is "Dead" if it does not exist."""
 
     group_id: str
     state: str
@@ -70,7 +70,7 @@ class GroupDescription:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is such a group."""
+        """Whether the group exists."""
         return self.state != DEAD
 
 
@@ -81,7 +81,7 @@ class Groups:
         self._cluster = cluster
 
     async def list(self, states: Collection[str] = ()) -> Results[int, tuple[ListedGroup, ...]]:
-        """The groups of each broker, those in these states only."""
+        """The groups of each broker; with `states`, only those in one of them."""
         wanted = {state.lower() for state in states}
 
         async def ask(connection: Connection, broker_id: int) -> tuple[ListedGroup, ...]:
@@ -100,7 +100,7 @@ class Groups:
         return await ask_brokers(self._cluster, None, ask)
 
     async def describe(self, group_ids: Collection[str]) -> Results[str, GroupDescription]:
-        """State, protocol and members of groups."""
+        """The state, the protocol and the members of groups."""
 
         async def ask(
             connection: Connection, mine: list[str]
@@ -130,7 +130,8 @@ class Groups:
     async def remove_members(
         self, group_id: str, members: Mapping[str, str | None], reason: str = ""
     ) -> Results[str, None]:
-        """Take members out of a group: their ids, with the instance ids of static ones."""
+        """Remove members from a group, by member id; the values are the instance ids of static
+        members."""
         results: Results[str, None] = Results()
 
         async def ask(connection: Connection, mine: list[str]) -> dict[str, Answer[None]]:
@@ -189,7 +190,7 @@ def _member(one: DescribedGroupMember, *, is_consumer: bool) -> GroupMember:
 
 
 def _assigned(assignment: Buffer) -> tuple[TopicPartition, ...]:
-    """Nothing if it is not what consumers say."""
+    """The assigned partitions; empty if the bytes are not a consumer's assignment."""
     if not assignment:
         return ()
     try:

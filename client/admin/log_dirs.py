@@ -1,4 +1,4 @@
-"""Log directories: what is in them, and moving replicas between those of one broker (KIP-113).
+"""Log directories: their replicas, and moves of replicas between those of one broker (KIP-113).
 
 Mirrors: describeLogDirs and alterReplicaLogDirs of KafkaAdminClient.
 """
@@ -32,7 +32,8 @@ from .routing import Purpose, ask_brokers, by_topic
 
 @dataclass(frozen=True, slots=True)
 class ReplicaInfo:
-    """A replica in a directory; `lag`: of one on its way here, behind the present one."""
+    """A replica in a directory; `lag` of a future replica is its distance behind the current
+    one."""
 
     size_bytes: int
     lag: int
@@ -41,13 +42,13 @@ class ReplicaInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A directory of a broker; sizes of the volume are -1 where an old broker does not tell."""
+    """A directory of a broker; sizes of the volume are -1 if an old broker does not send them."""
 
     path: str
     error: Refused | None
     total_bytes: int
     usable_bytes: int
-    replicas: Mapping[tuple[TopicPartition, bool], ReplicaInfo]  # the flag: it is a future one
+    replicas: Mapping[tuple[TopicPartition, bool], ReplicaInfo]  # the flag marks a future replica
 
 
 class LogDirs:
@@ -99,7 +100,8 @@ class LogDirs:
     async def move(
         self, targets: Mapping[tuple[int, TopicPartition], str]
     ) -> Results[tuple[int, TopicPartition], None]:
-        """Begin to move replicas, by broker and partition, to another directory of that broker."""
+        """Begin to move replicas to another directory of their broker; keys are broker and
+        partition."""
         by_broker: dict[int, dict[str, list[TopicPartition]]] = defaultdict(
             lambda: defaultdict(list)
         )

@@ -1,4 +1,4 @@
-"""Where replicas and leaders are: elections, and reassignments under way.
+"""The placement of replicas and leaders: elections, and reassignments in progress.
 
 Mirrors: electLeaders, alterPartitionReassignments and listPartitionReassignments of
 KafkaAdminClient.
@@ -37,7 +37,8 @@ TIMEOUT_MS = 30_000
 
 
 class ElectionKind(IntEnum):
-    """PREFERRED: the first replica, if it is in sync; UNCLEAN: any, and records may be lost."""
+    """PREFERRED: the first replica, if it is in sync; UNCLEAN: any replica, and records may be
+    lost."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -45,7 +46,7 @@ class ElectionKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """Of a partition: all replicas that it has now, those that come, and those that go."""
+    """The replicas of a partition: all current ones, those being added, and those being removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -61,7 +62,8 @@ class Partitions:
     async def elect(
         self, kind: ElectionKind, partitions: Collection[TopicPartition] | None = None
     ) -> Results[TopicPartition, bool]:
-        """Elect leaders of these partitions (None: all); False where none was needed."""
+        """Elect leaders of these partitions (None: all); the value is False if no election was
+        needed."""
         topics = None
         if partitions is not None:
             topics = [
@@ -90,7 +92,7 @@ class Partitions:
     async def reassign(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> Results[TopicPartition, None]:
-        """Begin to move partitions to these replicas; None takes a move back."""
+        """Begin to move partitions to these replicas; None cancels a move."""
         topics = [
             ReassignableTopic(
                 name=topic,
@@ -125,7 +127,7 @@ class Partitions:
     async def reassignments(
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """Those under way, of these partitions or of all. Raises Refused."""
+        """The reassignments in progress, of these partitions or of all. Raises Refused."""
         topics = None
         if partitions is not None:
             topics = [

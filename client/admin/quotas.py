@@ -25,7 +25,7 @@ from ..cluster import Cluster
 
 MATCH_EXACT, MATCH_DEFAULT = 0, 1
 
-# Of a quota: types of entity with names, None for the default of a type.
+# The entity of a quota: names by entity type, None for the default of a type.
 Entity = Mapping[str, str | None]
 
 
@@ -44,7 +44,7 @@ class Quotas:
         self._cluster = cluster
 
     async def describe(self, entity: Entity | None = None) -> list[EntityQuotas]:
-        """Those of exactly this entity, or all."""
+        """The quotas of exactly this entity, or all."""
         components = [
             ComponentData(
                 entity_type=kind,
@@ -71,7 +71,7 @@ class Quotas:
     async def alter(
         self, entity: Entity, values: Mapping[str, float], removed: Iterable[str] = ()
     ) -> None:
-        """Set some quotas of an entity, and take others away."""
+        """Set some quotas of an entity, and remove others."""
         entry = AlterClientQuotasRequestEntryData(
             entity=[
                 AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)

@@ -1,4 +1,4 @@
-"""Records: where they begin and end, which are of a time, and deleting the oldest.
+"""Records: first and last offsets, offsets by time, and deletion of the oldest records.
 
 Mirrors: listOffsets and deleteRecords of KafkaAdminClient.
 """
@@ -29,15 +29,15 @@ from ..offsets import offset_of
 from .results import Results
 from .routing import Answer, Purpose, ask_leaders, by_topic
 
-LATEST, EARLIEST, NEWEST = -1, -2, -3  # NEWEST: of the largest timestamp (KIP-734)
-HIGH_WATERMARK = -1  # as the offset of `delete_before`: all that there is
+LATEST, EARLIEST, NEWEST = -1, -2, -3  # NEWEST: the largest timestamp (KIP-734)
+HIGH_WATERMARK = -1  # as the offset of `delete_before`: all records
 TIMEOUT_MS = 30_000
 FIRST_WITH_NEWEST = 7  # of ListOffsets
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetFound:
-    """An offset, -1 for none; the timestamp in ms of the record there if one was asked for."""
+    """An offset, -1 for none, and the timestamp in ms of its record if a time was asked for."""
 
     offset: int
     timestamp_ms: int
@@ -60,8 +60,8 @@ class Records:
         """The first offset at or after a time in ms, or at EARLIEST, LATEST or NEWEST.
 
         `read_committed`: LATEST ends before the first open transaction. Without `wait` partitions
-        that have no leader fail at once. Of brokers before 3.0 NEWEST is refused; of those before
-        0.10.1 a time is that of a log's segment.
+        that have no leader fail at once. For brokers before 3.0 NEWEST is refused; brokers before
+        0.10.1 compare times with those of log segments.
         """
 
         async def ask(
@@ -102,7 +102,8 @@ class Records:
     async def delete_before(
         self, offsets: Mapping[TopicPartition, int]
     ) -> Results[TopicPartition, int]:
-        """Delete the records below an offset, or up to HIGH_WATERMARK; the first offset left."""
+        """Delete the records below an offset, or up to HIGH_WATERMARK; returns the first offset
+        left."""
 
         async def ask(
             connection: Connection, mine: list[TopicPartition]
@@ -132,5 +133,5 @@ class Records:
 
 
 def all_at(partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-    """For `Records.offsets`: the same time for all."""
+    """The same time for all partitions, for `Records.offsets`."""
     return dict.fromkeys(partitions, timestamp)

@@ -1,6 +1,6 @@
-"""What administration answers: a value or an error an item, as Java's Admin has a future an item.
+"""Results of administration: a value or an error for each item; Java's Admin has a future for each.
 
-Invariant: every item that was asked for is in exactly one of `values` and `errors`.
+Invariant: every requested item is in exactly one of `values` and `errors`.
 Mirrors: the *Result classes of org.apache.kafka.clients.admin.
 """
 
@@ -19,7 +19,8 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Results(Generic[K, V]):
-    """By item: what was answered, or why not. `results[item]` is the one, or raises the other."""
+    """The value or the error of each item. `results[item]` returns the value or raises the
+    error."""
 
     values: dict[K, V] = field(default_factory=dict)
     errors: dict[K, Refused] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class Results(Generic[K, V]):
         return self.values
 
     def put(self, item: K, value: V, error: Refused | None) -> None:
-        """The answer to an item; the value counts if there is no error."""
+        """Add the answer for an item; the value is used if there is no error."""
         if error is None:
             self.values[item] = value
         else:
@@ -44,7 +45,7 @@ class Results(Generic[K, V]):
 
 
 def refused(asked: Asked, code: int, message: str | None, what: str) -> Refused | None:
-    """None if the code is 0."""
+    """The error for a code; None if the code is 0."""
     try:
         asked.check(code, message, what)
     except Refused as error:

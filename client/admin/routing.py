@@ -1,8 +1,8 @@
-"""Who answers an administrative request: leaders, coordinators, single brokers or all of them.
+"""Sends administrative requests to leaders, coordinators, single brokers or all of them.
 
-Each function groups the items by the broker that is in charge, asks each of these once, and asks
-again, after new metadata, about items whose answer says that somebody else is in charge by now.
-Items that nobody takes in `cluster.RETRY_TIMEOUT_SECONDS` fail with the last answer.
+Each function groups the items by the responsible broker and asks each broker once. Items whose
+answer is a retriable error are asked for again, after new metadata. Items without success within
+`cluster.RETRY_TIMEOUT_SECONDS` fail with the last answer.
 Mirrors: PartitionLeaderStrategy, CoordinatorStrategy and AllBrokersStrategy of the Java client.
 """
 
@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 class Answer(NamedTuple, Generic[V]):
-    """What a broker said of one item; the value counts if the code is 0."""
+    """A broker's answer for one item; the value is used if the code is 0."""
 
     code: int
     message: str | None
@@ -33,13 +33,14 @@ class Answer(NamedTuple, Generic[V]):
 
 
 class Purpose(NamedTuple):
-    """For errors: `what` begins the line, `operation` is what an ACL would have to allow."""
+    """Parts of error messages: `what` begins the line, `operation` is the one an ACL would have to
+    allow."""
 
     operation: str
     what: str
 
     def error(self, cluster: Cluster, item: object, code: int, message: str | None) -> Refused:
-        """Of an item: a partition, or a name."""
+        """The error of an item: a partition, or a name."""
         if isinstance(item, tuple):
             name, text = str(item[0]), f"{item[0]}-{item[1]}"
         else:
@@ -67,7 +68,7 @@ async def ask_leaders(
     *,
     wait: bool = True,
 ) -> Results[TopicPartition, V]:
-    """Ask the leader of each partition; `wait`: for leaders that are not there at once."""
+    """Ask the leader of each partition; with `wait`, wait for partitions without a leader."""
     results: Results[TopicPartition, V] = Results()
     left = set(partitions)
     last: dict[TopicPartition, Refused] = {}
@@ -97,7 +98,7 @@ async def _metadata(cluster: Cluster, partitions: Collection[TopicPartition]) ->
 def _leaders(
     metadata: MetadataResponse, wanted: Collection[TopicPartition]
 ) -> dict[TopicPartition, int | ErrorCode]:
-    """The leader of each, or why there is none."""
+    """The leader of each partition, or the error if it has none."""
     found: dict[TopicPartition, int | ErrorCode] = dict.fromkeys(
         wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
@@ -121,7 +122,7 @@ async def _ask_one(
     items: list[T],
     ask: Callable[[Connection, list[T]], Awaitable[Mapping[T, Answer[V]]]],
 ) -> Mapping[T, Answer[V] | ClientError]:
-    """A broker that cannot be reached is one error for each item.
+    """Ask one broker; if it cannot be reached, every item gets the error.
 
     Raises LoginError, Unsupported.
     """
@@ -140,7 +141,7 @@ def _take(
     results: Results[T, V],
     last: dict[T, Refused],
 ) -> None:
-    """Into `results` what is decided, into `last` what is worth another try."""
+    """Put final answers into `results`, and retriable errors into `last`."""
     for item, answer in answers.items():
         if isinstance(answer, ClientError):
             last[item] = Refused(str(answer), ErrorCode.NETWORK_EXCEPTION)
@@ -206,7 +207,7 @@ async def ask_brokers(
     broker_ids: Collection[int] | None,
     ask: Callable[[Connection, int], Awaitable[V]],
 ) -> Results[int, V]:
-    """Ask these brokers (None: all that are alive), each for itself."""
+    """Ask these brokers (None: all that are alive), each separately."""
     alive = sorted(broker.node_id for broker in (await cluster.metadata([])).brokers)
     results: Results[int, V] = Results()
     for broker_id in alive if broker_ids is None else broker_ids:

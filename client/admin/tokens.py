@@ -33,7 +33,7 @@ from ..cluster import Cluster
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token; times are in ms since 1970, and its HMAC is a password: it is in no repr."""
+    """A token; times are in ms since 1970. Its HMAC is a password: it is not in the repr."""
 
     token_id: str
     hmac: bytes = field(repr=False)
@@ -56,7 +56,7 @@ class Tokens:
         renewers: Iterable[tuple[str, str]],
         max_lifetime_ms: int,
     ) -> Token:
-        """`owner` None: for whoever asks; a lifetime of -1: the brokers' limit."""
+        """Create a token. `owner` None: the caller itself; a lifetime of -1: the brokers' limit."""
         who = list(renewers)
         answer = await self._cluster.ask_controller(
             ApiKey.CREATE_DELEGATION_TOKEN,
@@ -81,7 +81,7 @@ class Tokens:
         )
 
     async def list(self, owners: Iterable[tuple[str, str]] | None = None) -> list[Token]:
-        """Those that we may see; `owners` None: of everyone."""
+        """The tokens that we may see; `owners` None: of all owners."""
         wanted = None
         if owners is not None:
             wanted = [
@@ -108,7 +108,8 @@ class Tokens:
         ]
 
     async def renew(self, token: Token, period_ms: int) -> int:
-        """When it ends now, in ms since 1970; a period of -1: the brokers'."""
+        """Renew a token; returns its new expiry, in ms since 1970. A period of -1: the brokers'
+        default."""
         answer = await self._cluster.ask_controller(
             ApiKey.RENEW_DELEGATION_TOKEN,
             RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=period_ms),
@@ -119,7 +120,7 @@ class Tokens:
         return answer.expiry_timestamp_ms
 
     async def expire(self, token: Token, period_ms: int) -> int:
-        """When it ends now; -1 ends it at once."""
+        """Set a token's expiry; returns it, in ms since 1970. A period of -1 expires it at once."""
         answer = await self._cluster.ask_controller(
             ApiKey.EXPIRE_DELEGATION_TOKEN,
             ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=period_ms),

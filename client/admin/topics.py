@@ -42,16 +42,16 @@ ADMIN_TIMEOUT_MS = 30_000
 FIRST_WITH_DEFAULTS = 4  # of CreateTopics (KIP-464)
 FIRST_WITH_STATES = 6  # of DeleteTopics: before it, topics have no ids
 
-# Of a broker: how many partitions and replicas a topic has by default.
+# Broker configs: the default numbers of partitions and replicas of a topic.
 _DEFAULTS = ("num.partitions", "default.replication.factor")
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """What to create; -1 leaves a number to the broker's config.
+    """A topic to create; -1 leaves a number to the broker's config.
 
-    `assignments` has the replicas of each partition, the preferred leader first; the numbers are
-    then -1.
+    `assignments` has the replicas of each partition, the preferred leader first; the two numbers
+    are then -1.
     """
 
     name: str
@@ -63,7 +63,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as it was made; -1 where an old broker does not tell."""
+    """A topic as it was created; -1 if an old broker does not send a number."""
 
     name: str
     topic_id: bytes
@@ -80,7 +80,7 @@ class Topics:
     async def create(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> Results[str, CreatedTopic]:
-        """Create topics, or only say whether they could be."""
+        """Create topics, or only check whether they could be created."""
 
         def question(version: int) -> CreateTopicsRequest:
             if version < FIRST_WITH_DEFAULTS and any(map(_leaves_numbers, topics)):
@@ -108,7 +108,8 @@ class Topics:
         return results
 
     async def _with_numbers(self, topics: Sequence[NewTopic]) -> list[NewTopic]:
-        """With the defaults of the controller, which cannot be asked to fill them in itself."""
+        """The topics with the controller's default numbers; a broker this old cannot fill them in
+        itself."""
         resource = ConfigResource(ResourceKind.BROKER, str(self._cluster.controller_id))
         try:
             described = await Configs(self._cluster).describe([resource], names=_DEFAULTS)
@@ -139,7 +140,7 @@ class Topics:
         return sorted(answer.topics, key=lambda topic: topic.name or "")
 
     async def delete(self, names: Sequence[str]) -> Results[str, None]:
-        """Delete topics; they may be there for a moment longer."""
+        """Delete topics; they may remain for a moment."""
 
         def question(version: int) -> DeleteTopicsRequest:
             if version < FIRST_WITH_STATES:
@@ -165,7 +166,8 @@ class Topics:
         assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
         validate_only: bool = False,
     ) -> Results[str, None]:
-        """Give topics this many partitions in all; `assignments`: the replicas of each new one."""
+        """Raise topics to these numbers of partitions; `assignments`: the replicas of each new
+        partition."""
         chosen = assignments or {}
         request = CreatePartitionsRequest(
             topics=[
@@ -195,7 +197,7 @@ class Topics:
 
 
 def _leaves_numbers(topic: NewTopic) -> bool:
-    """To the broker."""
+    """Whether a number is left to the broker."""
     return not topic.assignments and min(topic.partitions, topic.replication_factor) < 0
 
 
@@ -228,7 +230,7 @@ async def create_topic(
 
 
 async def delete_topic(cluster: Cluster, name: str) -> None:
-    """Delete a topic and wait until it is gone."""
+    """Delete a topic and wait until it no longer exists. Raises ClientError."""
     (await Topics(cluster).delete([name])).all()
     async for _ in retrying():
         code = (await cluster.metadata([name])).topics[0].error_code

@@ -1,7 +1,7 @@
 """Transactions and the producers that write them (KIP-664).
 
 Mirrors: listTransactions, describeTransactions, abortTransaction, fenceProducers and
-describeProducers of KafkaAdminClient; of TransactionsCommand how it finds hanging transactions.
+describeProducers of KafkaAdminClient; of TransactionsCommand the search for hanging transactions.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from .routing import (
 )
 
 DURATION_FILTER_VERSION = 1  # of ListTransactions (KIP-994)
-FENCING_TIMEOUT_MS = 60_000  # of the transaction that nobody begins
+FENCING_TIMEOUT_MS = 60_000  # of the new transaction, which is never begun
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTransaction:
-    """A transactional id and where it stands."""
+    """A transactional id and its state."""
 
     transactional_id: str
     producer_id: int
@@ -59,7 +59,8 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transactional id; `began_ms` is -1 and there are no partitions if nothing is open."""
+    """A transactional id; `began_ms` is -1 and there are no partitions without an open
+    transaction."""
 
     transactional_id: str
     state: str
@@ -72,7 +73,8 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """Who has written to a partition; `first_offset` of its open transaction, -1 for none."""
+    """A producer that has written to a partition; `first_offset` is of its open transaction, -1 for
+    none."""
 
     producer_id: int
     producer_epoch: int
@@ -98,7 +100,7 @@ class Transactions:
         producer_ids: Collection[int] = (),
         longer_than_ms: int = -1,
     ) -> Results[int, tuple[ListedTransaction, ...]]:
-        """The transactional ids of each broker that is a coordinator; the filters add up."""
+        """The transactional ids of each coordinator; all filters must match."""
 
         async def ask(connection: Connection, broker_id: int) -> tuple[ListedTransaction, ...]:
             def question(version: int) -> ListTransactionsRequest:
@@ -125,7 +127,7 @@ class Transactions:
         return await ask_brokers(self._cluster, None, ask)
 
     async def describe(self, ids: Collection[str]) -> Results[str, TransactionDescription]:
-        """What each transactional id has open, and since when."""
+        """The open transaction of each transactional id, and its start time."""
 
         async def ask(
             connection: Connection, mine: list[str]
@@ -157,7 +159,8 @@ class Transactions:
         return await ask_coordinators(self._cluster, CoordinatorKind.TRANSACTION, ids, ask, purpose)
 
     async def fence(self, ids: Collection[str]) -> Results[str, tuple[int, int]]:
-        """Shut out who writes with these ids now, and abort what it has open: id and epoch."""
+        """Fence the current producers with these ids, and abort their transactions: new id and
+        epoch."""
 
         async def ask(
             connection: Connection, mine: list[str]
@@ -178,7 +181,7 @@ class Transactions:
         return await ask_coordinators(self._cluster, CoordinatorKind.TRANSACTION, ids, ask, purpose)
 
     async def abort(self, partition: TopicPartition, producer: ActiveProducer) -> None:
-        """End a hanging transaction in one partition, as its coordinator does not.
+        """Abort a hanging transaction in one partition; its coordinator will not end it.
 
         Raises Refused.
         """
@@ -208,7 +211,7 @@ class Transactions:
     async def producers(
         self, partitions: Collection[TopicPartition]
     ) -> Results[TopicPartition, tuple[ActiveProducer, ...]]:
-        """Who has written to each partition, as its leader knows them."""
+        """The producers that have written to each partition, as its leader knows them."""
 
         async def ask(
             connection: Connection, mine: list[TopicPartition]
@@ -248,7 +251,8 @@ class Transactions:
     async def find_hanging(
         self, partitions: Collection[TopicPartition], *, before_ms: int
     ) -> Hanging:
-        """Open in a partition since before a time, while no coordinator knows of it.
+        """Transactions open in a partition, without writes since `before_ms`, that no coordinator
+        knows.
 
         Raises Refused if a partition or a coordinator cannot be asked.
         """
@@ -269,7 +273,7 @@ class Transactions:
 def open_since(
     producers: Mapping[TopicPartition, Iterable[ActiveProducer]], before_ms: int
 ) -> Hanging:
-    """Transactions open in a partition to which nobody has written since `before_ms`."""
+    """Transactions open in a partition whose producers have not written since `before_ms`."""
     return [
         (partition, one)
         for partition, some in sorted(producers.items())
@@ -282,7 +286,8 @@ def hanging(
     candidates: Iterable[tuple[TopicPartition, ActiveProducer]],
     described: Iterable[TransactionDescription],
 ) -> Hanging:
-    """Those that no open transaction with this producer id and epoch has as its partition."""
+    """The candidates for which no open transaction of the same producer id and epoch has the
+    partition."""
     known = {
         (one.producer_id, one.producer_epoch, partition)
         for one in described

@@ -1,7 +1,7 @@
 """Users who log in with SCRAM: list, set and remove passwords.
 
 Invariants: a password leaves this process only as a salted hash, as KIP-554 has it; its salt looks
-like those that brokers tell who asks for a user that is not there.
+like the made-up salts that brokers send for users that do not exist.
 Mirrors: describeUserScramCredentials and alterUserScramCredentials of KafkaAdminClient.
 """
 
@@ -27,8 +27,8 @@ from ...protocol.sasl import ScramHash
 from ...protocol.sasl.scram import SALT_CHARACTERS, salt_text
 from ..cluster import Cluster
 
-SALT_BITS = 256  # before they are cut
-# The numbers of the mechanisms on the wire.
+SALT_BITS = 256  # before the salt is cut
+# The mechanisms' numbers on the wire.
 SCRAM_NUMBERS: Mapping[ScramHash, int] = {ScramHash.SHA_256: 1, ScramHash.SHA_512: 2}
 
 
@@ -39,7 +39,8 @@ class Users:
         self._cluster = cluster
 
     async def list(self, names: Iterable[str] | None = None) -> dict[str, dict[ScramHash, int]]:
-        """Users with passwords (None: all), and the iterations of each of their mechanisms."""
+        """Users with passwords (None: all users), and the iterations of each of their
+        mechanisms."""
         users = None if names is None else [UserName(name=name) for name in names]
         answer = await self._cluster.ask_anyone(
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
@@ -63,7 +64,7 @@ class Users:
     async def set_password(
         self, user: str, password: str, kinds: Collection[ScramHash], iterations: int
     ) -> None:
-        """Of a new user or of one that there is; other mechanisms stay as they are."""
+        """Set the password of a new or an existing user; other mechanisms stay unchanged."""
         upsertions = []
         for kind in kinds:
             salt = salt_text(secrets.randbits(SALT_BITS))[:SALT_CHARACTERS].encode()
@@ -81,7 +82,7 @@ class Users:
         await self._alter(request, f"cannot set the password of {user!r}")
 
     async def remove_password(self, user: str, kinds: Collection[ScramHash]) -> None:
-        """Of these mechanisms. Connections that are open stay open."""
+        """Remove the passwords of these mechanisms. Open connections stay open."""
         deletions = [ScramCredentialDeletion(name=user, mechanism=SCRAM_NUMBERS[k]) for k in kinds]
         request = AlterUserScramCredentialsRequest(deletions=deletions)
         await self._alter(request, f"cannot remove {user!r}")

@@ -1,11 +1,11 @@
 """Columns of a fetch as Arrow arrays, without an object for a record. Needs pyarrow.
 
-How keys and values are gathered: the fetch is taken for a column of twice as many binaries, in turn
-a value and what lies between it and the next one, and every second one of them is taken. So places
-must not go back from row to row, nor lie in one another; see `RecordColumns`.
+How keys and values are gathered: the fetch is treated as a column of twice as many binaries, in
+turn a value and the gap before the next value, and every second binary is taken. So positions must
+not decrease from row to row, and values must not overlap; see `RecordColumns`.
 
-Nothing is made of Python's objects by pyarrow, neither arrays nor scalars: that imports pandas
-where it is installed, and takes longer than all else that a new process imports to read.
+pyarrow never converts Python objects, neither to arrays nor to scalars: that imports pandas where
+it is installed, which takes longer than all other imports of a new reading process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COUNT: Final = 65_536
 
 
 def numbers_of(column: array[int], first: int, last: int) -> pa.Array:
-    """int64 of rows [first, last); not a copy."""
+    """Rows [first, last) as int64, without a copy."""
     view = memoryview(column)[first:last]
     return pa.Array.from_buffers(pa.int64(), last - first, [None, pa.py_buffer(view)])
 
@@ -79,5 +79,5 @@ _EVERY_SECOND: Final = _even_numbers(_COUNT)
 
 
 def _int32(numbers: pa.Array) -> array[int]:
-    """Of places in a fetch, which is never that large, unpacked or not."""
+    """Positions in a fetch as int32: a fetch is never too large, compressed or not."""
     return array("i", numbers.cast(pa.int32()).buffers()[1].to_pybytes())

@@ -1,8 +1,8 @@
-"""What members of a group tell each other: subscriptions and assignments, in and out of bytes.
+"""The messages between members of a group: subscriptions and assignments, to and from bytes.
 
-Both stand behind an int16 version; one that is newer than ours is read as our newest. Topics and
-owned partitions are written sorted, the assigned ones in the order that the assignor gave them,
-grouped by topic: so bytes are those of the Java client for the same content.
+Both follow an int16 version; a newer version than ours is read as our newest. Topics and owned
+partitions are written sorted, assigned ones in the assignor's order, grouped by topic: so the bytes
+equal those of the Java client for the same content.
 
 Mirrors: ConsumerProtocol and ConsumerPartitionAssignor.Subscription (KIP-429, 792, 881).
 """
@@ -27,7 +27,8 @@ NO_GENERATION: Final = -1
 
 
 class Subscription(NamedTuple):
-    """What a member wants, and what it has; `instance_id` is known to the leader only."""
+    """The topics that a member wants, and the partitions it owns; only the leader knows
+    `instance_id`."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -38,7 +39,7 @@ class Subscription(NamedTuple):
 
 
 class TopicShape(NamedTuple):
-    """Of a topic: for each of its partitions, 0 and on, the racks of its replicas."""
+    """The racks of the replicas of each partition of a topic, from partition 0 on."""
 
     racks: tuple[frozenset[str], ...]
 
@@ -51,24 +52,24 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 class Assignor(Protocol):
-    """How the leader of a group divides partitions; pure."""
+    """Divides partitions among members, for the leader of a group; pure."""
 
     name: str
-    is_cooperative: bool  # partitions change hands in two steps, and nobody stops (KIP-429)
+    is_cooperative: bool  # partitions move in two steps, and no member stops (KIP-429)
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What a member tells the leader beside its subscription."""
+        """The user data of a member's subscription, for the leader."""
         ...
 
     def assign(
         self, topics: Mapping[str, TopicShape], members: Mapping[str, Subscription]
     ) -> Assignment:
-        """Partitions by member id, all members included. Topics that are not there are left out."""
+        """Partitions by member id, for all members. Topics that do not exist are left out."""
         ...
 
 
 def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSION) -> bytes:
-    """In the newest version that the Java client of 3.9 writes, or an older one."""
+    """The bytes of a subscription, by default in the newest version of the Java client of 3.9."""
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
@@ -83,7 +84,7 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSIO
 
 
 def decode_subscription(data: Buffer, instance_id: str | None = None) -> Subscription:
-    """Raises ProtocolError."""
+    """The subscription in these bytes. Raises ProtocolError."""
     found = decode_versioned(ConsumerProtocolSubscription, data, clamp=True)
     return Subscription(
         topics=tuple(found.topics),
@@ -100,7 +101,7 @@ def encode_assignment(
     user_data: bytes | None = None,
     version: int = NEWEST_VERSION,
 ) -> bytes:
-    """What the leader sends to one member."""
+    """The bytes that the leader sends to one member."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=numbers)
@@ -112,7 +113,7 @@ def encode_assignment(
 
 
 def decode_assignment(data: Buffer) -> list[TopicPartition]:
-    """In the leader's order; no bytes at all are no partitions. Raises ProtocolError."""
+    """The partitions in the leader's order; none for empty bytes. Raises ProtocolError."""
     if not len(data):
         return []
     found = decode_versioned(ConsumerProtocolAssignment, data, clamp=True)

@@ -1,6 +1,6 @@
-"""Range and round robin: partitions divided without a look at who had them.
+"""Range and round robin: partitions divided regardless of their previous owners.
 
-Assignments are those of the Java client, order included: where it goes through a HashMap, so do we
+Assignments are those of the Java client, order included: where it iterates over a HashMap, so do we
 (`java_order`). Members are ordered by their group instance ids if they have them, then by member
 ids. With racks, range gives a member partitions that have a replica in its rack first (KIP-881).
 
@@ -30,7 +30,7 @@ def member_order(members: Mapping[str, Subscription], ids: Collection[str]) -> l
 def known_topics(
     topics: Mapping[str, TopicShape], members: Mapping[str, Subscription]
 ) -> list[str]:
-    """Those that somebody wants and that have partitions, in the order of Java's maps."""
+    """Topics that a member wants and that have partitions, in the order of Java's maps."""
     wanted = java_order(t for member in java_order(members) for t in members[member].topics)
     return java_order(t for t in wanted if t in topics and topics[t].partition_count)
 
@@ -40,7 +40,8 @@ def rack_of(subscription: Subscription) -> str | None:
 
 
 def racks_matter(shapes: Collection[TopicShape], consumer_racks: Collection[str | None]) -> bool:
-    """Unless no rack of a member has a replica, or every partition has one in all the racks."""
+    """False if no rack of a member has a replica, or every partition has replicas in all the
+    racks."""
     partition_racks = [racks for shape in shapes for racks in shape.racks]
     everywhere = frozenset[str]().union(*partition_racks)
     if not everywhere & {rack for rack in consumer_racks if rack}:
@@ -49,7 +50,7 @@ def racks_matter(shapes: Collection[TopicShape], consumer_racks: Collection[str 
 
 
 class RangeAssignor:
-    """Of each topic, one run of partitions for each member."""
+    """Gives each member one run of partitions of each topic."""
 
     name = "range"
     is_cooperative = False
@@ -78,7 +79,7 @@ class RangeAssignor:
 
 
 class _TopicRange:
-    """What is still to be given of a topic, and how much each member may still get."""
+    """The unassigned partitions of a topic, and the number that each member may still get."""
 
     def __init__(
         self,
@@ -119,10 +120,11 @@ class _TopicRange:
 
 
 def _match_racks(states: Sequence[_TopicRange], found: Assignment) -> None:
-    """Topics with the same members and as many partitions are given alike (co-partitioned)."""
+    """Topics with the same members and numbers of partitions are assigned alike
+    (co-partitioned)."""
     alike: dict[tuple[tuple[tuple[str, str | None], ...], int], list[_TopicRange]] = {}
     for state in states:
-        has_racks = any(state.racks.values())  # else Java counts no partitions, and matches none
+        has_racks = any(state.racks.values())  # if not, Java counts no partitions, and matches none
         key = (tuple(state.racks.items()), state.shape.partition_count if has_racks else 0)
         alike.setdefault(key, []).append(state)
     for (members, count), group in alike.items():
@@ -149,7 +151,7 @@ def _match_racks(states: Sequence[_TopicRange], found: Assignment) -> None:
 
 
 class RoundRobinAssignor:
-    """All partitions of all topics, dealt out one after the other."""
+    """Deals out all partitions of all topics, one after the other."""
 
     name = "roundrobin"
     is_cooperative = False

@@ -1,4 +1,4 @@
-"""Background work: its nursery, and a bell by which tasks call each other."""
+"""Background work: its nursery, and a bell by which tasks wake each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import trio
 
 
 class Bell:
-    """A ring that nobody has waited for is kept for who comes next."""
+    """A ring without a waiting task is kept for the next `wait`."""
 
     def __init__(self) -> None:
         self._rung = trio.Event()
@@ -17,7 +17,7 @@ class Bell:
         self._rung.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Whether it rang. Several may wait, one ring is for all of them."""
+        """Whether it rang. Several tasks may wait; one ring wakes all of them."""
         with trio.move_on_after(max(0.0, seconds)):
             await self._rung.wait()
         if not self._rung.is_set():
@@ -27,7 +27,7 @@ class Bell:
 
 
 class Background:
-    """A nursery that is cancelled at its end; what the block raises is passed on as it is."""
+    """A nursery that is cancelled at its end; exceptions of the block pass through unchanged."""
 
     def __init__(self) -> None:
         self._nurseries = trio.open_nursery()

@@ -1,6 +1,6 @@
-"""When a group's offsets are committed: at the application's word, by the clock, before it goes.
+"""Commits of a group's offsets: on request, at intervals, before rebalances and at the end.
 
-Invariant: what cannot be committed by itself is told and is no error: it will be read again.
+Invariant: a failed automatic commit is reported, but is no error: the records will be read again.
 
 Mirrors: ConsumerCoordinator's maybeAutoCommitOffsets and onJoinPrepare.
 """
@@ -24,7 +24,7 @@ Offsets = Mapping[TopicPartition, "int | Committed"]
 
 
 class Commits:
-    """Of one consumer; `tell` hears what could not be committed."""
+    """The commits of one consumer; `tell` is called with failures of automatic commits."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Commits:
             self._tell(str(failure))
 
     def start_if_due(self) -> None:
-        """In the background, every `auto_commit_interval_seconds`."""
+        """Start a commit in the background, every `auto_commit_interval_seconds`."""
         now = now_ms()
         if not self._is_automatic or now < self._due_ms:
             return
@@ -78,12 +78,12 @@ class Commits:
             self.soon(None, None)
 
     async def before_rebalance(self) -> None:
-        """With a limit: the group does not wait for ever."""
+        """Commit with a time limit: the group does not wait forever."""
         with trio.move_on_after(self._options.close_timeout_seconds):
             await self.by_itself()
 
     async def by_itself(self) -> None:
-        """With auto_commit: until the coordinator has them, or has said why not."""
+        """With auto_commit: commit until the coordinator confirms or refuses."""
         offsets = self._progress.committable()
         if not self._is_automatic or not offsets:
             return

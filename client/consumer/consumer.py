@@ -5,12 +5,12 @@
         async for record in consumer:
             await bill(record.value)
 
-Background work lives in the consumer's own nursery: fetches, heartbeats, rebalances. Leaving the
+Background work runs in the consumer's own nursery: fetches, heartbeats, rebalances. Leaving the
 block commits (with auto_commit) and leaves the group, in this order, within close_timeout_seconds.
 
-Invariants: a record counts as done once the next one is asked for, or the block is left without an
-error: only then is it committed by itself. A position that was committed does not go back by a
-cancellation. Partitions come and go, and callbacks are called, only when records are asked for.
+Invariants: a record counts as done once the next one is requested, or the block is left without an
+error: only then is it committed automatically. A cancellation never moves a committed position
+back. Partitions are added and removed, and callbacks are called, only when records are requested.
 
 Mirrors: KafkaConsumer; ClassicKafkaConsumer's order of commits, callbacks and rebalances.
 Leaves out: the new group protocol (KIP-848), which brokers in ZooKeeper mode do not serve.
@@ -48,7 +48,8 @@ from .unpacking import unpack_columns
 
 
 class ConsumerMetrics(NamedTuple):
-    """Since the start; what is buffered, and the largest lag of a partition (-1), at the moment."""
+    """Counts since the start; buffered batches and the largest lag of a partition (-1: unknown)
+    now."""
 
     records: int
     fetches: int
@@ -62,11 +63,11 @@ MAX_BATCH_RECORDS: Final = 2**31
 
 
 class Consumer:
-    """The first argument names brokers, or is a `Cluster` that is open, and stays so.
+    """The first argument names brokers, or is an open `Cluster`, which stays open.
 
-    Keywords are the fields of `ConsumerOptions`; `security` those of Kafka's clients for TLS and
-    logins; `tell` is given a line for whoever wonders why nothing happens; `network` see `Cluster`.
-    These three are the cluster's, where one is given.
+    Keywords are the fields of `ConsumerOptions`. `security` has the settings of Kafka's clients for
+    TLS and logins; `tell` and `network` see `Cluster`. A given `Cluster` brings its own of these
+    three.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class Consumer:
             await self._stack.__aexit__(None, None, None)
 
     async def _leave(self, *, is_done: bool) -> None:
-        """Commit what is done, then leave the group."""
+        """Commit the records that are done, then leave the group."""
         group = self._group
         if group is None:
             return
@@ -161,7 +162,7 @@ class Consumer:
                 await group.revoke_all()
             await group.leave("the consumer is closed")
 
-    # What to read
+    # Subscription and assignment
 
     async def subscribe(
         self,
@@ -171,10 +172,10 @@ class Consumer:
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
     ) -> None:
-        """Be a member of the group, for these topics: names, or a pattern for all of a name.
+        """Join the group for these topics: names, or a pattern that whole names match.
 
-        Callbacks are given partitions as (topic, number); they run when records are asked for.
-        Raises ClientError without a group_id, or after `assign`.
+        Callbacks receive partitions as (topic, number); they run when records are requested. Raises
+        ClientError without a group_id, or after `assign`.
         """
         group = self._needs_group()
         if self._assigned_topics:
@@ -187,9 +188,9 @@ class Consumer:
         await trio.lowlevel.checkpoint()
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, (topic, number), without the group dividing them.
+        """Read exactly these partitions, (topic, number), without the group's assignment.
 
-        With a group_id reading begins at what it has committed.
+        With a group_id reading begins at the group's committed offsets.
         """
         if self._group is not None and self._group.is_subscribed:
             raise ClientError("subscribe and assign exclude each other: call unsubscribe before")
@@ -203,7 +204,7 @@ class Consumer:
         await trio.lowlevel.checkpoint()
 
     async def unsubscribe(self) -> None:
-        """Leave the group, or drop what was assigned."""
+        """Leave the group, or drop the assigned partitions."""
         if self._group is not None and self._group.is_subscribed:
             await self._commits.by_itself()
             await self._group.unsubscribe()
@@ -229,19 +230,21 @@ class Consumer:
     # Records
 
     async def __aiter__(self) -> AsyncIterator[Received]:
-        """Records one by one, for ever. Raises ClientError for what waiting does not heal."""
+        """Records one by one, forever. Raises ClientError for errors that waiting cannot
+        resolve."""
         progress = self._progress
         while True:
             batch = await self._next_batch(self.options.max_poll_records)
             assert batch is not None
             for record in batch:
-                if progress.batch is not batch:  # sought elsewhere, or unsubscribed
+                if progress.batch is not batch:  # the application sought elsewhere, or unsubscribed
                     break
                 progress.last_offset = record.offset
                 yield record
 
     async def batches(self) -> AsyncIterator[ReceivedBatch]:
-        """All that one fetch brought of a partition at a time, for ever; as `__aiter__`."""
+        """Batches forever, each with all records of one partition from one fetch; as
+        `__aiter__`."""
         while True:
             batch = await self._next_batch(MAX_BATCH_RECORDS)
             assert batch is not None
@@ -251,7 +254,7 @@ class Consumer:
     async def poll(
         self, timeout_seconds: float = 0.0, max_records: int | None = None
     ) -> list[Received]:
-        """Records of one partition, as soon as there are some; [] if none came in time."""
+        """Records of one partition, as soon as there are some; [] after the timeout."""
         limit = self.options.max_poll_records if max_records is None else max_records
         batch = await self._next_batch(limit, timeout_seconds)
         if batch is None:
@@ -262,11 +265,13 @@ class Consumer:
     def deliveries(
         self, *, max_unsettled: int = 10_000, retry: RetryPolicy | None = None
     ) -> AsyncIterator[Delivery]:
-        """Ack mode: each record is to be settled, in any order, by its `ack` or `fail`.
+        """Ack mode: the application acknowledges each record by `ack` or rejects it by `fail`, in
+        any order.
 
-        Several may be held at a time, by as many tasks; what failed comes again, by `retry`. With
-        auto_commit, and by `commit()`, only that is committed before which all is settled. No new
-        ones come while `max_unsettled` are not settled. The first call's arguments count.
+        Several tasks may hold records at a time; a failed record is delivered again, by the policy
+        `retry`. Commits, with auto_commit or by `commit()`, go up to the first record that is not
+        acknowledged or given up. No new records are delivered while `max_unsettled` are open. The
+        first call's arguments apply.
         """
         self._check_open()
         return self._polling.deliveries(max_unsettled, retry or RetryPolicy())
@@ -274,7 +279,7 @@ class Consumer:
     async def _next_batch(
         self, max_records: int, timeout_seconds: float | None = None
     ) -> ReceivedBatch | None:
-        """None only with a timeout. Raises ClientError."""
+        """The next batch; None only with a timeout. Raises ClientError."""
         self._check_open()
         return await self._polling.next_batch(max_records, timeout_seconds)
 
@@ -285,15 +290,15 @@ class Consumer:
     # Positions
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset that is handed out next; None until it is known.
+        """The offset of the next record to return; None until it is known.
 
         Raises ClientError if the partition is not assigned.
         """
-        self._positions[partition]  # it is assigned
+        self._positions[partition]  # checks that it is assigned
         return self._progress.next_offset(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at an offset. Raises ClientError if the partition is not assigned."""
+        """Continue at an offset. Raises ClientError if the partition is not assigned."""
         if offset < 0:
             raise ClientError(f"there are no negative offsets: {offset}")
         self._progress.drop([partition])
@@ -303,9 +308,9 @@ class Consumer:
     async def seek_to_timestamp(
         self, timestamp: int, partitions: Iterable[TopicPartition] | None = None
     ) -> None:
-        """Go on at the first record at or after a time in ms, at the end if there is none.
+        """Continue at the first record at or after a time in ms, at the end if there is none.
 
-        `partitions`: some of those that are assigned; None: all. Raises ClientError.
+        `partitions`: some of the assigned ones; None: all. Raises ClientError.
         """
         for partition in self._some(partitions):
             self._progress.drop([partition])
@@ -314,23 +319,23 @@ class Consumer:
         await trio.lowlevel.checkpoint()
 
     async def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Go on at the first record there is; as `seek_to_timestamp`."""
+        """Continue at the first record of the log; as `seek_to_timestamp`."""
         await self.seek_to_timestamp(EARLIEST, partitions)
 
     async def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Go on with what comes from now on; as `seek_to_timestamp`."""
+        """Continue with records appended from now on; as `seek_to_timestamp`."""
         await self.seek_to_timestamp(LATEST, partitions)
 
     def _some(self, partitions: Iterable[TopicPartition] | None) -> list[TopicPartition]:
         return list(self._positions) if partitions is None else list(partitions)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing more of these until `resume`; they stay assigned."""
+        """Return no more records of these partitions until `resume`; they stay assigned."""
         for partition in partitions:
             self._positions[partition].is_paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """The end of `pause`."""
+        """End `pause`."""
         for partition in partitions:
             self._positions[partition].is_paused = False
         self._fetcher.bell.ring()
@@ -348,7 +353,7 @@ class Consumer:
         return None if at is None or end < 0 else max(0, end - at)
 
     def metrics(self) -> ConsumerMetrics:
-        """As of now."""
+        """The metrics at this moment."""
         lags = [lag for partition in self._positions if (lag := self.lag(partition)) is not None]
         return ConsumerMetrics(
             records=self._polling.record_count,
@@ -360,7 +365,7 @@ class Consumer:
         )
 
     def group_metadata(self) -> GroupMetadata:
-        """For `Producer.send_offsets`: a member of an older generation is refused (KIP-447).
+        """The member, for `Producer.send_offsets`: brokers refuse an older generation (KIP-447).
 
         Raises ClientError without a group, or while it rebalances.
         """
@@ -374,27 +379,28 @@ class Consumer:
     async def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, Found]:
-        """The first offset at or after a time in ms, of each; -1 where there is none."""
+        """The first offset at or after a time in ms, per partition; -1 if there is none."""
         return await self._offsets.offsets_at(timestamps)
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The first offset that is there, of each. Raises ClientError."""
+        """The first offset of each log. Raises ClientError."""
         found = await self._offsets.offsets_at(dict.fromkeys(partitions, EARLIEST))
         return {tp: each.offset for tp, each in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset of the next record, of each; under read_committed the last stable one."""
+        """The offset of the next record, per partition; under read_committed the last stable
+        offset."""
         found = await self._offsets.offsets_at(dict.fromkeys(partitions, LATEST))
         return {tp: each.offset for tp, each in found.items()}
 
     # Commits
 
     async def commit(self, offsets: Offsets | None = None) -> None:
-        """Until the coordinator has them; None: behind all that was handed out, in hand included.
+        """Commit until the coordinator confirms; None: up to the last record returned.
 
-        Offsets are those of the next record. Raises CommitFailed, ClientError.
+        Each offset is that of the next record to read. Raises CommitFailed, ClientError.
         """
         await self._commits.now(offsets)
 
@@ -403,11 +409,11 @@ class Consumer:
         offsets: Offsets | None = None,
         on_done: Callable[[ClientError | None], None] | None = None,
     ) -> None:
-        """The same in the background; `on_done` is told what went wrong, or None."""
+        """Commit in the background; `on_done` is called with the error, or None."""
         self._commits.soon(offsets, on_done)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Committed]:
-        """What the group has committed of those where it has. Raises ClientError."""
+        """The group's committed offsets of those partitions that have one. Raises ClientError."""
         return await self._offsets.committed(list(partitions))

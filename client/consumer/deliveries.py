@@ -1,14 +1,15 @@
-"""Ack mode: records are settled one by one, in any order; what failed comes again; pure.
+"""Ack mode: records are acknowledged one by one, in any order; failed records return; pure.
 
-Of each partition what may be committed is the offset before which all is settled: a crash loses
-nothing, and replays what was settled behind it. Offsets may have gaps (compaction, markers).
+A record is settled once it is acknowledged or given up. For each partition the offset before which
+all records are settled may be committed: a crash loses nothing, and replays the records settled
+behind it. Offsets may have gaps (compaction, markers).
 
 Invariants: a record is waiting, held by the application, due again later, or settled; `committable`
-never goes back; at most `max_unsettled` records are not settled, or no more are taken. What is
-settled after its partition has gone is ignored: somebody else has it.
+never goes back; no more records are taken while `max_unsettled` are not settled. An `ack` or `fail`
+after the partition was revoked is ignored: another member owns it.
 
 Mirrors: OffsetManager and KafkaSpoutRetryExponentialBackoff of Apache Storm's KafkaSpout.
-Leaves out: committing the list of what is settled behind the prefix, in the commit's metadata.
+Leaves out: committing the list of records settled behind the prefix, in the commit's metadata.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ FOREVER: Final = -1  # of retries
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """Wait `first_seconds` before a record comes again, then twice as long each time.
+    """Wait `first_seconds` before a record is delivered again, then twice as long each time.
 
-    After `max_retries` more attempts it is given up: settled, and told.
+    After `max_retries` more attempts the record is given up: settled, and `fail` returns False.
     """
 
     first_seconds: float = 0.0
@@ -39,20 +40,21 @@ class RetryPolicy:
     max_retries: int = FOREVER
 
     def delay_ms(self, attempts: int) -> int:
-        """After so many attempts, 1 or more."""
+        """The delay after this number of attempts, 1 or more."""
         doubled = self.first_seconds * 2 ** min(attempts - 1, 32)
         return int(1000 * min(self.most_seconds, doubled))
 
 
 class Delivery:
-    """A record that is to be settled: by `ack`, or by `fail`, after which it comes again."""
+    """A record to acknowledge by `ack`, or to reject by `fail`, after which it is delivered
+    again."""
 
     __slots__ = ("_ledger", "attempts", "is_settled", "record")
 
     def __init__(self, ledger: Ledger, record: Received) -> None:
         self._ledger = ledger
         self.record = record
-        self.attempts = 0  # how often it was handed out
+        self.attempts = 0  # the number of its deliveries
         self.is_settled = False
 
     def __repr__(self) -> str:
@@ -60,11 +62,12 @@ class Delivery:
         return f"<{record.topic}-{record.partition} at {record.offset}, attempt {self.attempts}>"
 
     def ack(self) -> None:
-        """It is done. A second time, or after `fail`: nothing."""
+        """The record is done. A second call, or one after `fail`, has no effect."""
         self._ledger.ack(self)
 
     def fail(self) -> bool:
-        """It has to come again; False if it has come too often and is given up."""
+        """Deliver the record again later; False if it has reached its last attempt and is given
+        up."""
         return self._ledger.fail(self)
 
 
@@ -72,7 +75,7 @@ class _Partition:
     __slots__ = ("next_offset", "unsettled")
 
     def __init__(self, next_offset: int) -> None:
-        self.unsettled: deque[Delivery] = deque()  # by offset; settled ones leave at the front
+        self.unsettled: deque[Delivery] = deque()  # by offset; settled records leave at the front
         self.next_offset = next_offset
 
 
@@ -83,23 +86,23 @@ class Ledger:
         self, policy: RetryPolicy, max_unsettled: int, on_change: Callable[[], None]
     ) -> None:
         self._policy = policy
-        self._on_change = on_change  # something was settled, or failed
+        self._on_change = on_change  # called when a record is settled, or failed
         self._max_unsettled = max_unsettled
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._fresh: deque[Delivery] = deque()
-        self._due: list[tuple[int, int, Delivery]] = []  # a heap: when, what number, what
+        self._due: list[tuple[int, int, Delivery]] = []  # a heap: due time, number, delivery
         self._failures = 0
         self._held: set[Delivery] = set()
         self._unsettled_count = 0
-        self.now_ms = 0  # of the last `next`; what fails is due from then on
+        self.now_ms = 0  # of the last `next`; the delay of failed records counts from it
 
     @property
     def room(self) -> int:
-        """How many records may be added."""
+        """The number of records that may be added."""
         return max(0, self._max_unsettled - self._unsettled_count)
 
     def add(self, records: Iterable[Received], next_offset: int) -> None:
-        """Of one partition, behind all that were added before; `next_offset` follows them."""
+        """Add records of one partition, behind all added before; `next_offset` follows them."""
         for record in records:
             place = (record.topic, record.partition)
             mine = self._partitions.get(place)
@@ -112,7 +115,7 @@ class Ledger:
             self._unsettled_count += 1
 
     def next(self, now_ms: int) -> Delivery | None:
-        """What is due again, or else what has not come yet."""
+        """The next record that is due again, otherwise the next new one."""
         self.now_ms = now_ms
         delivery = None
         if self._due and self._due[0][0] <= now_ms:
@@ -125,14 +128,14 @@ class Ledger:
         return delivery
 
     def put_back(self, delivery: Delivery) -> None:
-        """It was not handed out after all: it is the next one again."""
+        """Undo `next`: the delivery was not handed out, and is the next one again."""
         delivery.attempts -= 1
         self._held.discard(delivery)
         self._failures += 1
         heappush(self._due, (self.now_ms, -self._failures, delivery))
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """Until something is due again; None if nothing will be."""
+        """The time until a record is due again; None if none waits."""
         return max(0, self._due[0][0] - now_ms) if self._due else None
 
     def ack(self, delivery: Delivery) -> None:
@@ -141,7 +144,7 @@ class Ledger:
             self._settle(delivery)
 
     def fail(self, delivery: Delivery) -> bool:
-        """False if it is given up, or was not held."""
+        """False if the record is given up, or was not held."""
         if delivery not in self._held:
             return False
         self._held.discard(delivery)
@@ -168,7 +171,7 @@ class Ledger:
             unsettled.popleft()
 
     def _check(self) -> None:
-        """Thorough: what is not settled is counted, by offset, and is in one place."""
+        """Thorough: unsettled records are counted, sorted by offset, and each is in one place."""
         open_ones = [
             delivery
             for mine in self._partitions.values()
@@ -184,14 +187,14 @@ class Ledger:
                 raise BrokenInvariant(f"{place}: {offsets} are before {mine.next_offset}")
 
     def committable(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition: before it all is settled."""
+        """The next offset of each partition: all records before it are settled."""
         return {
             place: mine.unsettled[0].record.offset if mine.unsettled else mine.next_offset
             for place, mine in self._partitions.items()
         }
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are not ours any more, or are read from elsewhere: forget all about them."""
+        """Forget partitions that were revoked, or whose position was changed."""
         gone = set(partitions) & self._partitions.keys()
         if not gone:
             return

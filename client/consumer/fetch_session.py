@@ -1,7 +1,7 @@
-"""A fetch session with one broker: what of the wanted partitions has to be said again; pure.
+"""A fetch session with one broker: selects the partitions that a request must name; pure.
 
-Invariants: the broker knows exactly `_known` once it has answered; epochs go 1, 2, ... and start
-again at 1; after an answer that was lost the session is ended, and a full request begins another.
+Invariants: the broker's session equals `_known` once it has answered; epochs go 1, 2, ... and start
+again at 1; after a lost answer the session is ended, and a full request begins another.
 
 Mirrors: FetchSessionHandler of the Java client (KIP-227, KIP-516).
 """
@@ -22,7 +22,7 @@ MAX_EPOCH: Final = 2**31 - 1
 
 
 class Wanted(NamedTuple):
-    """What is asked of a partition."""
+    """The fetch parameters of a partition."""
 
     topic_id: bytes
     offset: int
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """The part of a Fetch that is the session's."""
+    """The session's fields of a Fetch request."""
 
     session_id: int
     epoch: int
@@ -48,7 +48,8 @@ class FetchSession:
         self._known: dict[TopicPartition, Wanted] = {}
 
     def request(self, wanted: Mapping[TopicPartition, Wanted]) -> SessionRequest:
-        """All of it in a full request; else what has changed, and what is to be forgotten."""
+        """All partitions in a full request; otherwise those that have changed, and those to
+        forget."""
         if self._epoch == FIRST_EPOCH:
             new = dict(wanted)
             gone: list[TopicPartition] = []
@@ -65,7 +66,7 @@ class FetchSession:
         return SessionRequest(self._id, self._epoch, _topics(new), forgotten)
 
     def on_answer(self, code: ErrorCode, session_id: int) -> bool:
-        """Whether the answer is to what was asked; if not, ask again."""
+        """Whether the answer belongs to the request; if not, ask again."""
         if code != ErrorCode.NONE:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
@@ -73,20 +74,20 @@ class FetchSession:
             return False
         if self._epoch == FIRST_EPOCH:
             self._id = session_id
-            if session_id == NO_SESSION:  # the broker has no room for one, or does not know them
+            if session_id == NO_SESSION:  # the broker has no room for a session, or no support
                 return True
         self._epoch = self._epoch + 1 if self._epoch < MAX_EPOCH else 1
         return True
 
     def end(self) -> SessionRequest | None:
-        """What ends it, if the broker keeps one; nothing is asked for."""
+        """The request that ends the session, if the broker keeps one; it fetches nothing."""
         if self._id == NO_SESSION:
             return None
         ended, self._id, self._epoch, self._known = self._id, NO_SESSION, FIRST_EPOCH, {}
         return SessionRequest(ended, LAST_EPOCH, [], [])
 
     def on_lost(self) -> None:
-        """No answer came. The next request ends this session and begins another."""
+        """No answer arrived. The next request ends this session and begins another."""
         self._epoch = FIRST_EPOCH
 
 

@@ -1,18 +1,18 @@
 """Fetches the assigned partitions into a bounded buffer, in the consumer's own nursery.
 
-One task decides what is to be done, and starts a job for each: metadata, and for each broker resets
-of positions, checks of positions after a change of leaders, and long-polling fetches over a
-connection of its own. A job of a kind runs once at a time; that of fetches goes on while they bring
-records and there is room. While a broker's job is overdue, metadata is asked of others: as soon as
-somebody else leads, that broker is fetched from, and the job that hangs holds nothing up. All that
-jobs learn goes into `Positions`, `TopicsView` and the buffer; an error that trying again does not
-heal is kept and raised where records are asked for.
+One task starts jobs as needed: metadata, and for each broker resets of positions, checks of
+positions after a change of leaders, and long-polling fetches over a connection of its own. Only one
+job of a kind runs at a time; a fetch job continues while fetches return records and there is room.
+While a broker's job is overdue, other brokers are asked for metadata: as soon as another broker
+leads, that broker is fetched from, and the stuck job delays nothing. Jobs put their results into
+`Positions`, `TopicsView` and the buffer; an error that a retry cannot resolve is kept and raised
+when records are requested.
 
-Invariants: of a partition at most MAX_BUFFERED_FETCHES fetches are buffered; what was fetched
-before a seek or a revocation is never handed out.
+Invariants: at most MAX_BUFFERED_FETCHES fetches of a partition are buffered; records fetched before
+a seek or a revocation are never returned.
 
-Mirrors: Fetcher, AbstractFetch of the Java client; KIP-227, 392, 951. There a paused leader holds
-its partitions up for request.timeout.ms (30 s), whoever leads by then.
+Mirrors: Fetcher, AbstractFetch of the Java client; KIP-227, 392, 951. In Java a paused leader
+delays its partitions for request.timeout.ms (30 s), even if another broker leads by then.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from .positions import MAX_BUFFERED_FETCHES, PartitionState, Position, Positions
 from .topics_view import Leader, TopicsView
 from .unpacking import B, Unpack
 
-IDLE_SECONDS: Final = 1.0  # between looks at what is to be done, when nobody rings
-OVERDUE_SECONDS: Final = 1.0  # beyond the wait that was asked for: others are asked who leads
-# A broker that is silent for so long beyond the wait is tried over another connection: twice as
-# long each time, as it may be busy.
+IDLE_SECONDS: Final = 1.0  # between two checks for work, if the bell does not ring
+OVERDUE_SECONDS: Final = 1.0  # beyond the requested wait: then other brokers are asked for metadata
+# A broker silent for this long beyond the wait is tried over another connection: twice as long each
+# time, as it may be busy.
 FETCH_GRACE_SECONDS: Final = 5.0
 MAX_FETCH_GRACE_SECONDS: Final = 30.0
-END_SESSIONS_SECONDS: Final = 1.0  # at most: brokers forget idle sessions by themselves
+END_SESSIONS_SECONDS: Final = 1.0  # at most: brokers drop idle sessions by themselves
 
-# The metadata is not as it was.
+# The metadata is out of date.
 _STALE: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -73,13 +73,13 @@ def now_ms() -> int:
 
 
 def _due_ms(seconds: float) -> int:
-    """When a job is overdue that may well take so long."""
+    """The time at which a job is overdue that may take this long."""
     return now_ms() + int((seconds + OVERDUE_SECONDS) * 1000)
 
 
 class Fetcher(Generic[B]):
-    """See the module. `wanted_topics` says what metadata is for; None: all topics. `unpack` makes
-    what is buffered; while `has_room` is False nothing more is fetched."""
+    """See the module. `wanted_topics` returns the topics that need metadata; None: all topics.
+    `unpack` makes the buffered batches; while `has_room` is False nothing more is fetched."""
 
     def __init__(
         self,
@@ -108,16 +108,16 @@ class Fetcher(Generic[B]):
         self._checks = PositionChecks(
             cluster, options, positions, self.view, self._fail, self._heed
         )
-        self._jobs: dict[str, int | None] = {}  # and when each is overdue
+        self._jobs: dict[str, int | None] = {}  # with the time at which each is overdue
         self._grace_seconds: dict[int, float] = {}  # of brokers that did not answer
         self._metadata_due_ms = 0
         self.fetches = 0
         self.bytes_fetched = 0
 
-    # What is to be done
+    # Jobs
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Start jobs until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 self._start_jobs(nursery)
@@ -125,7 +125,8 @@ class Fetcher(Generic[B]):
                 await self.bell.wait(self._seconds_to_next())
 
     async def end_sessions(self) -> None:
-        """Tell brokers that nothing more is fetched: they need not remember. Once `run` is over."""
+        """End the brokers' fetch sessions, so that they free them. Call it after `run` has
+        ended."""
         with trio.move_on_after(END_SESSIONS_SECONDS):
             async with trio.open_nursery() as nursery:
                 for node, session in self._sessions.items():
@@ -136,20 +137,20 @@ class Fetcher(Generic[B]):
     async def _end_session(self, node: int, session: SessionRequest) -> None:
         request = self._request(session)
         request.max_wait_ms = 0
-        with suppress(ClientError):  # it may be gone, and the session with it
-            # Not behind the last fetch, which may wait.
+        with suppress(ClientError):  # the broker may be gone, and the session with it
+            # On another connection: the last fetch may still wait.
             connection = await self._cluster.connection(node)
             await connection.request(ApiKey.FETCH, request, FetchResponse)
 
     def refresh_metadata(self) -> None:
-        """Soon: something has shown that it is not as it was."""
+        """Refresh soon: something has shown that the metadata is out of date."""
         due = now_ms() + BACKOFF_MS
         if due < self._metadata_due_ms:
             self._metadata_due_ms = due
             self.bell.ring()
 
     def need_metadata(self) -> None:
-        """At once: other topics are wanted."""
+        """Refresh at once: other topics are wanted."""
         self._metadata_due_ms = 0
         self.bell.ring()
 
@@ -178,13 +179,13 @@ class Fetcher(Generic[B]):
         work: Callable[[], Awaitable[None]],
         seconds: float | None = None,
     ) -> None:
-        """`seconds` is what the job may well take; None: others cannot help."""
+        """`seconds` is the time that the job may take; None: other brokers cannot help."""
         if name not in self._jobs:
             self._jobs[name] = None if seconds is None else _due_ms(seconds)
             nursery.start_soon(self._job, name, work)
 
     def _notice_overdue(self) -> None:
-        """Ask who leads while a broker is silent."""
+        """Refresh metadata while a broker is silent."""
         now = now_ms()
         for name, due in self._jobs.items():
             if due is not None and due <= now:
@@ -192,7 +193,7 @@ class Fetcher(Generic[B]):
                 self._jobs[name] = now + int(OVERDUE_SECONDS * 1000)
 
     def _seconds_to_next(self) -> float:
-        """Until time alone brings something to do."""
+        """The time until work is due by the clock alone."""
         now = now_ms()
         times = [now + int(IDLE_SECONDS * 1000), self._metadata_due_ms]
         times += [due for due in self._jobs.values() if due is not None]
@@ -215,12 +216,12 @@ class Fetcher(Generic[B]):
         self.bell.ring()
 
     def _fail(self, error: Exception) -> None:
-        """Raised to whoever asks for records."""
+        """Keep an error, to raise it when records are requested."""
         self.failure = error
         self.arrived.ring()
 
     def take_failure(self) -> None:
-        """Raises what has gone wrong, once."""
+        """Raises the kept error, once."""
         error, self.failure = self.failure, None
         if error is not None:
             raise error
@@ -257,7 +258,7 @@ class Fetcher(Generic[B]):
     # Fetches
 
     def _fetchable(self, now: int) -> dict[int, dict[TopicPartition, Wanted]]:
-        """By broker, what is to be fetched from it."""
+        """The partitions to fetch, by broker."""
         unvalidated = self._checks.unvalidated()
         nodes: dict[int, dict[TopicPartition, Wanted]] = {}
         for partition, state in self._positions.items():
@@ -277,14 +278,14 @@ class Fetcher(Generic[B]):
         return nodes
 
     async def _fetch_from(self, node: int, job: str) -> None:
-        """One fetch after the other, while they bring records and there is room for more."""
+        """Fetch again and again, while fetches return only records and there is room for more."""
         while self._has_room() and (wanted := self._fetchable(now_ms()).get(node)):
             self._jobs[job] = _due_ms(self._options.fetch_max_wait_seconds)
             if not await self._fetch(node, wanted):
                 return
 
     async def _fetch(self, node: int, wanted: dict[TopicPartition, Wanted]) -> bool:
-        """Whether it has brought records, and nothing else: there is nothing to do but to go on."""
+        """Whether every partition of the answer has brought records: then fetch again at once."""
         attempts = {tp: self._positions[tp].attempt for tp in wanted}
         session = self._sessions.setdefault(node, FetchSession())
         request = self._request(session.request(wanted))
@@ -325,7 +326,7 @@ class Fetcher(Generic[B]):
                 at = state.fetch_position
                 if at is None or at.offset != wanted[partition].offset:
                     continue
-                if parts:  # each is a step: others have their turn between two
+                if parts:  # each is a step: other tasks run between two
                     await trio.lowlevel.checkpoint()
                 parts += 1
                 buffered += await self._take(partition, state, part)
@@ -351,7 +352,7 @@ class Fetcher(Generic[B]):
         state: PartitionState,
         part: FetchResponsePartitionData,
     ) -> bool:
-        """One partition's part of an answer goes into the buffer; False if it does not."""
+        """Put one partition's part of an answer into the buffer; False if nothing was buffered."""
         code = ErrorCode(part.error_code)
         if code != ErrorCode.NONE:
             self._refused(partition, state, part, code)
@@ -380,7 +381,7 @@ class Fetcher(Generic[B]):
             state.is_paused = True
             return False
         if state.attempt != attempt or state.fetch_position != at:
-            # Sought elsewhere, or the same came from another broker: leaders have moved.
+            # The position was changed, or another broker has sent the same: leadership has moved.
             return False
         if not batches:
             self._too_large(partition, state, records)
@@ -391,7 +392,7 @@ class Fetcher(Generic[B]):
         return True
 
     def _too_large(self, partition: TopicPartition, state: PartitionState, records: Buffer) -> None:
-        """Brokers before 0.10.1 cut a batch that is larger than the limit (no KIP-74)."""
+        """Brokers before 0.10.1 truncate a batch that is larger than the limit (no KIP-74)."""
         if next(iter_batch_headers(records), None) is None:
             name = f"{partition[0]}-{partition[1]}"
             self._fail(
@@ -413,7 +414,7 @@ class Fetcher(Generic[B]):
         was_follower = state.preferred_replica >= 0
         state.preferred_replica = -1
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if not was_follower:  # a follower may be behind; the leader knows better
+            if not was_follower:  # a follower may be behind; the leader decides
                 self._out_of_range(partition, state)
             return
         leader = part.current_leader
@@ -432,7 +433,7 @@ class Fetcher(Generic[B]):
         state.is_paused = True
 
     def _heed(self, partition: TopicPartition, code: ErrorCode) -> None:
-        """An error of one partition: wait, learn the leaders anew, or tell the application."""
+        """Handle an error of one partition: refresh metadata for a retry, or fail."""
         refusal = self._cluster.asks("read", partition[0]).refusal(code)
         if refusal is not None:
             self._fail(NotAllowed(refusal, code))
@@ -442,10 +443,10 @@ class Fetcher(Generic[B]):
             name = f"{partition[0]}-{partition[1]}"
             self._fail(ClientError(f"{name} cannot be fetched: {code.description} ({code.name})"))
 
-    # What the application takes
+    # Batches for the application
 
     def take(self, max_records: int) -> B | None:
-        """The next batch of a partition that is not paused; its position goes behind it."""
+        """The next batch of a partition that is not paused; the position moves behind it."""
         paused = []
         found = None
         while self.buffer and found is None:
@@ -460,7 +461,7 @@ class Fetcher(Generic[B]):
             if rest is not None:
                 self.buffer.appendleft((state, attempt, rest, is_last))
             elif is_last:
-                if state.buffered_count == MAX_BUFFERED_FETCHES:  # it was not fetched any more
+                if state.buffered_count == MAX_BUFFERED_FETCHES:  # it had been too full to fetch
                     self.bell.ring()
                 state.buffered_count -= 1
             state.position = Position(first.next_offset, first.leader_epoch)

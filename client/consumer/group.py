@@ -1,15 +1,15 @@
-"""A consumer's place in its group: drives `Membership` in the consumer's nursery.
+"""A consumer's membership in its group: drives `Membership` in the consumer's nursery.
 
-What an application can see happens in its own task, when it asks for records (`before_poll`):
-callbacks, and partitions that come and go. What takes time happens here meanwhile: JoinGroup,
-SyncGroup and heartbeats. So a cancelled poll cancels no rebalance, and no partition goes while its
-records are being worked on.
+Visible changes happen in the application's task, when it requests records (`before_poll`):
+callbacks, and partitions added or removed. Slow work happens in the background meanwhile:
+JoinGroup, SyncGroup and heartbeats. So a cancelled poll cancels no rebalance, and no partition is
+revoked while its records are being processed.
 
     needs_rejoin -> before_poll: commit, revoke -> run: join, assign (as leader), sync
                  -> before_poll: take the assignment
 
-Eager: all partitions are given up before a join. Cooperative (all assignors must be): only what
-somebody else is to have, after which the member joins again (KIP-429).
+Eager: all partitions are revoked before a join. Cooperative (if all assignors are): only partitions
+that go to other members are revoked, after which the member joins again (KIP-429).
 
 Mirrors: ConsumerCoordinator and AbstractCoordinator of the Java client.
 """
@@ -49,7 +49,7 @@ from .positions import Positions
 from .received import ReceivedBatch
 from .topics_view import TopicsView
 
-SILENCE_SECONDS: Final = 10.0  # of a heartbeat: then the coordinator may be another
+SILENCE_SECONDS: Final = 10.0  # of a heartbeat: then the coordinator is looked up again
 JOIN_GRACE_SECONDS: Final = 5.0  # beyond the rebalance timeout, as in Java
 IDLE_SECONDS: Final = 1.0
 FIRST_WITH_MEMBERS: Final = 3  # of LeaveGroup
@@ -58,11 +58,11 @@ Callback = Callable[[list[TopicPartition]], Awaitable[None]]
 
 
 class Callbacks(NamedTuple):
-    """What an application wants to hear of; each is given the partitions that it is about."""
+    """The callbacks of an application; each is called with the partitions concerned."""
 
     on_assigned: Callback | None = None
-    on_revoked: Callback | None = None  # they are still ours: the last chance to commit
-    on_lost: Callback | None = None  # somebody else may have them; None: `on_revoked` is called
+    on_revoked: Callback | None = None  # still owned: the last chance to commit
+    on_lost: Callback | None = None  # others may own them; None: `on_revoked` is called
 
 
 class Group:
@@ -98,12 +98,12 @@ class Group:
         self._callbacks = Callbacks()
         self.is_subscribed = False
         self.on_gone: Callable[[list[TopicPartition]], None] = lambda _partitions: None
-        self._is_prepared = False  # what has to be given up is; `run` may join
-        self._has_assignment = False  # `run` has one that `before_poll` is to take
-        self._led_counts: dict[str, int] = {}  # of a leader: what its assignment was made for
+        self._is_prepared = False  # partitions to revoke are revoked; `run` may join
+        self._has_assignment = False  # `run` has received one that `before_poll` must take
+        self._led_counts: dict[str, int] = {}  # of a leader: the partition counts of its assignment
         self._last: tuple[tuple[TopicPartition, ...], int] = ((), -1)  # assignment and generation
 
-    # What is wanted
+    # Subscription
 
     def subscribe(
         self, topics: Iterable[str], pattern: re.Pattern[str] | None, callbacks: Callbacks
@@ -119,11 +119,11 @@ class Group:
         self._fetcher.need_metadata()
 
     def wanted_topics(self) -> set[str] | None:
-        """Whose metadata is needed; None: of all."""
+        """The topics whose metadata is needed; None: all."""
         return None if self.pattern is not None else {*self.topics, *self._led_counts}
 
     def _match(self) -> None:
-        """Topics of the pattern, as far as they are known."""
+        """Find the known topics that match the pattern."""
         if self.pattern is None:
             return
         names = [name for name in self._fetcher.view.names if name not in INTERNAL_TOPICS]
@@ -133,7 +133,7 @@ class Group:
             self.membership.rejoin("other topics match the pattern")
 
     def on_metadata(self) -> None:
-        """Topics or partitions may have come: then the group has to divide them anew."""
+        """Check for new topics and partitions: they require a new assignment by the group."""
         if not self.is_subscribed:
             return
         self._match()
@@ -147,7 +147,7 @@ class Group:
         self._fetcher.arrived.ring()
 
     def member(self) -> Member:
-        """In whose name to commit. Raises ClientError while the member is in no generation."""
+        """The member that commits. Raises ClientError while it is in no generation."""
         m = self.membership
         if not self.is_subscribed:
             return Member(m.group_id)
@@ -160,7 +160,8 @@ class Group:
     # In the application's task
 
     async def before_poll(self) -> None:
-        """Give up and take what the group has decided. Raises ClientError for good reasons."""
+        """Revoke and add partitions as the group has decided. Raises ClientError for errors that a
+        retry cannot resolve."""
         m = self.membership
         m.polled(now_ms())
         if m.fatal is not None:
@@ -169,7 +170,7 @@ class Group:
             refusal = self._cluster.asks("read", m.group_id).refusal(code)
             text = refusal or f"group {m.group_id!r}: {code.description} ({code.name})"
             raise Refused(text, code)
-        if m.has_lost_partitions:  # nothing is joined before they are given up
+        if m.has_lost_partitions:  # no join before they are dropped
             await self._give_up(list(self._positions), self._callbacks.on_lost, is_lost=True)
             m.take_loss()
         if self._has_assignment and m.state is State.STABLE:
@@ -191,7 +192,8 @@ class Group:
     async def _give_up(
         self, partitions: list[TopicPartition], callback: Callback | None, *, is_lost: bool = False
     ) -> None:
-        """Where the callback is cancelled or raises they are not given up, and are read on."""
+        """Call the callback, then drop the partitions; if it raises or is cancelled they are
+        kept."""
         if not partitions:
             return
         if is_lost:
@@ -234,7 +236,7 @@ class Group:
     # In the nursery
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Join and send heartbeats until cancelled."""
         while True:
             m = self.membership
             if self._may_join():
@@ -264,7 +266,7 @@ class Group:
         return self._is_prepared and m.needs_rejoin and knows_topics and not m.has_lost_partitions
 
     async def _attempt(self, work: Callable[[], Awaitable[Outcome]]) -> None:
-        """Do `work`; after a failure, wait a little before the next."""
+        """Run `work`; after a failure, pause before the next attempt."""
         try:
             outcome = await work()
         except (LoginError, Refused) as error:
@@ -283,7 +285,8 @@ class Group:
         self._fetcher.arrived.ring()
 
     async def _coordinator(self) -> Connection:
-        """Over a connection of our own: a join waits for all members. Raises ClientError."""
+        """The coordinator, over a connection of our own: a join waits for all members. Raises
+        ClientError."""
         return await self._cluster.coordinator(
             CoordinatorKind.GROUP, self.membership.group_id, self.purpose
         )
@@ -295,7 +298,7 @@ class Group:
         """One attempt, from JoinGroup to SyncGroup."""
         m = self.membership
         connection = await self._coordinator()
-        if not self._may_join():  # the application has left meanwhile
+        if not self._may_join():  # the application has unsubscribed meanwhile
             return Outcome.IGNORED
         self._has_assignment = False
         request = m.join_request(self._protocols(), now_ms())
@@ -335,7 +338,7 @@ class Group:
         ]
 
     async def _lead(self) -> dict[str, bytes]:
-        """Everybody's assignment. Raises ClientError."""
+        """The assignments of all members. Raises ClientError."""
         m = self.membership
         assignor = self._assignors.get(m.protocol)
         if assignor is None:
@@ -373,7 +376,7 @@ class Group:
         return Outcome.FIND_COORDINATOR
 
     def note_commit(self, code: ErrorCode) -> None:
-        """What a refused commit says about the membership."""
+        """Apply the consequences of a refused commit for the membership."""
         if self.is_subscribed and self.membership.fail_commit(code) is Outcome.FIND_COORDINATOR:
             self._forget_coordinator()
         self._wake_all()
@@ -381,11 +384,12 @@ class Group:
     # Leaving
 
     async def revoke_all(self) -> None:
-        """The consumer is about to leave: its application may commit a last time."""
+        """Revoke all partitions before the consumer leaves: its application may commit a last
+        time."""
         await self._give_up(list(self._positions), self._callbacks.on_revoked)
 
     async def leave(self, reason: str) -> None:
-        """Say goodbye, if there is anybody to say it to; errors do not matter any more."""
+        """Leave the group, if it is a member or joins; errors are ignored."""
         m = self.membership
         is_joining = m.state is State.JOINING
         was_member = m.is_member
@@ -394,7 +398,7 @@ class Group:
             return
         try:
             connection = await self._coordinator()
-            if is_joining:  # nothing behind a join is answered before it is
+            if is_joining:  # the coordinator answers nothing else before the join
                 connection.close()
                 connection = await self._coordinator()
             version = connection.version(ApiKey.LEAVE_GROUP)
@@ -408,7 +412,7 @@ class Group:
             self._wake_all()
 
     async def unsubscribe(self) -> None:
-        """Leave the group, and have nothing."""
+        """Leave the group, and drop all partitions."""
         await self.revoke_all()
         await self.leave("the consumer unsubscribes")
         self.is_subscribed = False

@@ -1,9 +1,9 @@
-"""The order in which a java.util.HashMap hands out its keys: assignments depend on it.
+"""The order in which a java.util.HashMap iterates over its keys: assignments depend on it.
 
-Keys are strings. A map with room for `n` buckets goes through them in order; keys of one bucket
-come in the order that they were put in, which growing keeps.
+Keys are strings. A map iterates over its buckets in order; keys of one bucket keep the order of
+insertion, also when the map grows.
 
-Leaves out: the trees that Java makes of eight and more keys in a bucket; they keep the order too.
+Leaves out: the trees that Java makes of eight and more keys in a bucket; they keep this order too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOAD = 0.75  # a map with more keys than this share of its buckets doubles them
 
 
 def java_order(keys: Iterable[str], expected: int = 0) -> list[str]:
-    """`keys`, once each, as a HashMap gives them; `expected` is what its constructor was given."""
+    """`keys`, once each, in a HashMap's order; `expected` is the argument of its constructor."""
     known = list(dict.fromkeys(keys))
     buckets = FIRST_BUCKETS
     if expected:

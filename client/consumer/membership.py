@@ -1,15 +1,15 @@
-"""A member of a classic consumer group, as a machine: what it asks the coordinator, and when.
+"""A member of a classic consumer group, as a state machine: its requests, and when they are due.
 
     UNJOINED -> JOINING -> (LEADING ->) SYNCING -> STABLE
-       ^__________|____________|___________|_________|      rejoin, or whatever goes wrong
+       ^__________|____________|___________|_________|      rejoin, or any failure
 
-The shell sends what `join_request`, `sync_request`, `heartbeat_request` and `leave_request` give
-and brings the answers back; each answer returns what it means. An answer to a question of an
-earlier attempt (the generation or the member id is another one by now) changes nothing.
+The shell sends the results of `join_request`, `sync_request`, `heartbeat_request` and
+`leave_request` and passes the answers back, which returns an `Outcome`. An answer to a request of
+an earlier attempt (the generation or the member id has changed since) changes nothing.
 
-Invariants: a member id that a coordinator has given is kept until it says that it does not know
-it; what a member owned before it lost its id or generation was *lost*, not revoked (its partitions
-may belong to somebody else); after a fatal answer (FENCED_INSTANCE_ID, KIP-345) it is no member.
+Invariants: a member id from a coordinator is kept until the coordinator no longer knows it;
+partitions owned before the id or generation was lost are *lost*, not revoked (other members may own
+them); after a fatal answer (FENCED_INSTANCE_ID, KIP-345) it is no member.
 
 Mirrors: AbstractCoordinator and Heartbeat of the Java client; KIP-345, 394, 429, 800, 814.
 Leaves out: the group protocol of KIP-848, which brokers in ZooKeeper mode do not serve.
@@ -48,19 +48,19 @@ _LOST_COORDINATOR: Final = frozenset(
 class State(Enum):
     UNJOINED = auto()
     JOINING = auto()
-    LEADING = auto()  # it has everybody's subscriptions, and computes the assignment
+    LEADING = auto()  # it has all subscriptions, and computes the assignment
     SYNCING = auto()
     STABLE = auto()
 
 
 class Outcome(Enum):
-    """What an answer means to the shell."""
+    """The meaning of an answer for the shell."""
 
-    GO_ON = auto()  # ask what the state says
+    GO_ON = auto()  # send the next request of the state
     RETRY = auto()  # ask again after a pause
-    FIND_COORDINATOR = auto()  # the same, of another broker
+    FIND_COORDINATOR = auto()  # send it again, to another coordinator
     FATAL = auto()  # `fatal` has the code
-    IGNORED = auto()  # the answer is to a question that is past
+    IGNORED = auto()  # the answer belongs to an earlier attempt
 
 
 _LEGAL: Final[Mapping[State, frozenset[State]]] = {
@@ -93,14 +93,14 @@ class Membership:
         self.member_id = NO_MEMBER
         self.generation = NO_GENERATION
         self.protocol = ""
-        self.has_lost_partitions = False  # since it was STABLE the last time
+        self.has_lost_partitions = False  # since it was last STABLE
         self.fatal: ErrorCode | None = None
         self.rejoin_reason: str | None = "the member joins"  # None: nothing to join for
         self.assignment = b""
         self.members: dict[str, tuple[bytes, str | None]] = {}  # of a leader: metadata, instance
-        self.skips_assignment = False  # the coordinator keeps what it has (KIP-814)
-        self.rebalances = 0  # that have come to their end
-        self._heard_ms = 0  # when the coordinator answered last
+        self.skips_assignment = False  # the coordinator keeps the assignments (KIP-814)
+        self.rebalances = 0  # completed ones
+        self._heard_ms = 0  # the time of the coordinator's last answer
         self._heartbeat_ms = 0  # when the last heartbeat was sent
         self._polled_ms = 0
 
@@ -116,7 +116,7 @@ class Membership:
 
     @property
     def awaits_sync(self) -> bool:
-        """A join has been answered: the assignment is next."""
+        """Whether a join was answered, and the assignment is next."""
         return self.state in (State.LEADING, State.SYNCING)
 
     @property
@@ -129,13 +129,13 @@ class Membership:
         return self.generation != NO_GENERATION
 
     def rejoin(self, reason: str) -> None:
-        """The subscription, its topics or the assignment is another one: join again."""
+        """The subscription, its topics or the assignment has changed: join again."""
         self.rejoin_reason = reason
 
     # Joining
 
     def join_request(self, protocols: Sequence[tuple[str, bytes]], now_ms: int) -> JoinGroupRequest:
-        """Begins a rebalance, from any state; `protocols` are assignors and what they are told."""
+        """Begin a rebalance, from any state; `protocols` are assignors with their metadata."""
         self._go(State.UNJOINED)
         self._go(State.JOINING)
         self._heard_ms = now_ms
@@ -153,7 +153,8 @@ class Membership:
         return request
 
     def on_join(self, answer: JoinGroupResponse, now_ms: int) -> Outcome:
-        """A leader is LEADING afterwards and has `members`; everybody else is SYNCING."""
+        """Handle the answer: a leader is LEADING afterwards and has `members`; other members are
+        SYNCING."""
         if self.state is not State.JOINING:
             return Outcome.IGNORED
         code = ErrorCode(answer.error_code)
@@ -178,7 +179,7 @@ class Membership:
         return self._not_served(code)
 
     def sync_request(self, assignments: Mapping[str, bytes]) -> SyncGroupRequest:
-        """`assignments` of all members if this one leads; else none."""
+        """The request; a leader passes the `assignments` of all members, other members none."""
         if self.state is State.LEADING:
             self._go(State.SYNCING)
         if self.state is not State.SYNCING:
@@ -197,7 +198,7 @@ class Membership:
         )
 
     def on_sync(self, answer: SyncGroupResponse, now_ms: int) -> Outcome:
-        """STABLE afterwards, with `assignment`; or it has to join again."""
+        """Handle the answer: STABLE afterwards, with `assignment`, or it must join again."""
         if self.state is not State.SYNCING:
             return Outcome.IGNORED
         code = ErrorCode(answer.error_code)
@@ -243,23 +244,23 @@ class Membership:
         self.member_id = NO_MEMBER
 
     def take_loss(self) -> bool:
-        """Whether what was owned has been lost since it was asked; then the shell drops it."""
+        """Whether owned partitions were lost since the last call; then the shell drops them."""
         lost, self.has_lost_partitions = self.has_lost_partitions, False
         return lost
 
     def give_up_attempt(self, reason: str) -> None:
-        """The connection is gone, or the assignment cannot be computed: join from the start."""
+        """The connection failed, or the assignment cannot be computed: join from the start."""
         self.rejoin(reason)
         self._go(State.UNJOINED)
 
     # Heartbeats
 
     def heartbeat_due_ms(self, now_ms: int) -> int:
-        """How long until the next one; 0: now."""
+        """The time until the next heartbeat; 0: now."""
         return max(0, self._heartbeat_ms + self.heartbeat_interval_ms - now_ms)
 
     def heartbeat_request(self, now_ms: int) -> HeartbeatRequest | None:
-        """None when there is nobody to tell: no generation, or a rebalance is under way."""
+        """The request; None without a generation or during a rebalance."""
         if self.state is not State.STABLE:
             return None
         self._heartbeat_ms = now_ms
@@ -273,7 +274,8 @@ class Membership:
     def on_heartbeat(
         self, answer: HeartbeatResponse, asked: HeartbeatRequest, now_ms: int
     ) -> Outcome:
-        """REBALANCE_IN_PROGRESS makes the member join again, and keeps what it has until then."""
+        """Handle the answer: after REBALANCE_IN_PROGRESS the member joins again, and keeps its
+        partitions until then."""
         is_ours = (asked.generation_id, asked.member_id) == (self.generation, self.member_id)
         if self.state is not State.STABLE or not is_ours:
             return Outcome.IGNORED
@@ -288,7 +290,7 @@ class Membership:
         return self._not_served(code)
 
     def fail_commit(self, code: ErrorCode) -> Outcome:
-        """What the answer to a commit of the present generation says about the membership."""
+        """The consequence of a commit's error, in the present generation, for the membership."""
         if self.state is State.STABLE and code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.rejoin("the group rebalances")
             return Outcome.GO_ON
@@ -300,17 +302,18 @@ class Membership:
         return Outcome.GO_ON
 
     def session_is_over(self, now_ms: int) -> bool:
-        """The coordinator has not answered for as long as it lets a member be silent."""
+        """Whether the coordinator has been silent for longer than the session timeout."""
         return self.state is State.STABLE and now_ms - self._heard_ms > self.session_timeout_ms
 
     # The application's pace
 
     def polled(self, now_ms: int) -> None:
-        """The application has come for records."""
+        """The application has requested records."""
         self._polled_ms = now_ms
 
     def poll_is_overdue(self, now_ms: int) -> bool:
-        """It has not for max.poll.interval.ms: the member leaves, until it does."""
+        """Whether the last request is older than max.poll.interval.ms: the member leaves until the
+        next."""
         return self.is_member and now_ms - self._polled_ms > self.max_poll_interval_ms
 
     # Leaving
@@ -318,9 +321,9 @@ class Membership:
     def leave_request(
         self, reason: str, *, version_names_members: bool
     ) -> LeaveGroupRequest | None:
-        """None for a static member, who is expected back, and for one that is none.
+        """Leave; None for a static member, which is expected back, and without a member id.
 
-        It is none afterwards, whatever the coordinator answers.
+        It is no member afterwards, regardless of the coordinator's answer.
         """
         member_id = self.member_id
         self._forget_member()

@@ -1,4 +1,4 @@
-"""The assignors by the names under which members of a group agree on one."""
+"""The assignors by name; the members of a group agree on a name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASSIGNORS: Final[Mapping[str, Callable[[], Assignor]]] = {
 
 
 def assignor_named(name: str) -> Assignor:
-    """Raises SettingsError for a name that is none."""
+    """The assignor. Raises SettingsError for an unknown name."""
     make = ASSIGNORS.get(name)
     if make is None:
         raise SettingsError(f"there is no assignor {name!r}; there are {', '.join(ASSIGNORS)}")

@@ -1,6 +1,6 @@
-"""Offsets of the consumer's group and of logs, asked for until they are there.
+"""Offsets of the consumer's group and of logs, with retries.
 
-Invariant: commits go out one after the other, so an older one never overwrites a newer one.
+Invariant: commits are sent one after the other, so an older one never overwrites a newer one.
 
 Mirrors: ConsumerCoordinator's commits, OffsetFetcher's lookups.
 """
@@ -28,7 +28,7 @@ from .offset_requests import (
 )
 from .topics_view import TopicsView
 
-# Answers to a commit that mean that it is not ours to commit any more, or not now.
+# Errors of a commit by a consumer that is not, or not now, allowed to commit.
 _NOT_OURS: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -40,9 +40,9 @@ _NOT_OURS: Final = frozenset(
 
 
 class CommitFailed(ClientError):
-    """The group rebalances, or has gone on without this consumer.
+    """The group rebalances, or has continued without this consumer.
 
-    What was not committed will be read again, perhaps by another member.
+    Uncommitted records will be read again, perhaps by another member.
     """
 
 
@@ -61,7 +61,7 @@ class OffsetKeeper:
         return self._group
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
-        """Until the coordinator has them. Raises CommitFailed, ClientError."""
+        """Commit until the coordinator confirms. Raises CommitFailed, ClientError."""
         group = self._needs_group()
         if not offsets:
             return
@@ -79,7 +79,7 @@ class OffsetKeeper:
         return repr(group.membership.group_id)
 
     async def _commit_once(self, group: Group, left: dict[TopicPartition, Committed]) -> str:
-        """Takes out of `left` what is committed; what keeps the others."""
+        """Removes committed partitions from `left`; returns the reason why others remain."""
         member = group.member()
         try:
             connection = await self._cluster.coordinator(
@@ -115,7 +115,7 @@ class OffsetKeeper:
     async def committed(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Committed]:
-        """Those that have something committed. Raises ClientError."""
+        """The committed offsets of those partitions that have one. Raises ClientError."""
         group = self._needs_group()
         group_id = group.membership.group_id
         problem = ""
@@ -146,7 +146,7 @@ class OffsetKeeper:
     async def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, Found]:
-        """Of all of them; offset -1 where no record is that young. Raises ClientError."""
+        """The offsets of all partitions; -1 if no record is that young. Raises ClientError."""
         found: dict[TopicPartition, Found] = {}
         problem = "no leader"
         missing = set(timestamps)

@@ -1,7 +1,7 @@
 """Requests about offsets: of logs (ListOffsets, OffsetForLeaderEpoch) and of groups.
 
-Each asks once and returns what it has got; what was not to be had is left out or raised, and the
-callers try again. Codes that mean more than that are in the results.
+Each function sends one request and returns its results, which contain the error codes of
+partitions; callers retry.
 
 Mirrors: OffsetFetcher and the offset part of ConsumerCoordinator.
 """
@@ -61,7 +61,7 @@ class Found(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What a group has committed of a partition: the next offset, and a note of its own."""
+    """A group's committed position in a partition: the next offset, and metadata of its own."""
 
     offset: int
     metadata: str = ""
@@ -69,7 +69,7 @@ class Committed(NamedTuple):
 
 
 class Member(NamedTuple):
-    """In whose name offsets are committed; the defaults: of nobody, who is in no generation."""
+    """The member that commits offsets; the defaults are for commits without a membership."""
 
     group_id: str
     member_id: str = ""
@@ -87,7 +87,7 @@ def by_topic(values: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:
 def by_leader(
     partitions: Collection[TopicPartition], leader_of: Callable[[TopicPartition], Leader | None]
 ) -> dict[int, dict[TopicPartition, Leader]]:
-    """Those that have a leader, by its node."""
+    """The partitions that have a leader, by its node."""
     nodes: dict[int, dict[TopicPartition, Leader]] = {}
     for partition in partitions:
         leader = leader_of(partition)
@@ -102,7 +102,7 @@ async def list_offsets(
     *,
     reads_committed: bool = False,
 ) -> dict[TopicPartition, Found | ErrorCode]:
-    """Of partitions that this broker leads: offsets at timestamps. Raises ClientError."""
+    """Offsets at timestamps, of partitions that this broker leads. Raises ClientError."""
     request = ListOffsetsRequest(
         replica_id=CONSUMER_REPLICA_ID,
         isolation_level=READ_COMMITTED if reads_committed else 0,
@@ -134,7 +134,7 @@ async def list_offsets(
 async def leader_epoch_ends(
     connection: Connection, wanted: Mapping[TopicPartition, tuple[int, Leader]]
 ) -> dict[TopicPartition, Position | ErrorCode]:
-    """Where the log of each epoch ends; the epoch is the last one at or before it (KIP-320)."""
+    """The end of each epoch in the log; the epoch is the last one at or before it (KIP-320)."""
     request = OffsetForLeaderEpochRequest(
         replica_id=CONSUMER_REPLICA_ID,
         topics=[
@@ -164,7 +164,7 @@ async def leader_epoch_ends(
 async def commit(
     connection: Connection, member: Member, offsets: Mapping[TopicPartition, Committed]
 ) -> dict[TopicPartition, ErrorCode]:
-    """The codes of all partitions. Raises ClientError."""
+    """Commit once; the codes of all partitions. Raises ClientError."""
     request = OffsetCommitRequest(
         group_id=member.group_id,
         generation_id_or_member_epoch=member.generation,
@@ -197,9 +197,10 @@ async def commit(
 async def fetch_committed(
     connection: Connection, group_id: str, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, Committed], ErrorCode]:
-    """Those that have something committed, and an error of the group or of a partition.
+    """The committed offsets of partitions that have one, and an error of the group or of a
+    partition.
 
-    Offsets of transactions that are not decided yet are waited for (KIP-447): the error says so.
+    Offsets of pending transactions yield a retriable error (KIP-447).
     """
     names = by_topic(dict.fromkeys(partitions))
 

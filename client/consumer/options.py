@@ -1,6 +1,6 @@
-"""What a consumer goes by, checked: names and defaults are those of Kafka's consumer configs.
+"""A consumer's options, checked: names and defaults are those of Kafka's consumer configs.
 
-Times are in seconds here, and so they are called.
+Times are in seconds, and their names say so.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerOptions:
-    """See `pybroker_kafka.Consumer`. Raises SettingsError for values that cannot be."""
+    """See `pybroker_kafka.Consumer`. Raises SettingsError for invalid values."""
 
     group_id: str | None = None
     group_instance_id: str | None = None  # a static member (KIP-345)
     rack: str | None = None  # fetch from a replica in this rack (KIP-392)
-    auto_offset_reset: str = "latest"  # or earliest; or none: it is an error
+    auto_offset_reset: str = "latest"  # or earliest; or none: an error
     auto_commit: bool = True
     auto_commit_interval_seconds: float = 5.0
     isolation_level: str = "read_uncommitted"
@@ -65,5 +65,5 @@ class ConsumerOptions:
 
     @property
     def reset_to(self) -> int | None:
-        """A timestamp for ListOffsets; None: it is an error."""
+        """A timestamp for ListOffsets; None: a missing position is an error."""
         return {"earliest": EARLIEST, "latest": LATEST, "none": None}[self.auto_offset_reset]

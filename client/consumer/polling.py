@@ -1,8 +1,8 @@
-"""What happens when an application asks for records: it has done what it had in hand, so commits,
-rebalances and positions come first, then what the fetcher has.
+"""A request for records by the application: its previous records are done, so commits, rebalances
+and positions come first, then the fetcher's batches.
 
-Invariants: nothing is cancelled between the moment at which a batch leaves the fetcher and that at
-which it is in hand, or it would be lost. Partitions come and go here alone.
+Invariants: no cancellation can occur between a batch's removal from the fetcher and its delivery,
+or it would be lost. Partitions are added and removed only here.
 
 Mirrors: KafkaConsumer.poll.
 """
@@ -25,11 +25,11 @@ from .positions import Position, Positions
 from .progress import Progress
 from .received import ReceivedBatch
 
-WAIT_SECONDS: Final = 1.0  # for records, before the group is looked at again
+WAIT_SECONDS: Final = 1.0  # for records, before the group is checked again
 
 
 class Polling:
-    """Of one consumer, with or without a group."""
+    """The polling of one consumer, with or without a group."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Polling:
     async def next_batch(
         self, max_records: int, timeout_seconds: float | None = None
     ) -> ReceivedBatch | None:
-        """What was in hand is done; None only with a timeout."""
+        """The next batch; the previous one is done. None only with a timeout."""
         deadline = trio.current_time() + (timeout_seconds or 0.0)
         self._progress.ask_for_more()
         rest = self._progress.rest()
@@ -66,7 +66,7 @@ class Polling:
         while True:
             await self._before_poll()
             if not has_waited:
-                await trio.lowlevel.checkpoint()  # behind it nothing is cancelled
+                await trio.lowlevel.checkpoint()  # no cancellation after this
             batch = self._fetcher.take(max_records)
             if batch is not None:
                 self.record_count += len(batch)
@@ -79,7 +79,7 @@ class Polling:
             has_waited = True
 
     async def _before_poll(self) -> None:
-        """The application has done what it had in hand: commit, rebalance, find positions."""
+        """The application has processed its records: commit, rebalance, find positions."""
         self._fetcher.take_failure()
         self._commits.start_if_due()
         group = self._group

@@ -1,8 +1,8 @@
-"""Offsets that positions are set to, and whether positions still hold under new leaders.
+"""Resets of positions to offsets, and checks of positions under new leaders.
 
-One job for each broker that is to be asked, so that a silent one holds up its own partitions only.
-Invariant: an answer counts only for the attempt that it was asked for; what was sought elsewhere
-meanwhile stays where it is.
+Each broker has a job of its own, so that a silent broker delays only its own partitions.
+Invariant: an answer applies only to the attempt that requested it; a partition that was sought
+elsewhere meanwhile keeps its position.
 
 Mirrors: OffsetFetcher of the Java client; KIP-320.
 """
@@ -27,7 +27,7 @@ BACKOFF_MS: Final = int(RETRY_BACKOFF_SECONDS * 1000)
 
 
 class PositionChecks:
-    """See the module. `fail` is given what the application is to be told, `heed` an error of one
+    """See the module. `fail` is called with errors for the application, `heed` with an error of one
     partition."""
 
     def __init__(
@@ -49,13 +49,13 @@ class PositionChecks:
     # Resets
 
     def resets(self, now: int) -> tuple[set[int], bool]:
-        """The brokers to be asked for offsets, and whether the leaders of all are known."""
+        """The brokers to ask for offsets, and whether the leaders of all partitions are known."""
         wanted = self._positions.resets(now)
         nodes = by_leader(wanted, self._view.leader) if wanted else {}
         return set(nodes), sum(map(len, nodes.values())) == len(wanted)
 
     async def reset(self, node: int) -> None:
-        """Ask one broker for the offsets that positions are to be set to. Raises ClientError."""
+        """Ask one broker for the offsets of resets. Raises ClientError."""
         wanted = self._positions.resets(now_ms())
         leaders = by_leader(wanted, self._view.leader).get(node)
         if not leaders:
@@ -72,7 +72,7 @@ class PositionChecks:
     ) -> None:
         state = self._positions.get(partition)
         if state is None or state.attempt != asked[1] or state.reset_to is None:
-            return  # sought elsewhere meanwhile
+            return  # the position was changed meanwhile
         if isinstance(found, Found):
             if found.offset >= 0:
                 state.seek(Position(found.offset, found.epoch))
@@ -103,7 +103,7 @@ class PositionChecks:
         return found
 
     async def validate(self, node: int) -> None:
-        """Whether the log still is, up to the position, what it was when that was read.
+        """Check that the log up to the position has not changed since it was read.
 
         Raises ClientError.
         """

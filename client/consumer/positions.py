@@ -1,10 +1,10 @@
-"""Where a consumer stands in each of its partitions, and what it waits for there; pure.
+"""A consumer's positions in its partitions, and the lookups that they wait for; pure.
 
-Invariants of a partition: `position` is what the application gets next, `fetch_position` what the
-next fetch asks for: the same, or further by what is buffered. A seek makes a new `attempt`, and
-what was fetched before it is thrown away; so it is for a partition that went and came back, since
-no number of an attempt is used twice. A partition without a position is never fetched; it waits
-for the committed offset, or for the reset that `reset_to` names.
+Invariants of a partition: `position` is the next record for the application, `fetch_position` that
+of the next fetch: the same, or ahead by the buffered records. A seek begins a new `attempt`, and
+records fetched before it are dropped; the same holds for a partition that was revoked and assigned
+again, since the number of an attempt is never used twice. A partition without a position is never
+fetched; it waits for the committed offset, or for the reset that `reset_to` names.
 
 Mirrors: SubscriptionState of the Java client; KIP-320, 392.
 """
@@ -20,9 +20,9 @@ from ..errors import ClientError
 
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
-# Of one partition, fetched and not taken: one that is read, and one behind it.
+# Buffered fetches of one partition: one that is being read, and one behind it.
 MAX_BUFFERED_FETCHES: Final = 2
-BEHIND_MS: Final = 30_000  # how long metadata may be older than a position
+BEHIND_MS: Final = 30_000  # how long a position may be ahead of metadata
 PREFERRED_REPLICA_MS: Final = 300_000  # how long a follower is read before the leader is asked
 
 
@@ -34,7 +34,7 @@ class Position(NamedTuple):
 
 
 class PartitionState:
-    """See the module. Offsets of the log are -1 until a fetch has told them."""
+    """See the module. Offsets of the log are -1 until a fetch has returned them."""
 
     __slots__ = (
         "_attempts", "attempt", "awaits_committed", "backoff_until_ms", "behind_since_ms",
@@ -51,7 +51,7 @@ class PartitionState:
         self.reset_to: int | None = None
         self.attempt = next(attempts)
         self.is_paused = False
-        self.is_revoked = False  # about to go: nothing more of it is handed out
+        self.is_revoked = False  # about to be revoked: no more of its records are returned
         self.buffered_count = 0
         self.backoff_until_ms = 0
         self.behind_since_ms: int | None = None
@@ -61,11 +61,11 @@ class PartitionState:
         self.validated_epoch = NO_EPOCH  # the leader epoch under which the position was checked
 
     def begin_attempt(self) -> None:
-        """What was fetched, or is on its way, is not handed out."""
+        """Records fetched or in flight are not returned."""
         self.attempt = next(self._attempts)
 
     def seek(self, position: Position) -> None:
-        """From here on, whatever was fetched or waited for."""
+        """Continue at this position; buffered records and pending lookups are dropped."""
         self.begin_attempt()
         self.position = self.fetch_position = position
         self.buffered_count = 0
@@ -74,7 +74,7 @@ class PartitionState:
         self.validated_epoch = NO_EPOCH
 
     def request_reset(self, timestamp: int) -> None:
-        """The offset at a timestamp, EARLIEST or LATEST is to be asked for."""
+        """Wait for the offset at a timestamp, EARLIEST or LATEST."""
         self.begin_attempt()
         self.position = self.fetch_position = None
         self.buffered_count = 0
@@ -82,7 +82,7 @@ class PartitionState:
         self.reset_to = timestamp
 
     def take_fetched(self, next_offset: int, epoch: int) -> None:
-        """A fetch is buffered: the next one goes on behind it."""
+        """A fetch is buffered: the next one continues behind it."""
         assert self.fetch_position is not None
         assert next_offset >= self.fetch_position.offset
         self.buffered_count += 1
@@ -98,10 +98,11 @@ class PartitionState:
         )
 
     def is_ahead_of(self, leader_epoch: int, now_ms: int) -> bool:
-        """Whether who leads is not known: the position is of a newer epoch than what is known.
+        """Whether the position has a newer epoch than the known leader, so that the leader is
+        unknown.
 
-        A leader of that time does not have the position, and would have it reset. Not for ever: the
-        topic may be another one, of the same name.
+        A leader of an older epoch lacks the position and would cause a reset. Limited to BEHIND_MS:
+        the topic may have been created again under the same name.
         """
         at = self.fetch_position
         if at is None or leader_epoch == NO_EPOCH or leader_epoch >= at.epoch:
@@ -112,7 +113,8 @@ class PartitionState:
         return now_ms - self.behind_since_ms < BEHIND_MS
 
     def read_from(self, leader: int, now_ms: int) -> int:
-        """The broker to fetch from: the leader, or the follower that it has named (KIP-392)."""
+        """The broker to fetch from: the leader, or the follower that the leader has named
+        (KIP-392)."""
         if self.preferred_replica >= 0 and now_ms < self.preferred_until_ms:
             return self.preferred_replica
         self.preferred_replica = -1
@@ -123,12 +125,12 @@ class PartitionState:
         self.preferred_until_ms = now_ms + PREFERRED_REPLICA_MS
 
     def end_offset(self, reads_committed: bool) -> int:
-        """As of the last fetch; -1 before it."""
+        """The end of the log as of the last fetch; -1 before it."""
         return self.last_stable_offset if reads_committed else self.high_watermark
 
 
 class Positions:
-    """The partitions that are assigned, by topic and number."""
+    """The assigned partitions, by topic and number."""
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
@@ -144,14 +146,14 @@ class Positions:
         return self._states.get(partition)
 
     def __getitem__(self, partition: TopicPartition) -> PartitionState:
-        """Raises ClientError if it is not assigned."""
+        """The state of a partition. Raises ClientError if it is not assigned."""
         found = self._states.get(partition)
         if found is None:
             raise ClientError(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
         return found
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Exactly these; those that stay keep their positions, others wait for `place`."""
+        """Assign exactly these; known partitions keep their positions, others wait for `place`."""
         before, self._states = self._states, {}
         for partition in partitions:
             state = before.pop(partition, None)
@@ -164,7 +166,7 @@ class Positions:
             state.begin_attempt()
 
     def mark_revoked(self, partitions: Iterable[TopicPartition], is_revoked: bool) -> None:
-        """Those that are still here."""
+        """Mark those of these partitions that are still assigned."""
         for partition in partitions:
             state = self._states.get(partition)
             if state is not None:
@@ -180,7 +182,7 @@ class Positions:
         return [tp for tp, state in self._states.items() if state.awaits_committed]
 
     def resets(self, now_ms: int) -> dict[TopicPartition, tuple[int, int]]:
-        """Of those that wait for one: the timestamp that is asked for, and the attempt."""
+        """The partitions that wait for a reset: the requested timestamp, and the attempt."""
         return {
             tp: (state.reset_to, state.attempt)
             for tp, state in self._states.items()
@@ -188,7 +190,7 @@ class Positions:
         }
 
     def place(self, committed: Mapping[TopicPartition, Position], reset_to: int | None) -> None:
-        """Give those that wait for it what was committed, or else the reset of the policy.
+        """Set waiting partitions to their committed offsets, or else request the policy's reset.
 
         Raises ClientError if there is no policy.
         """
@@ -207,5 +209,5 @@ class Positions:
             )
 
     def current(self) -> dict[TopicPartition, Position]:
-        """Of those that have one."""
+        """The partitions that have a position."""
         return {tp: s.position for tp, s in self._states.items() if s.position is not None}

@@ -1,10 +1,10 @@
-"""How far the application has come: what it has in hand, what is done, what may be committed; pure.
+"""The application's progress: its current batch, and the positions that may be committed; pure.
 
-A batch is in hand from when it is handed out until more is asked for. Of it the application has
-been given records one by one (`last_offset` is the newest), or all of them at once. In ack mode
-the ledger says what is settled.
+A batch is current from its delivery until more is requested. The application has received its
+records one by one (`last_offset` is the newest), or all of them at once. In ack mode the ledger has
+the settled records.
 
-Invariant: what a seek or a rebalance took away is neither handed out again nor committed.
+Invariant: records dropped by a seek or a rebalance are neither returned again nor committed.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from .received import ReceivedBatch
 
 
 class Progress:
-    """Of one consumer, over the partitions that are assigned to it."""
+    """The progress of one consumer, over its assigned partitions."""
 
     def __init__(self, positions: Positions) -> None:
         self._positions = positions
-        self.batch: ReceivedBatch | None = None  # in hand
-        self.last_offset: int | None = None  # of it; None: nothing was handed out yet
-        self._attempt = 0  # of its partition, when it was handed out
+        self.batch: ReceivedBatch | None = None  # the current one
+        self.last_offset: int | None = None  # of the batch; None: no record was returned yet
+        self._attempt = 0  # of its partition, at the delivery
         self._holds_all = False
-        self._is_done = False  # with what it was given: it has asked for more
+        self._is_done = False  # the application has asked for more
         self._is_interrupted = False
         self.ledger: Ledger | None = None  # in ack mode
 
     def hold(self, batch: ReceivedBatch) -> ReceivedBatch:
-        """It is in hand, and nothing of it was handed out yet."""
+        """Make a batch current; none of its records was returned yet."""
         self.batch = batch
         self._attempt = self._positions[batch.topic, batch.partition].attempt
         self.last_offset = None
@@ -39,16 +39,16 @@ class Progress:
         return batch
 
     def ask_for_more(self) -> None:
-        """The application has done all that it was given, whatever becomes of its call."""
+        """The application has processed all its records, even if its call fails."""
         self._is_done = True
 
     def hold_all(self, batch: ReceivedBatch) -> None:
-        """The application has been given all of it."""
+        """The application has received all records of the batch."""
         self.last_offset = batch.offsets[-1]
         self._holds_all = True
 
     def rest(self) -> ReceivedBatch | None:
-        """What an `async for` that was left had not handed out."""
+        """The records that an abandoned `async for` had not returned."""
         batch = self.batch
         if batch is None:
             return None
@@ -58,22 +58,22 @@ class Progress:
         return batch if self.last_offset is None else batch.behind(self.last_offset)
 
     def let_go(self) -> None:
-        """Nothing is in hand any more."""
+        """No batch is current any more."""
         self.batch = None
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They have gone: what of them is not settled never will be."""
+        """Partitions were revoked: their unsettled records never will be settled."""
         if self.ledger is not None:
             self.ledger.drop(partitions)
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
-        """They are read from elsewhere, and what is in hand of them is not handed out."""
+        """The positions have changed: the rest of the current batch is not returned."""
         self.forget(partitions)
         if self.batch is not None and (self.batch.topic, self.batch.partition) in partitions:
             self.batch = None
 
     def through(self) -> dict[TopicPartition, Position]:
-        """Positions behind all that was handed out."""
+        """Positions behind the last returned records."""
         found = self._positions.current()
         batch = self.batch
         if batch is not None and (place := (batch.topic, batch.partition)) in found:
@@ -84,7 +84,7 @@ class Progress:
         return found
 
     def next_offset(self, partition: TopicPartition) -> int | None:
-        """Behind what was handed out of one partition; None until that is known."""
+        """The offset behind the last returned record of a partition; None until it is known."""
         state = self._positions.get(partition)
         if state is None or state.position is None:
             return None
@@ -94,11 +94,11 @@ class Progress:
         return self.through()[partition].offset
 
     def interrupt(self) -> None:
-        """The application will not go on: what it is working on is not done."""
+        """The application stops: the records that it is processing are not done."""
         self._is_interrupted = True
 
     def _finished(self) -> dict[TopicPartition, Position]:
-        """`through`, without what the application is still working on."""
+        """`through`, without the records that the application is still processing."""
         found = self.through()
         batch = self.batch
         if batch is not None and self.last_offset is not None and not self._is_done:
@@ -109,8 +109,8 @@ class Progress:
         return found
 
     def committable(self) -> Mapping[TopicPartition, Position]:
-        """Behind all that was handed out; what is worked on does not count once that is
-        interrupted. In ack mode what is settled."""
+        """Positions behind the last returned records; after `interrupt`, without those in
+        processing. In ack mode the settled positions."""
         if self.ledger is None:
             return self._finished() if self._is_interrupted else self.through()
         settled = self.ledger.committable().items()

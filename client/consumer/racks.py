@@ -1,4 +1,4 @@
-"""Racks of members and of replicas, as the sticky assignors look at them (KIP-881).
+"""Racks of members and of replicas, for the sticky assignors (KIP-881).
 
 Mirrors: AbstractStickyAssignor.RackInfo.
 """
@@ -14,7 +14,7 @@ from .assignors import rack_of, racks_matter
 
 
 class Racks:
-    """`matter` is False where no assignment is better than another by its racks."""
+    """`matter` is False if racks make no assignment better than another."""
 
     def __init__(
         self, topics: Mapping[str, TopicShape], members: Mapping[str, Subscription]
@@ -33,12 +33,12 @@ class Racks:
         return racks[number] if number < len(racks) else frozenset()
 
     def mismatch(self, member: str, partition: TopicPartition) -> bool:
-        """The member has a rack, in which the partition has no replica."""
+        """Whether the member has a rack in which the partition has no replica."""
         rack = self._of_member.get(member)
         return rack is not None and rack not in self.of_partition(partition)
 
     def by_consumers(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Those first that the fewest members are near to."""
+        """Partitions in order of the number of members near to them, the fewest first."""
         if not self._consumers_in:
             return partitions
 
@@ -51,7 +51,7 @@ class Racks:
     def next_near(
         self, partition: TopicPartition, members: Sequence[str], first: int
     ) -> int | None:
-        """The index of the next member, round and round from `first`, that is in a fitting rack."""
+        """The index of the next member, cyclically from `first`, in a rack with a replica."""
         racks = self.of_partition(partition)
         for step in range(len(members)):
             index = (first + step) % len(members)

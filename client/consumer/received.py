@@ -1,11 +1,11 @@
-"""What an application is given: records one by one, or a partition's batch as columns; pure.
+"""Records for the application: one by one, or a partition's batch as columns; pure.
 
     async for record in consumer: record.topic, record.offset, record.key, record.value
     async for batch in consumer.batches(): batch.offsets, batch.timestamps, batch.values()
 
-Invariants: a batch is one partition's, its offsets grow, and none of its records is of an aborted
-transaction that was to be left out. `next_offset` is where reading goes on behind it: further than
-its last record by what has no records (markers, what was aborted or compacted away).
+Invariants: a batch is of one partition, its offsets grow, and it has no records of aborted
+transactions if these are to be left out. Reading continues at `next_offset`, which skips offsets
+without records (markers, aborted or compacted records).
 
 Mirrors: ConsumerRecord and CompletedFetch of the Java client.
 """
@@ -25,12 +25,12 @@ from ...protocol.records.record import Headers
 from ...protocol.topics import TopicPartition
 
 NO_EPOCH: Final = -1
-_NULL: Final = array("q", [-1])  # the length of what is null
+_NULL: Final = array("q", [-1])  # the length of a null
 _ZERO: Final = array("q", [0])
 
 
 class Received(NamedTuple):
-    """A record and where it came from; `timestamp` is in ms since 1970, -1 for none."""
+    """A record and its origin; `timestamp` is in ms since 1970, -1 for none."""
 
     topic: str
     partition: int
@@ -43,10 +43,10 @@ class Received(NamedTuple):
 
 @final
 class ReceivedBatch:
-    """Rows `first` to `end` of what one fetch brought of a partition; nothing is copied.
+    """Rows `first` to `end` of a partition in one fetch; nothing is copied.
 
-    `offsets` and `timestamps` are views of int64 (`memoryview` with format "q"), which NumPy takes
-    by `np.asarray` and Arrow by `pa.array`.
+    `offsets` and `timestamps` are views of int64 (`memoryview` with format "q"), which `np.asarray`
+    and `pa.array` accept.
     """
 
     __slots__ = ("columns", "end", "first", "leader_epoch", "next_offset", "partition", "topic")
@@ -80,12 +80,12 @@ class ReceivedBatch:
         return memoryview(self.columns.timestamps)[self.first : self.end]
 
     def keys(self) -> list[bytes | None]:
-        """One a record."""
+        """The key of each record."""
         columns = self.columns
         return self._contents(columns.key_starts, columns.key_lengths)
 
     def values(self) -> list[bytes | None]:
-        """One a record."""
+        """The value of each record."""
         columns = self.columns
         return self._contents(columns.value_starts, columns.value_lengths)
 
@@ -93,12 +93,12 @@ class ReceivedBatch:
         data = self.columns.data
         rows = slice(self.first, self.end)
         sizes = lengths[rows]
-        if sizes == _NULL * len(sizes):  # compares memory, makes no numbers
+        if sizes == _NULL * len(sizes):  # compares memory without making numbers
             return [None] * len(sizes)
         return contents_at(data, starts[rows], sizes)
 
     def headers(self) -> list[Headers]:
-        """One a record; the names and contents of each."""
+        """The headers of each record, as names and contents."""
         columns = self.columns
         if columns.header_counts[self.first : self.end] == _ZERO * len(self):
             return [()] * len(self)
@@ -108,7 +108,7 @@ class ReceivedBatch:
         columns = self.columns
         rows = slice(self.first, self.end)
         return map(
-            tuple.__new__,  # past the named tuple's own
+            tuple.__new__,  # bypasses the named tuple's own
             repeat(Received),
             zip(
                 repeat(self.topic, len(self)),
@@ -136,7 +136,7 @@ class ReceivedBatch:
     def to_arrow(self) -> Any:
         """A pyarrow.RecordBatch of topic, partition, offset, timestamp, key and value.
 
-        No object is made for a record. Needs pyarrow.
+        Makes no Python object per record. Needs pyarrow.
         """
         import pyarrow as pa
 
@@ -156,7 +156,7 @@ class ReceivedBatch:
         return pa.RecordBatch.from_pydict(found)
 
     def split(self, count: int) -> tuple[ReceivedBatch, ReceivedBatch | None]:
-        """The first `count` records, and the others if there are any."""
+        """The first `count` records, and the rest if there is any."""
         if count >= len(self):
             return self, None
         middle = self.first + count
@@ -169,7 +169,7 @@ class ReceivedBatch:
         )
 
     def behind(self, offset: int) -> ReceivedBatch | None:
-        """Its records after an offset; None if there are none."""
+        """The batch's records after an offset; None if there are none."""
         row = self.columns.first_row(offset + 1)
         if row >= self.end:
             return None
@@ -184,9 +184,9 @@ def batches_of(
     position: int,
     aborted: Iterable[AbortedTransaction] | None,
 ) -> list[ReceivedBatch]:
-    """A fetch from `position`, without aborted records if it says what is `aborted`.
+    """The batches of a fetch from `position`, without aborted records unless `aborted` is None.
 
-    There is at least one batch if the fetch goes beyond `position`, an empty one if need be.
+    There is at least one batch, perhaps an empty one, if the fetch extends beyond `position`.
     """
     rows = [(columns.first_row(position), len(columns))]
     if aborted is not None:
@@ -210,7 +210,7 @@ def batches_of(
 def _committed_rows(
     columns: RecordColumns, first_row: int, aborted: Iterable[AbortedTransaction]
 ) -> list[tuple[int, int]]:
-    """Runs of rows that are of no aborted transaction."""
+    """Ranges of rows outside aborted transactions."""
     waiting = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
     open_aborted: set[int] = set()
     rows: list[tuple[int, int]] = []

@@ -1,12 +1,12 @@
-"""Sticky and cooperative-sticky: balanced, and members keep what they have if they can.
+"""Sticky and cooperative-sticky: balanced, and members keep their partitions where possible.
 
-Assignments are those of the Java client, order included. Where all members want the same topics,
-`sticky_equal` divides them, else `sticky_general`. Who owns what is told by the members: under
-`sticky` in the user data, since they give up all before they join; under `cooperative-sticky` in
-the subscription. What two members claim to own in the same generation is owned by neither.
+Assignments are those of the Java client, order included. If all members want the same topics,
+`sticky_equal` divides them, otherwise `sticky_general`. Members report their partitions: under
+`sticky` in the user data, since they revoke all before they join; under `cooperative-sticky` in the
+subscription. A partition that two members claim in the same generation is owned by neither.
 
-Cooperative: a partition that goes from one member to another is in nobody's assignment at first;
-who had it gives it up and joins again, and then it is given (KIP-429).
+Cooperative: a partition that moves between members is in no assignment at first; its owner revokes
+it and joins again, and then it is assigned (KIP-429).
 
 Mirrors: StickyAssignor, CooperativeStickyAssignor and AbstractStickyAssignor of the Java client.
 """
@@ -31,7 +31,7 @@ MAX_PARTITIONS: Final = 1_000_000  # in user data
 
 
 class _Claims(NamedTuple):
-    """What members own: partitions by member, and what more than one of them claimed."""
+    """The partitions that members own, by member, and those that several members claimed."""
 
     owned: dict[str, list[TopicPartition]]
     contested: set[TopicPartition]
@@ -47,7 +47,7 @@ class _StickyAssignor:
     def _assign(
         self, topics: Mapping[str, TopicShape], members: Mapping[str, Subscription]
     ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
-        """Also which partitions go from one member to another, if that has shown."""
+        """Also the partitions that move between members, if they are known already."""
         members = {member: members[member] for member in java_order(members)}
         topics = {topic: topics[topic] for topic in known_topics(topics, members)}
         claims = {member: self._claim(each) for member, each in members.items()}
@@ -97,7 +97,7 @@ def _sort_out(
 
 
 def _exists(topics: Mapping[str, TopicShape], partition: TopicPartition) -> bool:
-    """Java looks at the topic only, and stumbles over one that was made anew with fewer."""
+    """Java checks the topic only, and fails on one that was created again with fewer partitions."""
     return partition[0] in topics and 0 <= partition[1] < topics[partition[0]].partition_count
 
 
@@ -108,7 +108,7 @@ class StickyAssignor(_StickyAssignor):
     is_cooperative = False
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """The assignment that the member had before this rebalance; None if there was none."""
+        """The member's assignment before this rebalance; None if there was none."""
         if generation == NO_GENERATION:
             return None
         by_topic: dict[str, list[int]] = {}
@@ -141,7 +141,8 @@ class StickyAssignor(_StickyAssignor):
 
 
 def _read_partitions(data: bytes) -> tuple[tuple[TopicPartition, ...], int]:
-    """And where they end. struct.error, UnicodeDecodeError or ValueError for what is not that."""
+    """The partitions and the end of their bytes. struct.error, UnicodeDecodeError or ValueError for
+    other bytes."""
     found: list[TopicPartition] = []
     (count,) = _INT32.unpack_from(data)
     if count < 0:
@@ -171,7 +172,8 @@ class CooperativeStickyAssignor(_StickyAssignor):
     is_cooperative = True
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """The generation of the last assignment, for leaders that do not read it elsewhere."""
+        """The generation of the last assignment, for leaders that do not read it from the
+        subscription."""
         return _INT32.pack(generation)
 
     def _claim(self, member: Subscription) -> Claim:
@@ -196,7 +198,7 @@ class CooperativeStickyAssignor(_StickyAssignor):
 
 
 def _moving(members: Mapping[str, Subscription], found: Assignment) -> dict[TopicPartition, str]:
-    """What one member gets and another has."""
+    """Partitions that one member gets and another owns."""
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for member, partitions in found.items():

@@ -1,8 +1,10 @@
 """Divide partitions among members that all want the same topics, with as few moves as possible.
 
-Every member ends with `share` partitions, and as many as are left over (`extras`) with one more.
-1. Members keep what they own, up to that. 2. With racks: others go to members that are near.
-3. What is left is dealt out, first to those below `share`, then to those who may have one more.
+Every member ends with `share` partitions, and `extras` members, one per partition left over, with
+one more.
+1. Members keep their partitions, up to that number.
+2. With racks: other partitions go to members near to them.
+3. The rest is dealt out, first to members below `share`, then to those that may have one more.
 
 Mirrors: AbstractStickyAssignor.ConstrainedAssignmentBuilder, order included.
 """
@@ -23,7 +25,7 @@ def divide_equally(
     contested: Collection[TopicPartition],
     racks: Racks,
 ) -> tuple[Assignment, dict[TopicPartition, str]]:
-    """The assignment, and what goes from one member to another (by who gets it)."""
+    """The assignment, and the partitions that move between members (with their new owner)."""
     division = _Division(topics, owned, contested, racks)
     division.keep_owned(owned)
     left = racks.by_consumers(division.unassigned())
@@ -47,10 +49,10 @@ class _Division:
         total = sum(shape.partition_count for shape in topics.values())
         self._share, self._extras = divmod(total, len(owned))
         self._most = self._share + (1 if self._extras else 0)
-        self._above_share = 0  # members that have one more
+        self._above_share = 0  # members with one more
         self._below: list[str] = []
-        self._at_share: list[str] = []  # those of them that may get one more
-        self._given_up: dict[TopicPartition, str] = {}  # by who had it
+        self._at_share: list[str] = []  # members at `share` that may get one more
+        self._given_up: dict[TopicPartition, str] = {}  # with the previous owner
         self.found: Assignment = {member: [] for member in owned}
         self.moving: dict[TopicPartition, str] = {}
 
@@ -99,7 +101,8 @@ class _Division:
         ]
 
     def deal_near(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """To members in a rack of a replica; returns what nobody of those may take."""
+        """Deal to members in a rack of a replica; returns the partitions that none of them may
+        take."""
         left = []
         turn = 0
         for partition in partitions:
@@ -127,7 +130,7 @@ class _Division:
         return left
 
     def deal(self, partitions: list[TopicPartition]) -> None:
-        """In turn to those below their share, then one more each to those that may have it."""
+        """Deal in turn to members below their share, then one more to each that may have it."""
         turn = 0
         for partition in partitions:
             if turn >= len(self._below):

@@ -1,9 +1,9 @@
 """Divide partitions among members that want different topics, with few moves and in balance.
 
-What members own and still want they keep; what is left goes to the member with the fewest
-partitions that wants it. Then partitions are moved from members with more to members with fewer
-for as long as that helps; where the result is no better than it was, nothing is moved. Of moves in
-both directions between two members over one topic, one that cancels another is preferred.
+Members keep the partitions that they own and still want; each other partition goes to the member
+with the fewest partitions that wants it. Then partitions move from members with more to members
+with fewer for as long as that helps; if the result is no better than before, nothing is moved. A
+move that cancels an earlier one of the same topic between the same two members is preferred.
 
 Mirrors: AbstractStickyAssignor.GeneralAssignmentBuilder and PartitionMovements, order included.
 Leaves out: the check for cycles of moves, which only logs.
@@ -23,7 +23,7 @@ from .racks import Racks
 
 
 class Claim(NamedTuple):
-    """What a member says that it owns, and since which generation (None: it does not say)."""
+    """The partitions that a member claims, and their generation (None: not reported)."""
 
     partitions: Sequence[TopicPartition]
     generation: int | None
@@ -40,7 +40,7 @@ def divide(
     claims: Mapping[str, Claim],
     racks: Racks,
 ) -> Assignment:
-    """`owned` becomes the assignment."""
+    """The assignment; `owned` is changed to it."""
     division = _Division(topics, members, owned, racks)
     previous = _previous_owners(claims)
     assigned = division.keep_owned(members)
@@ -49,7 +49,7 @@ def divide(
 
 
 def _previous_owners(claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
-    """Of generations before the newest one, the last to own each partition."""
+    """The last owner of each partition in generations before the newest one."""
     newest = max((claim.known_generation for claim in claims.values()), default=NO_GENERATION)
     found: dict[TopicPartition, tuple[int, str]] = {}
     for member, claim in claims.items():
@@ -62,7 +62,7 @@ def _previous_owners(claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
 
 
 class _BySize:
-    """Members in the order of how many partitions they have, then of their ids."""
+    """Members ordered by their numbers of partitions, then by their ids."""
 
     def __init__(self, found: Assignment) -> None:
         self._found = found
@@ -75,7 +75,7 @@ class _BySize:
         insort(self._sorted, self._entry(member))
 
     def remove(self, member: str) -> None:
-        """Before it gets or loses something."""
+        """Call this before the member gets or loses a partition."""
         entry = self._entry(member)
         index = bisect_left(self._sorted, entry)
         assert self._sorted[index] == entry
@@ -94,7 +94,7 @@ class _BySize:
 
 
 class _PartitionSet:
-    """Of one topic, in the order of a java.util.HashSet of TopicPartition, which never shrinks."""
+    """Partitions of one topic, in the order of a java.util.HashSet, which never shrinks."""
 
     def __init__(self, topic: str) -> None:
         self._topic_hash = java_string_hash(topic)
@@ -120,7 +120,7 @@ class _PartitionSet:
 
 
 class _Moves:
-    """What has gone from one member to another, by topic and by the two."""
+    """The partitions moved from one member to another, by topic, source and target."""
 
     def __init__(self) -> None:
         self._pairs: dict[TopicPartition, tuple[str, str]] = {}
@@ -141,7 +141,7 @@ class _Moves:
         self._moved.setdefault(key, _PartitionSet(partition[0])).add(partition)
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """One that has gone the other way, if there is one: it goes back instead."""
+        """The partition to move instead: one moved the other way before, if there is one."""
         if partition in self._pairs:
             source = self._pairs[partition][0]
         back = self._moved.get((partition[0], target, source))
@@ -179,7 +179,7 @@ class _Division:
         return len(self._consumers[topic]), utf16_order(topic)
 
     def keep_owned(self, members: Mapping[str, Subscription]) -> list[TopicPartition]:
-        """Take away what a member does not want any more, or is not near to."""
+        """Remove partitions that their owner does not want any more or is not near to."""
         assigned = []
         for member, mine in self.found.items():
             kept = []
@@ -228,7 +228,7 @@ class _Division:
         self.found.update(fixed)
 
     def _give(self, partition: TopicPartition, *, only_near: bool) -> bool:
-        """To whoever has the fewest and wants it."""
+        """Assign to the member with the fewest partitions that wants it; whether there was one."""
         for member in self._by_size:
             if partition[0] not in self._wanted[member]:
                 continue
@@ -269,7 +269,7 @@ class _Division:
     def _move(
         self, partitions: Sequence[TopicPartition], previous: Mapping[TopicPartition, str]
     ) -> bool:
-        """Until no move helps; whether there was one."""
+        """Move partitions until no move helps; whether there was a move."""
         has_moved = False
         goes_on = True
         while goes_on:
@@ -286,7 +286,7 @@ class _Division:
     def _target(
         self, partition: TopicPartition, previous: Mapping[TopicPartition, str]
     ) -> str | None:
-        """Who should have it instead, if anybody."""
+        """The member that should own the partition instead, if any."""
         count = len(self.found[self._owner[partition]])
         before = previous.get(partition)
         if before in self.found and count > len(self.found[before]) + 1:

@@ -1,7 +1,7 @@
-"""What metadata said about the topics that a consumer is interested in; pure.
+"""The metadata of a consumer's topics; pure.
 
-Invariant: of one topic (by its id) the leader epoch of a partition never goes back: a broker that
-is cut off, and does not know, says that it still leads (KIP-320).
+Invariant: for one topic id, the leader epoch of a partition never decreases: an isolated broker may
+still claim to lead (KIP-320).
 
 Mirrors: ConsumerMetadata and SubscriptionState.LeaderAndEpoch of the Java client.
 """
@@ -20,24 +20,24 @@ NO_EPOCH: Final = -1  # brokers before 2.1
 
 
 class Leader(NamedTuple):
-    """Who leads a partition (-1: nobody), and in which epoch (-1: brokers before 2.1)."""
+    """The leader of a partition (-1: none), and its epoch (-1: brokers before 2.1)."""
 
     node: int
     epoch: int
 
 
 class TopicsView:
-    """Topics with errors keep what was known of them: an absence may be short."""
+    """Topics with errors keep their last metadata: an error may be short-lived."""
 
     def __init__(self) -> None:
         self._topics: dict[str, MetadataResponseTopic] = {}
         self._leaders: dict[str, dict[int, Leader]] = {}  # by topic and partition
         self._names: dict[bytes, str] = {}
         self._racks: dict[int, str | None] = {}
-        self.errors: dict[str, ErrorCode] = {}  # of the last answer
+        self.errors: dict[str, ErrorCode] = {}  # of the last response
 
     def take(self, answer: MetadataResponse) -> bool:
-        """Whether it brought other topics or other numbers of partitions than were known."""
+        """Update from a response; whether topics or numbers of partitions have changed."""
         self._racks = {broker.node_id: broker.rack for broker in answer.brokers}
         self.errors = {}
         has_changed = False
@@ -81,18 +81,18 @@ class TopicsView:
         return self._names.get(topic_id)
 
     def leader(self, partition: TopicPartition) -> Leader | None:
-        """None where the partition is not known."""
+        """The leader; None if the partition is unknown."""
         leaders = self._leaders.get(partition[0])
         return None if leaders is None else leaders.get(partition[1])
 
     def move(self, partition: TopicPartition, leader: Leader) -> None:
-        """A broker has named the new leader (KIP-951)."""
+        """Apply a new leader that a broker has named (KIP-951)."""
         known = self.leader(partition)
         if known is not None and leader.epoch > known.epoch:
             self._leaders[partition[0]][partition[1]] = leader
 
     def shapes(self, names: Collection[str]) -> dict[str, TopicShape]:
-        """Of those that are known, for assignors."""
+        """The shapes of the known topics, for assignors."""
         found = {}
         for name in names:
             topic = self._topics.get(name)
@@ -109,5 +109,5 @@ class TopicsView:
 
 
 def _newer(known: Leader | None, told: Leader) -> Leader:
-    """What is told, unless that is older than what is known."""
+    """The told leader, unless its epoch is older than the known one's."""
     return known if known is not None and known.epoch > told.epoch > NO_EPOCH else told

@@ -1,9 +1,10 @@
-"""From the bytes of a fetch to what the consumer's buffer holds: for applications, columns.
+"""Unpacks the bytes of a fetch for the consumer's buffer: for applications, into columns.
 
-A fetcher is told how to unpack, so that whoever passes batches on can leave their records packed.
-Invariant: no step on the loop is longer than 10 ms. In a thread are unpacked: compressed batches of
+A fetcher receives its unpack function, so that a user that forwards batches can leave their records
+packed.
+Invariant: no step on the loop is longer than 10 ms. A thread unpacks compressed batches of
 THREAD_FROM_BYTES or more, and others with more than LOOP_RECORDS or LOOP_BYTES. Interpreted, a
-thread lets go of the interpreter every 5 ms; compiled loops hold it for a batch, which takes 2 ms a
+thread releases the interpreter every 5 ms; compiled loops hold it for a batch, which takes 2 ms a
 MiB of the smallest records.
 """
 
@@ -30,7 +31,7 @@ LOOP_BYTES: Final = 8 * 1024 * 1024
 
 
 class Fetched(Protocol):
-    """Some records of a partition: how many, and where reading goes on behind them."""
+    """Some records of a partition: their number, and the position behind them."""
 
     next_offset: int
     leader_epoch: int
@@ -41,15 +42,16 @@ class Fetched(Protocol):
 
 
 B = TypeVar("B", bound=Fetched)
-# From a partition, its records from a position on, the position, and what is aborted of them (None:
-# that does not matter): at least one if the fetch goes beyond the position. Raises ProtocolError.
+# From a partition, its records from a position on, the position, and its aborted transactions
+# (None: irrelevant): at least one batch if the fetch extends beyond the position. Raises
+# ProtocolError.
 Unpack: TypeAlias = Callable[
     [TopicPartition, Buffer, int, Collection[AbortedTransaction] | None], Awaitable[list[B]]
 ]
 
 
 def unpack_columns(check_crcs: bool) -> Unpack[ReceivedBatch]:
-    """For whoever wants records."""
+    """The unpack function for records as columns."""
 
     async def unpack(
         partition: TopicPartition,
@@ -68,7 +70,7 @@ def unpack_columns(check_crcs: bool) -> Unpack[ReceivedBatch]:
 
 
 def is_for_a_thread(records: Buffer) -> bool:
-    """It is too much for the loop."""
+    """Whether unpacking takes too long for the loop."""
     if len(records) < THREAD_FROM_BYTES:
         return False
     if len(records) > LOOP_BYTES:

@@ -1,4 +1,4 @@
-"""Copies topics, and what belongs to them, from one cluster to another: `pybroker mirror`.
+"""Copies topics, and the data that belongs to them, between clusters: `pybroker mirror`.
 
 Mirrors: MirrorMaker 2 (connect/mirror); with `simple`, MirrorMaker 1.
 """

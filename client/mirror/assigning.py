@@ -1,7 +1,8 @@
-"""Which partitions are read: those that are there at both ends, once it is known from where on.
+"""The partitions to read: those that exist at both ends, once their positions are known.
 
-Topics are looked for while positions are still being read: who comes last begins the copying.
-Leaders at the target are asked for all that is new at once, before their first records come.
+Topics are discovered while positions are still being read: whichever ends last begins the copying.
+The leaders of all new partitions at the target are looked up at once, before their first records
+come.
 Mirrors: the tasks' configs of MirrorSourceConnector.
 """
 
@@ -17,7 +18,7 @@ from .stats import FlowStats
 
 
 class Assigning:
-    """Of one attempt of a flow. `writer` is the cluster of the producer that copies."""
+    """The assignment of one attempt of a flow. `writer` is the cluster of the copying producer."""
 
     def __init__(self, flow: FlowSettings, writer: Cluster, stats: FlowStats) -> None:
         self._flow = flow
@@ -28,7 +29,7 @@ class Assigning:
         self._positions: Mapping[TopicPartition, int] = {}
 
     async def take(self, copied: Sequence[TopicPartition]) -> None:
-        """What can be copied now. Raises ClientError."""
+        """Set the partitions that can be copied now. Raises ClientError."""
         topics = {topic for topic, _ in copied}
         news = {topic for topic, _ in set(copied) - set(self._copied)}
         if news:
@@ -39,8 +40,8 @@ class Assigning:
         self._assign()
 
     def begin(self, reader: SourceReader, positions: Mapping[TopicPartition, int]) -> None:
-        """Read by this one from now on, from these positions on (else from the beginning, or as the
-        flow's `auto.offset.reset` says). Raises ClientError."""
+        """Read with this reader from now on, from these positions (otherwise from the beginning, or
+        as the flow's `auto.offset.reset` says). Raises ClientError."""
         self._reader, self._positions = reader, positions
         self._assign()
 

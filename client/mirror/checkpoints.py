@@ -1,8 +1,8 @@
-"""Which checkpoints are written, and which offsets are committed at the target; pure.
+"""Selects the checkpoints to write, and the offsets to commit at the target; pure.
 
 A checkpoint is written if it differs from the last one of its group and partition: the group has
-gone back at the source, or on at the target. Committed offsets never go back, and those of a group
-with members at the target are left alone.
+moved back at the source, or forward at the target. Committed offsets never go back, and those of a
+group with members at the target stay unchanged.
 Mirrors: MirrorCheckpointTask, CheckpointStore.
 """
 
@@ -22,13 +22,13 @@ ABSENT: Final = "Dead"
 
 
 class Checkpoints:
-    """Of the groups of one flow: the last one of each group and partition of the target."""
+    """The checkpoints of one flow: the last one of each group and partition of the target."""
 
     def __init__(self) -> None:
         self._last: dict[str, dict[TopicPartition, Checkpoint]] = {}
 
     def take(self, checkpoint: Checkpoint) -> None:
-        """One that is written."""
+        """Record a checkpoint that is written."""
         of_group = self._last.setdefault(checkpoint.group, {})
         of_group[checkpoint.topic, checkpoint.partition] = checkpoint
 
@@ -43,7 +43,7 @@ class Checkpoints:
         group: str,
         offsets: Mapping[TopicPartition, CommittedOffset],
     ) -> list[Checkpoint]:
-        """What is to be written of a group, given its offsets at the source."""
+        """The checkpoints to write for a group, by its offsets at the source."""
         found = []
         for (topic, partition), committed in sorted(offsets.items()):
             if not flow.topics(topic):
@@ -75,7 +75,7 @@ class Checkpoints:
     def to_commit(
         self, group: str, state: str, committed: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What is to be committed for a group, given its state and offsets at the target."""
+        """The offsets to commit for a group, by its state and offsets at the target."""
         if state not in (IDLE, ABSENT):
             return {}
         return {
@@ -86,7 +86,7 @@ class Checkpoints:
 
 
 def _topic_at_target(flow: FlowSettings, topic: str) -> str:
-    """A topic that came from there goes back to its own name."""
+    """The name at the target; a topic that came from there gets its own name back."""
     if flow.policy.topic_source(topic) == flow.target.alias:
         return flow.policy.original_topic(topic)
     return flow.remote(topic)

@@ -1,6 +1,6 @@
-"""Reads a compacted topic from its beginning to where it ends now.
+"""Reads a compacted topic from its beginning to its present end.
 
-Mirrors: KafkaBasedLog, without following what comes later.
+Mirrors: KafkaBasedLog, without following later records.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MAX_RECORDS = 10_000
 
 
 class TopicTail:
-    """A compacted topic, read on from time to time by `catch_up`; made by `topic_tail`."""
+    """A compacted topic, read further from time to time by `catch_up`; made by `topic_tail`."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
 
     async def catch_up(self, take: Callable[[Received], None]) -> None:
-        """Give `take` what was written until now and not read yet. Raises ClientError."""
+        """Call `take` with each record written until now and not read yet. Raises ClientError."""
         consumer = self._consumer
         ends = await consumer.end_offsets(consumer.assignment)
         while any((consumer.position(place) or 0) < end for place, end in ends.items()):
@@ -35,7 +35,7 @@ class TopicTail:
 async def topic_tail(
     cluster: ClusterSettings, topic: str, partitions: int
 ) -> AsyncIterator[TopicTail]:
-    """Raises ClientError."""
+    """A tail of a topic, from its beginning. Raises ClientError."""
     async with Consumer(
         cluster.bootstrap,
         security=cluster.login["consumer"],
@@ -53,6 +53,6 @@ async def topic_tail(
 async def read_topic(
     cluster: ClusterSettings, topic: str, partitions: int, take: Callable[[Received], None]
 ) -> None:
-    """All of it, once. Raises ClientError."""
+    """Read the whole topic once. Raises ClientError."""
     async with topic_tail(cluster, topic, partitions) as tail:
         await tail.catch_up(take)

@@ -1,11 +1,11 @@
-"""Moves batches from the reader to the producer, and says where it stands.
+"""Moves batches from the reader to the producer, and keeps the positions of the copying.
 
-`copy_at_least_once` keeps the producer full; positions follow acknowledgements, and whoever starts
-again begins at the last ones that were written down. `copy_exactly_once` puts what comes within
-TRANSACTION_SECONDS, with the positions behind it, into one transaction of the target: after a crash
-both are there, or neither.
-Invariant: what waits for the target is bounded by the producer's buffer; while that is full nothing
-is taken from the reader, whose buffer is bounded too.
+`copy_at_least_once` keeps the producer full; positions follow acknowledgements, and a restart
+begins at the last stored positions. `copy_exactly_once` puts the records of TRANSACTION_SECONDS,
+with the positions behind them, into one transaction of the target: after a crash both exist, or
+neither.
+Invariant: the producer's buffer bounds the records that wait for the target; while it is full
+nothing is taken from the reader, whose buffer is bounded too.
 Mirrors: AbstractWorkerSourceTask, WorkerSourceTask, ExactlyOnceWorkerSourceTask of Kafka Connect.
 """
 
@@ -33,12 +33,12 @@ from .stopping import until
 TRANSACTION_SECONDS = 1.0
 TRANSACTION_BYTES = 64 * 1024 * 1024
 
-# Write positions down, by the producer of the records.
+# Stores positions, with the producer of the records.
 WritePositions = Callable[[Producer, Mapping[TopicPartition, int]], Awaitable[None]]
 
 
 class Copying:
-    """Of one flow."""
+    """The copying of one flow."""
 
     def __init__(
         self,
@@ -56,16 +56,16 @@ class Copying:
         self._stats = stats
         self._write_positions = write_positions
         self._progress = Progress()
-        self._moved: set[TopicPartition] = set()  # something became of their batches
+        self._moved: set[TopicPartition] = set()  # their batches have outcomes, or were split
         self._bell = Bell()
         self._written: dict[TopicPartition, int] = {}
-        self._passed_over: dict[TopicPartition, int] = {}  # positions behind what has no records
-        self.positions: dict[TopicPartition, int] = {}  # as far as is settled
+        self._passed_over: dict[TopicPartition, int] = {}  # positions, without new records
+        self.positions: dict[TopicPartition, int] = {}  # behind settled records
 
     # At least once
 
     async def copy_at_least_once(self, stop: trio.Event) -> None:
-        """Until `stop`, and then until all is settled. Raises ClientError."""
+        """Copy until `stop`, and then until all is settled. Raises ClientError."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._settle_for_ever)
             nursery.start_soon(self._flush_for_ever)
@@ -90,7 +90,7 @@ class Copying:
             await self.flush_positions()
 
     async def flush_positions(self) -> None:
-        """Write down those that have changed. Raises ClientError."""
+        """Store the positions that have changed. Raises ClientError."""
         changed = {tp: at for tp, at in self.positions.items() if self._written.get(tp) != at}
         if changed:
             await self._write_positions(self._producer, changed)
@@ -99,7 +99,8 @@ class Copying:
     # Exactly once
 
     async def copy_exactly_once(self, stop: trio.Event) -> None:
-        """Until `stop`, and then until the last transaction is committed. Raises ClientError."""
+        """Copy until `stop`, and then until the last transaction is committed. Raises
+        ClientError."""
         first: Copied | None = None
 
         async def take() -> None:
@@ -113,7 +114,7 @@ class Copying:
                 continue
             if first.portions:
                 await self._copy_in_transaction(first, stop)
-            else:  # for the next one
+            else:  # for the next transaction
                 self._passed_over[first.partition] = first.next_offset
 
     async def _copy_in_transaction(self, first: Copied, stop: trio.Event) -> None:

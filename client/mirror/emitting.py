@@ -1,4 +1,4 @@
-"""Writes what a mirror tells of itself: heartbeats, and pairs of offsets.
+"""Writes a mirror's own records: heartbeats, and pairs of offsets.
 
 Mirrors: MirrorHeartbeatTask; OffsetSyncWriter's producer.
 """
@@ -16,7 +16,7 @@ from .stats import FlowStats
 
 
 async def write_heartbeat(flow: FlowSettings, producer: Producer, stats: FlowStats) -> None:
-    """Raises ClientError."""
+    """Write one heartbeat. Raises ClientError."""
     now_ms = int(time.time() * 1000)
     beat = Heartbeat(flow.source.alias, flow.target.alias, now_ms)
     await producer.enqueue(
@@ -28,7 +28,7 @@ async def write_heartbeat(flow: FlowSettings, producer: Producer, stats: FlowSta
 async def write_syncs(
     flow: FlowSettings, producer: Producer, syncs: OffsetSyncs, stats: FlowStats
 ) -> None:
-    """Those that are due. Raises ClientError."""
+    """Write the pairs that are due. Raises ClientError."""
     for sync in syncs.take_due():
         await producer.enqueue(flow.syncs_topic, sync.value(), key=sync.key(), partition=0)
         stats.offset_syncs += 1

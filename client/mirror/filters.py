@@ -1,6 +1,6 @@
-"""Names that are chosen by lists of names and regular expressions; pure.
+"""Selects names by lists of names and regular expressions; pure.
 
-A name is chosen if one of `include` matches all of it, and none of `exclude` does. An empty list
+A name is selected if one of `include` matches all of it, and none of `exclude` does. An empty list
 matches nothing. Expressions are read as Python's: Java's possessive quantifiers, classes such as
 `\\p{Alpha}` and intersections are not known there, and are refused.
 Mirrors: DefaultTopicFilter, DefaultGroupFilter, DefaultConfigPropertyFilter.
@@ -15,7 +15,7 @@ from ..errors import SettingsError
 
 
 class NameFilter:
-    """Raises SettingsError for what is no regular expression."""
+    """Raises SettingsError for an invalid regular expression."""
 
     def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
         self._include = _compiled(include)

@@ -1,8 +1,8 @@
 """One flow from its start to its end: clusters, own topics, positions, and the tasks over them.
 
-What breaks (a connection, a leader that stays away) ends the attempt; the flow begins anew at the
-positions that are written down, after a pause. What is refused for good (a login, an ACL, a record
-too large) ends the flow, and others go on.
+A temporary failure (a connection, a missing leader) ends the attempt; after a pause the flow begins
+anew at the stored positions. A permanent refusal (a login, an ACL, a record too large) ends the
+flow; other flows continue.
 Mirrors: MirrorMaker's herder of one pair of clusters, with its connectors.
 """
 
@@ -35,18 +35,18 @@ from .topics import TopicKeeper, create_own, partition_count
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
-BUFFER_BYTES = 4 * 1024 * 1024  # fetched, and not given to the producer
+BUFFER_BYTES = 4 * 1024 * 1024  # fetched, and not given to the producer yet
 FOREVER_MS = 2**31 - 1
 LAG_SECONDS = 1.0
 END_SECONDS = 30.0
-SYNC_SECONDS = 0.25  # between looks for pairs of offsets that are due
+SYNC_SECONDS = 0.25  # between checks for pairs of offsets that are due
 
 Job = Callable[[], Awaitable[object]]
 
 
 class Flow:
-    """`run` it; `stats` says how it goes. Heartbeats at the target are told of when they are new:
-    flows that come from there have them to copy."""
+    """Call `run`; `stats` has the progress. `on_new_heartbeats` is called when the heartbeats topic
+    at the target is new: flows from there must copy it."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Flow:
         self.stats = FlowStats(settings.source.alias, settings.target.alias, settings.copies)
         self._tell_anyone = tell
         self._on_new_heartbeats = on_new_heartbeats
-        self._look = trio.Event()  # at topics, without waiting for the interval's end
+        self._look = trio.Event()  # check topics now, before the interval ends
 
     def look(self) -> None:
-        """At the source's topics: there are new ones."""
+        """Check the source's topics now: there are new ones."""
         self._look.set()
 
     def _tell(self, line: str) -> None:
@@ -69,7 +69,7 @@ class Flow:
         self._tell_anyone(f"{self.settings.name}: {line}")
 
     async def run(self, stop: trio.Event) -> None:
-        """Until `stop`, then to a clean end. Raises ClientError for what is refused for good."""
+        """Run until `stop`, then to a clean end. Raises ClientError for a permanent refusal."""
         pause = FIRST_PAUSE_SECONDS
         while not stop.is_set():
             began = trio.current_time()
@@ -96,7 +96,7 @@ class Flow:
         self.stats.state = "stopped"
 
     async def _end_in_time(self, stop: trio.Event, attempt: trio.CancelScope) -> None:
-        """Once it is to stop: at once if nothing is copied yet, else what is on its way has
+        """After `stop`: cancel at once if nothing is copied yet; otherwise records in flight have
         END_SECONDS to arrive."""
         await stop.wait()
         if self.stats.state == "running":
@@ -115,7 +115,7 @@ class Flow:
             assigning = Assigning(flow, writer, self.stats)
             async with trio.open_nursery() as nursery:
                 start = nursery.start_soon
-                if flow.copies:  # what else is needed comes side by side with the topics
+                if flow.copies:  # the other preparations run side by side with the topics
                     start(self._keep_topics, keeper, assigning)
                 new = await self._create_own()
                 if HEARTBEATS in new:
@@ -139,7 +139,7 @@ class Flow:
                 await self._look.wait()
 
     async def _create_own(self) -> set[str]:
-        """The mirror's own topics; the names of those that were missing."""
+        """Create the mirror's own topics; the names of those that were missing."""
         flow = self.settings
         new: set[str] = set()
 
@@ -167,11 +167,11 @@ class Flow:
         *,
         is_new: bool,
     ) -> None:
-        """`is_new`: nobody has written positions down before."""
+        """`is_new`: no positions were stored before."""
         flow = self.settings
         syncs = OffsetSyncs(flow.max_offset_lag)
         async with AsyncExitStack() as stack:
-            # Before positions are read: it ends what another one has left open.
+            # Before positions are read: it ends the open transaction of another mirror.
             producer = await stack.enter_async_context(_producer(flow, writer))
             positions: dict[TopicPartition, int] = {}
             if flow.is_exactly_once or not is_new:
@@ -215,7 +215,8 @@ class Flow:
     async def _tell_of_groups(
         self, keeper: TopicKeeper, side: Producer, syncs: OffsetSyncs, write: Job
     ) -> None:
-        """Pairs of offsets, checkpoints, and offsets of groups. Raises ClientError."""
+        """Write pairs of offsets and checkpoints, and commit offsets of groups. Raises
+        ClientError."""
         flow = self.settings
         async with trio.open_nursery() as nursery:
             start = nursery.start_soon
@@ -244,14 +245,14 @@ class Flow:
 
 
 async def _repeat(seconds: float, work: Job) -> None:
-    """After a pause, again and again; never if that is NEVER."""
+    """Run `work` again and again, each time after a pause; never if the pause is NEVER."""
     while seconds != NEVER:
         await trio.sleep(seconds)
         await work()
 
 
 async def _now_and_then(seconds: float, work: Job) -> None:
-    """At once, and then again and again."""
+    """Run `work` at once, and then again and again."""
     await work()
     await _repeat(seconds, work)
 
@@ -294,7 +295,7 @@ def _consumer_options(flow: FlowSettings) -> ConsumerOptions:
 
 
 def _producer(flow: FlowSettings, cluster: Cluster) -> Producer:
-    """It tries for as long as it takes: nothing is left out because a broker was away."""
+    """A producer without time limits: no record is left out because a broker was down."""
     given = flow.producer
     is_transactional = flow.is_exactly_once
     return Producer(

@@ -1,4 +1,4 @@
-"""What MirrorMaker 2 writes into its own topics, byte for byte; pure.
+"""The records of MirrorMaker 2's own topics, byte for byte; pure.
 
 | topic | key | value |
 |---|---|---|
@@ -7,8 +7,8 @@
 | `heartbeats` | source alias, target alias | version, timestamp |
 | `mm2-offsets.A.internal` | JSON: connector, {cluster, partition, topic} | JSON: {offset} |
 
-Strings have an int16 before them, numbers are big-endian. The last is Kafka Connect's: where the
-copying of a partition stands, as the offset of the last record that was copied.
+Strings have an int16 length before them, numbers are big-endian. The last is Kafka Connect's: the
+position of a partition's copying, as the offset of the last record copied.
 Mirrors: OffsetSync, Checkpoint, Heartbeat; KafkaOffsetBackingStore with MirrorUtils.wrapPartition.
 """
 
@@ -33,7 +33,7 @@ _HEARTBEAT = Struct(">hq")
 
 
 class OffsetSync(NamedTuple):
-    """A record of the source's partition, and where it is at the target."""
+    """The offsets of a record at the source and at the target."""
 
     topic: str
     partition: int
@@ -58,7 +58,7 @@ class OffsetSync(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Where a group stands: at the source, and, translated, in the target's topic."""
+    """The position of a group at the source, and, translated, in the target's topic."""
 
     group: str
     topic: str
@@ -90,7 +90,7 @@ class Checkpoint(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A flow was alive at a time in ms."""
+    """A record that a flow was alive at a time in ms."""
 
     source: str
     target: str
@@ -116,7 +116,7 @@ class Heartbeat(NamedTuple):
 
 
 class SourcePosition(NamedTuple):
-    """The last record of a partition that was copied; -1 after none."""
+    """The offset of the last record of a partition that was copied; -1 for none."""
 
     cluster: str
     topic: str
@@ -136,7 +136,7 @@ class SourcePosition(NamedTuple):
 
     @classmethod
     def parse(cls, key: bytes | None, value: bytes | None) -> SourcePosition | None:
-        """None for what is another connector's, or was taken back."""
+        """None for another connector's record, or a tombstone."""
         try:
             connector, place = json.loads(key or b"")
             found = json.loads(value or b"")

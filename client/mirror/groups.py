@@ -1,6 +1,6 @@
-"""Keeps the target told of where the source's groups stand: checkpoints, and offsets of groups.
+"""Copies the positions of the source's groups to the target: checkpoints, and offsets of groups.
 
-`checkpoints` decides; this asks and does.
+`checkpoints` decides; this module sends the requests.
 Mirrors: MirrorCheckpointConnector, MirrorCheckpointTask.
 """
 
@@ -26,8 +26,8 @@ from .sync_store import SyncStore
 
 
 class GroupKeeper:
-    """Of one flow. `tail` is the topic of its pairs of offsets. Each method raises ClientError if a
-    cluster does not answer; what a group refuses is told."""
+    """The groups of one flow. `tail` is the topic of its pairs of offsets. Each method raises
+    ClientError if a cluster does not answer; refusals by groups are reported by `tell`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class GroupKeeper:
         return self._flow.policy.checkpoints_topic(self._flow.source.alias)
 
     async def load(self) -> None:
-        """What was written before, and which groups there are."""
+        """Read the checkpoints written before, and list the groups."""
         try:
             await read_topic(self._flow.target, self._topic, 1, self._take_checkpoint)
         except ClientError as error:
@@ -75,7 +75,7 @@ class GroupKeeper:
             return
 
     async def refresh(self) -> None:
-        """Look for groups that read what is copied."""
+        """Find the groups that read copied topics."""
         found = []
         for group in await self._listed():
             if self._flow.groups(group):
@@ -85,7 +85,7 @@ class GroupKeeper:
         self._groups = found
 
     async def write_checkpoints(self) -> None:
-        """Of all groups, as far as they have moved."""
+        """Write the checkpoints of all groups that have moved."""
         began = time.monotonic()
         await self._tail.catch_up(self._take_sync)
         self._store.is_complete = True
@@ -101,7 +101,7 @@ class GroupKeeper:
         self._stats.checkpoint_ms = int((time.monotonic() - began) * 1000)
 
     async def sync_offsets(self) -> None:
-        """Commit at the target what the checkpoints say, for groups that are idle there."""
+        """Commit the checkpoints' offsets at the target, for groups that are idle there."""
         groups = [group for group in self._checkpoints.groups if group in self._groups]
         described = await Groups(self._target).describe(groups)
         for group, there in described.values.items():
@@ -111,7 +111,7 @@ class GroupKeeper:
                 continue
             results = await GroupOffsets(self._target).alter(group, wanted)
             for error in results.errors.values():
-                if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:  # it has members by now
+                if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:  # it has members now
                     self._tell(f"group {group!r}: {error}")
                     break
 

@@ -1,4 +1,4 @@
-"""The keys of `mirror.properties`, with the defaults that they have in MirrorMaker 2; pure.
+"""The keys of `mirror.properties`, with their defaults in MirrorMaker 2; pure.
 
 A key stands alone (for all flows), behind `A->B.` (for one flow), or behind `A.` (of a cluster).
 Mirrors: MirrorMakerConfig, MirrorConnectorConfig, MirrorSourceConfig, MirrorCheckpointConfig and
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Of flows.
+# Keys of flows.
 FLOW_DEFAULTS: Final[dict[str, str]] = {
     "enabled": "false",
     "topics": ".*",
@@ -56,7 +56,8 @@ ALIASES: Final = {
     "groups.blacklist": "groups.exclude",
     "config.properties.blacklist": "config.properties.exclude",
 }
-# They set up what a mirror of ours has not got, or does by itself: accepted, and without effect.
+# They configure parts that our mirror does not have, or handles by itself: accepted, without
+# effect.
 NOT_NEEDED: Final = frozenset(
     {
         "name", "connector.class", "tasks.max", "group.id", "client.id", "header.converter",
@@ -69,7 +70,7 @@ NOT_NEEDED: Final = frozenset(
     }
 )  # fmt: skip
 NOT_NEEDED_PREFIXES: Final = ("task.", "worker.", "listeners.", "rest.", "metrics.", "metric.")
-# They ask for classes of Java, or for what is not here: an error, unless it is the default's name.
+# They name classes of Java, or features missing here: an error, except for the default's name.
 REFUSED: Final = {
     "topic.filter.class": "DefaultTopicFilter",
     "group.filter.class": "DefaultGroupFilter",
@@ -77,7 +78,7 @@ REFUSED: Final = {
     "forwarding.admin.class": "ForwardingAdmin",
     "config.providers": "",
 }
-# Of clusters, with the name and default that the client's options have; `producer.` goes before
+# Keys of clusters, with the names and defaults of the client's options; `producer.` goes before
 # those of the target, `consumer.` before those of the source.
 CONSUMER_KEYS: Final = {
     "isolation.level": "",

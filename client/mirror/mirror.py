@@ -1,6 +1,6 @@
 """All flows of one process, side by side.
 
-A flow that ends for good does not end the others; what it ended with is raised once all have.
+A flow that ends for good does not end the others; its error is raised once all have ended.
 Mirrors: MirrorMaker.
 """
 
@@ -18,8 +18,8 @@ from .stats import FlowStats
 
 
 class Mirror:
-    """`await Mirror(settings).run(stop)`; `flows` tell how it goes. `tell` is given a line for
-    whoever wonders why something does not happen."""
+    """`await Mirror(settings, tell).run(stop)`; `stats` has the progress of the flows. `tell` is
+    called with a line of text for each problem."""
 
     def __init__(self, settings: MirrorSettings, tell: Callable[[str], None]) -> None:
         self.flows = [
@@ -35,11 +35,11 @@ class Mirror:
 
     @property
     def stats(self) -> list[FlowStats]:
-        """How each flow goes."""
+        """The progress of each flow."""
         return [flow.stats for flow in self.flows]
 
     async def run(self, stop: trio.Event) -> None:
-        """Until `stop`, or until no flow copies any more; then to the end of what is under way.
+        """Run until `stop`, or until no flow copies any more; then finish the records in flight.
 
         Raises the first ClientError.
         """

@@ -1,13 +1,13 @@
-"""Which pairs of offsets (source, target) are written down, so that groups can be translated; pure.
+"""Selects the pairs of offsets (source, target) to write, for translating groups' offsets; pure.
 
-A pair is due at once when nothing else tells where the target is: the first of a start, one that
-does not follow its predecessor at the source, one that does not go on at the target, and one that
-is `offset.lag.max` records behind the last pair. All others wait for `promote`.
-Invariants: of a partition at most one pair waits, the newest; at most MAX_DUE are due in all.
+A pair is due at once if its target offset does not follow from earlier pairs: the first after a
+start, a pair that does not follow its predecessor at the source or goes back at the target, and a
+pair `offset.lag.max` records behind the last one. All others wait for `promote`.
+Invariants: at most one pair of a partition waits, the newest; at most MAX_DUE are due in all.
 
-Mirrors: OffsetSyncWriter and its PartitionState, with a batch where that has a record: of the pairs
-that become due within one batch, those are kept that are 0, 1, 3, 7, ... before the last, and the
-first: a `sync_store` keeps no more.
+Mirrors: OffsetSyncWriter and its PartitionState, but for batches instead of records: of the pairs
+that become due within one batch, the first one is kept and those 0, 1, 3, 7, ... before the last: a
+`sync_store` keeps no more.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class PairsOfPartition:
         self._last_synced = NONE
 
     def take(self, offsets: Sequence[int], base: int) -> list[int]:
-        """Records with these offsets are at `base` and behind it at the target.
+        """Records with these offsets were written at `base` and behind it at the target.
 
-        The places of those whose pairs are due, in order.
+        The places of the records whose pairs are due, in order.
         """
         due: list[int] = []
         if isinstance(offsets, range):  # all but the first follow their predecessors
@@ -66,13 +66,13 @@ class PairsOfPartition:
 
 
 def _thinned(steps: int) -> list[int]:
-    """Of the steps 1 to `steps`: those that are kept."""
+    """The steps kept of 1 to `steps`."""
     kept = [steps - (1 << n) + 1 for n in range(steps.bit_length()) if steps - (1 << n) + 1 > 0]
     return sorted({1, *kept}) if kept else []
 
 
 class OffsetSyncs:
-    """Of one flow."""
+    """The pairs of one flow."""
 
     def __init__(self, max_lag: int) -> None:
         self._max_lag = max_lag
@@ -81,7 +81,7 @@ class OffsetSyncs:
         self._waiting: dict[TopicPartition, OffsetSync] = {}
 
     def take(self, partition: TopicPartition, offsets: Sequence[int], base: int) -> None:
-        """A batch is written at the target."""
+        """Record a batch that is written at the target."""
         state = self._partitions.get(partition)
         if state is None:
             state = self._partitions[partition] = PairsOfPartition(self._max_lag)
@@ -92,16 +92,16 @@ class OffsetSyncs:
             self._waiting.pop(partition, None)
         if last not in due:
             self._waiting[partition] = OffsetSync(*partition, offsets[last], base + last)
-        if len(self._due) > MAX_DUE:  # nobody takes them: the last ones are better than none
+        if len(self._due) > MAX_DUE:  # they are not being taken: keep the last ones at least
             newest = {(one.topic, one.partition): one for one in self._due}
             self._due = list(newest.values())[-MAX_DUE:]
 
     def promote(self) -> None:
-        """What waits is due now."""
+        """Make the waiting pairs due."""
         self._due += self._waiting.values()
         self._waiting.clear()
 
     def take_due(self) -> list[OffsetSync]:
-        """To be written now."""
+        """The pairs to write now."""
         due, self._due = self._due, []
         return due

@@ -1,9 +1,9 @@
-"""How a topic is called at the target, and what its name there says of where it comes from; pure.
+"""The names of topics at the target, and the origin that such a name tells; pure.
 
-The default policy puts the source's alias before the name; identity leaves names as they are, but
-for heartbeats. A topic whose name says that it came from the target is not copied back.
+The default policy puts the source's alias before the name; identity leaves names as they are,
+except for heartbeats. A topic whose name says that it came from the target is not copied back.
 Mirrors: ReplicationPolicy, DefaultReplicationPolicy, IdentityReplicationPolicy,
-MirrorSourceConnector.isCycle. Leaves out policies of one's own: classes are Java's.
+MirrorSourceConnector.isCycle. Leaves out custom policies: they are classes of Java.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ DEFAULT_SEPARATOR: Final = "."
 
 
 class ReplicationPolicy:
-    """The default one. `internal_separator` False: own topics have "." whatever the separator."""
+    """The default policy. With `internal_separator` False own topics use "." instead of the
+    separator."""
 
     def __init__(
         self, separator: str = DEFAULT_SEPARATOR, *, internal_separator: bool = True
@@ -27,18 +28,19 @@ class ReplicationPolicy:
         return f"{source}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
-        """The alias of the cluster that it was copied from, as far as its name tells."""
-        # As Java's split: what follows the last separator counts only if there is something.
+        """The alias of the cluster that the topic was copied from, by its name; None if it has
+        none."""
+        # As in Java's split: the part behind the last separator counts only if it is not empty.
         source, found, rest = topic.partition(self.separator)
         return source if found and rest.replace(self.separator, "") else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Its name at that cluster."""
+        """The topic's name at that cluster."""
         source = self.topic_source(topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
 
     def original_topic(self, topic: str) -> str:
-        """Its name where it was written."""
+        """The topic's name at the cluster where it was first written."""
         upstream = self.upstream_topic(topic)
         return topic if upstream is None or upstream == topic else self.original_topic(upstream)
 
@@ -52,12 +54,12 @@ class ReplicationPolicy:
         return self.original_topic(topic) == HEARTBEATS
 
     def is_internal(self, topic: str) -> bool:
-        """Kafka's own, Connect's own, or a mirror's."""
+        """Whether the topic is Kafka's own, Connect's own, or a mirror's."""
         ends = (f"{self._internal}internal", "-internal", ".internal")
         return topic.startswith(("__", ".")) or topic.endswith(ends)
 
     def is_cycle(self, topic: str, target: str) -> bool:
-        """Whether it has come from the target."""
+        """Whether the topic has come from the target."""
         source = self.topic_source(topic)
         if source is None or source == target:
             return source is not None
@@ -66,8 +68,8 @@ class ReplicationPolicy:
 
 
 class IdentityPolicy(ReplicationPolicy):
-    """Names stay; a topic is taken to come from `source`. Two clusters that mirror each other with
-    it go round in circles: nothing in a name can tell."""
+    """Names stay unchanged; a topic is assumed to come from `source`. Two clusters that mirror each
+    other with this policy copy records in circles: the names do not show their origin."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Where the copying of each partition stands, kept at the target as Kafka Connect keeps it.
+"""The position of each partition's copying, stored at the target as by Kafka Connect.
 
-The topic `mm2-offsets.A.internal` is that of MirrorMaker 2's own workers: a mirror goes on where
-MirrorMaker 2 has stopped, and the other way round. Exactly once, the positions are records of the
-transaction that has the copied records.
+The topic `mm2-offsets.A.internal` is that of MirrorMaker 2's own workers: a mirror continues where
+MirrorMaker 2 has stopped, and vice versa. With exactly once, the positions are in the same
+transaction as the copied records.
 Mirrors: KafkaOffsetBackingStore, OffsetStorageWriter.
 """
 
@@ -17,11 +17,11 @@ from .compacted_topics import read_topic
 from .formats import SourcePosition
 from .settings import FlowSettings
 
-FIRST_OFFSET_NEXT = 1  # behind the record that was copied last
+FIRST_OFFSET_NEXT = 1  # behind the last copied record
 
 
 async def read_positions(flow: FlowSettings, partitions: int) -> dict[TopicPartition, int]:
-    """The next offset of each partition that has been copied from. Raises ClientError."""
+    """The next offset of each partition that has a stored position. Raises ClientError."""
     found: dict[TopicPartition, int] = {}
 
     def take(record: Received) -> None:
@@ -39,7 +39,7 @@ async def read_positions(flow: FlowSettings, partitions: int) -> dict[TopicParti
 async def write_positions(
     flow: FlowSettings, producer: Producer, positions: Mapping[TopicPartition, int]
 ) -> None:
-    """Enqueue them, as next offsets. Raises ClientError."""
+    """Enqueue positions, given as next offsets. Raises ClientError."""
     for (topic, partition), next_offset in positions.items():
         offset = next_offset - FIRST_OFFSET_NEXT
         position = SourcePosition(flow.source.alias, topic, partition, offset)

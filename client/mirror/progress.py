@@ -1,7 +1,7 @@
-"""What was sent to the target and is not settled, and how far each partition is behind that; pure.
+"""The batches sent to the target that are not settled, and the positions behind settled ones; pure.
 
-Invariant: a position is given out once all that is before it at the source is acknowledged, or has
-no records to copy; so positions never go over what may be lost.
+Invariant: a position is released once all records before it at the source are acknowledged, or need
+no copying; so positions never skip records that may be lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..producer.batch import Batch
 
 
 class Settled(NamedTuple):
-    """Some records are at `base` and behind it in the target's partition (-1: nobody knows)."""
+    """Records written at `base` and behind it in the target's partition (-1: unknown)."""
 
     partition: TopicPartition
     offsets: Sequence[int]
@@ -25,7 +25,7 @@ class Settled(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    batch: Batch | None  # None: there was nothing to copy
+    batch: Batch | None  # None: no records to copy
     offsets: Sequence[int]
     size: int
     newest_ms: int
@@ -33,11 +33,11 @@ class _Sent(NamedTuple):
 
 
 class Progress:
-    """Of one flow, or of one transaction of it."""
+    """The progress of one flow, or of one of its transactions."""
 
     def __init__(self) -> None:
         self._sent: dict[TopicPartition, deque[_Sent]] = {}
-        self.positions: dict[TopicPartition, int] = {}  # where to go on, of what has moved
+        self.positions: dict[TopicPartition, int] = {}  # released; of partitions that have moved
 
     @property
     def is_settled(self) -> bool:
@@ -51,7 +51,7 @@ class Progress:
         newest_ms: int,
         next_offset: int,
     ) -> None:
-        """A batch is on its way, and behind it the source goes on at `next_offset`."""
+        """A batch is in flight; behind it the source continues at `next_offset`."""
         size = batch.size if batch is not None else 0
         queue = self._sent.setdefault(partition, deque())
         queue.append(_Sent(batch, offsets, size, newest_ms, next_offset))
@@ -59,7 +59,7 @@ class Progress:
             self._advance(partition, [])
 
     def settle(self, partition: TopicPartition) -> list[Settled]:
-        """Something became of a batch of this partition. Raises what was refused for good."""
+        """A batch of this partition has an outcome, or was split. Raises a permanent refusal."""
         found: list[Settled] = []
         self._advance(partition, found)
         return found
@@ -80,7 +80,7 @@ class Progress:
 
 
 def _leaves(batch: Batch) -> Iterator[Batch]:
-    """What a batch has become, if brokers found it too large."""
+    """The parts of a batch that was split because it was too large, or the batch itself."""
     if not batch.parts:
         yield batch
     for part in batch.parts:

@@ -1,7 +1,7 @@
-"""Fetches the source's partitions, and hands over what comes as batches for a producer.
+"""Fetches the source's partitions, and returns their records as batches for a producer.
 
-Invariants: about `limit_bytes` are held at most, those of one more fetch from each broker aside; of
-a partition everything comes in order and once, from the position on that it was given.
+Invariants: at most about `limit_bytes` are held, and one more fetch from each broker; the records
+of a partition come in order and once, from its assigned position on.
 Mirrors: the consumer of MirrorSourceTask.
 """
 
@@ -30,7 +30,7 @@ ALL = 2**31
 
 @dataclass(slots=True)
 class Copied:
-    """What one fetch brought of a partition. It may be nothing but a new position."""
+    """The batches of one fetch of a partition; perhaps none, only a new position."""
 
     partition: TopicPartition
     portions: list[Portion]
@@ -41,7 +41,7 @@ class Copied:
     passed: int  # batches that were not unpacked
 
     def __len__(self) -> int:
-        """Never 0, or a position alone would not come out of the buffer."""
+        """Never 0: otherwise a position alone would not leave the buffer."""
         return max(self.records, 1)
 
     def split(self, _: int) -> tuple[Copied, None]:
@@ -49,7 +49,7 @@ class Copied:
 
 
 class SourceReader:
-    """`async with` nothing: `run` lives in the nursery of the flow."""
+    """`run` lives in the nursery of the flow; no `async with` is needed."""
 
     def __init__(
         self,
@@ -76,9 +76,10 @@ class SourceReader:
         return held < self._limit_bytes
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these, those that are new from their positions on (-1: as `auto_offset_reset` says).
+        """Read these partitions, new ones from their positions on (-1: as `auto_offset_reset`
+        says).
 
-        Raises ClientError if that says that a position is needed.
+        Raises ClientError if a position is missing and `auto_offset_reset` is none.
         """
         self._positions.assign(positions)
         places = {tp: Position(offset) for tp, offset in positions.items() if offset >= 0}
@@ -90,7 +91,7 @@ class SourceReader:
         return list(self._positions)
 
     def end_offsets(self) -> dict[TopicPartition, int]:
-        """Of those that a fetch has told."""
+        """The end offsets of partitions that have been fetched."""
         return {
             tp: end
             for tp, state in self._positions.items()
@@ -98,7 +99,7 @@ class SourceReader:
         }
 
     async def take(self) -> Copied:
-        """The next one. Raises ClientError for what trying again does not heal."""
+        """The next one. Raises ClientError for errors that a retry cannot resolve."""
         while True:
             found = self.take_nowait()
             if found is not None:
@@ -106,7 +107,7 @@ class SourceReader:
             await self._fetcher.arrived.wait(WAIT_SECONDS)
 
     def take_nowait(self) -> Copied | None:
-        """None if nothing is there. Raises ClientError."""
+        """The next one, None if there is none yet. Raises ClientError."""
         self._fetcher.take_failure()
         found = self._fetcher.take(ALL)
         if found is not None:

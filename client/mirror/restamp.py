@@ -1,7 +1,7 @@
-"""From what a fetch brought of a partition to batches for a producer, unpacked only if it must be.
+"""Turns a partition's fetched records into batches for a producer, unpacked only if necessary.
 
-Most batches pass as they are: records, keys, headers, timestamps and codec stay the bytes that they
-were, and only the header's fields of the producer change. Written anew are
+Most batches pass unchanged: records, keys, headers, timestamps and codec keep their bytes, and only
+the producer's fields of the header change. Written anew are
 - batches with gaps (compacted) or of which the first part is already copied: a leader wants offsets
   without gaps;
 - batches under LogAppendTime, whose records have the time of the batch instead of their own: at the
@@ -53,7 +53,8 @@ _ATTRIBUTES = Struct(">h")
 
 
 class Portion(NamedTuple):
-    """A batch for the target. Its CRC is not computed: whoever numbers it does that."""
+    """A batch for the target. Its CRC is not computed: the producer does that when it assigns
+    numbers."""
 
     data: bytearray
     offsets: Sequence[int]
@@ -61,8 +62,8 @@ class Portion(NamedTuple):
 
 
 class Restamped(NamedTuple):
-    """What a fetch from a position comes to. `next_offset` is where the next one goes on; it is the
-    position itself if there was no whole batch."""
+    """The result of a fetch from a position. The next fetch continues at `next_offset`, which is
+    the position itself if there was no whole batch."""
 
     portions: list[Portion]
     next_offset: int
@@ -86,10 +87,10 @@ def restamp(
     check_crcs: bool = True,
     now_ms: int = -1,
 ) -> Restamped:
-    """`aborted`: what the fetch says of it, None if uncommitted records are copied too.
+    """`aborted`: the aborted transactions of the fetch; None if uncommitted records are copied too.
 
     `is_transactional`: the batches will be sent in transactions. `now_ms` is the time of records
-    that have none (v0). Raises ProtocolError for bytes that are damaged.
+    that have none (v0). Raises ProtocolError for damaged bytes.
     """
     work = _Work(records, position, is_transactional, now_ms)
     skipped = _Aborted(aborted)
@@ -109,7 +110,7 @@ def restamp(
 
 
 class _Aborted:
-    """Which batches are of aborted transactions, as a consumer goes through them in order."""
+    """Finds the batches of aborted transactions, in order, as a consumer does."""
 
     def __init__(self, aborted: Collection[AbortedTransaction] | None) -> None:
         self._is_read_committed = aborted is not None
@@ -118,7 +119,7 @@ class _Aborted:
         self._open: set[int] = set()
 
     def see_control(self, records: Buffer, at: int, header: BatchHeader) -> None:
-        """It may be the marker that ends one."""
+        """End an aborted transaction if this is its marker."""
         if not self._is_read_committed or not header.record_count:
             return
         self._begin(header)
@@ -138,7 +139,7 @@ class _Aborted:
 
 
 class _Work:
-    """Batches in, portions out. `_group` waits to be written anew together."""
+    """Turns batches into portions. The batches in `_group` wait to be written anew together."""
 
     def __init__(self, records: Buffer, position: int, is_transactional: bool, now_ms: int) -> None:
         self._records = memoryview(records)
@@ -160,7 +161,7 @@ class _Work:
         self._group.append(piece)
 
     def flush(self) -> None:
-        """What waits is not joined by what comes."""
+        """Write the waiting group without later batches."""
         group, self._group = self._group, []
         if len(group) == 1 and self._can_pass(group[0].header):
             self._pass(group[0])

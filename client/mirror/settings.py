@@ -1,9 +1,9 @@
-"""`mirror.properties`, read: which flows there are between which clusters, and how; pure.
+"""Reads `mirror.properties`: the flows between clusters, and their settings; pure.
 
-A value for one flow (`A->B.topics`) comes before one for all (`topics`), and that before the
-default. What is of a client (`A.consumer.isolation.level`) comes before what is of its cluster
-(`A.ssl.truststore.location`), and that before what is of all (`ssl.truststore.location`).
-`SettingsError` names the key and says what is wrong; what has no effect is in `notes`.
+A value for one flow (`A->B.topics`) overrides one for all flows (`topics`), which overrides the
+default. A value for a client (`A.consumer.isolation.level`) overrides one for its cluster
+(`A.ssl.truststore.location`), which overrides one for all clusters (`ssl.truststore.location`).
+`SettingsError` names the key and the problem; keys without effect are in `notes`.
 Mirrors: MirrorMakerConfig.
 """
 
@@ -39,7 +39,8 @@ Properties = Mapping[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSettings:
-    """How to reach a cluster as a producer, consumer or administrator; `login` by these words."""
+    """The addresses of a cluster, and `login`: its security settings as producer, consumer or
+    admin."""
 
     alias: str
     bootstrap: str
@@ -48,7 +49,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class FlowSettings:
-    """One flow. Intervals in seconds, NEVER where something is off."""
+    """One flow. Intervals are in seconds, NEVER for a disabled function."""
 
     source: ClusterSettings
     target: ClusterSettings
@@ -56,7 +57,7 @@ class FlowSettings:
     copies: bool = True  # False: heartbeats only
     topics: NameFilter
     groups: NameFilter
-    configs: NameFilter  # those that are brought to the target
+    configs: NameFilter  # the configs copied to the target
     uses_source_defaults: bool = False
     replication_factor: int = 2
     refresh_topics: float = 600.0
@@ -86,18 +87,18 @@ class FlowSettings:
 
     @property
     def transactional_id(self) -> str:
-        """Whoever runs the same flow has the same one, and fences the other."""
+        """Another mirror of the same flow has the same id, and the newer one fences the older."""
         return f"{self.source.alias}-mm2-{self.target.alias}"
 
     @property
     def syncs_topic(self) -> str:
-        """Its name has the alias of the other cluster."""
+        """The topic of offset pairs; its name has the alias of the other cluster."""
         other = self.target if self.syncs_at_source else self.source
         return self.policy.offset_syncs_topic(other.alias)
 
     @property
     def reads_committed(self) -> bool:
-        """Unless it is told: as MirrorMaker 2, no; exactly once, yes."""
+        """As configured; by default False as in MirrorMaker 2, but True with exactly once."""
         told = self.consumer["isolation.level"]
         return told == "read_committed" if told else self.is_exactly_once
 
@@ -111,7 +112,7 @@ class FlowSettings:
         )
 
     def remote(self, topic: str) -> str:
-        """Its name at the target."""
+        """The topic's name at the target."""
         return self.policy.remote_topic(self.source.alias, topic)
 
 
@@ -149,7 +150,7 @@ def read_settings(properties: Properties, *, targets: Sequence[str] = ()) -> Mir
 
 
 class _Checked:
-    """Every key is known, or it is an error that tells the nearest one."""
+    """Checks that every key is known; the error for an unknown one names the nearest known key."""
 
     def __init__(self, properties: Properties, aliases: Sequence[str]) -> None:
         self.notes: list[str] = []
@@ -239,7 +240,7 @@ class _FlowReader:
         self._prefix = f"{source}{ARROW}{target}."
 
     def text(self, name: str) -> str:
-        """Connect's own keys may be the target cluster's."""
+        """The value of a key of this flow. Connect's own keys may be set for the target cluster."""
         names = [name, *(old for old, new in ALIASES.items() if new == name)]
         for prefix in (self._prefix, f"{self._target}.", ""):
             for each in names:
@@ -267,7 +268,7 @@ class _FlowReader:
         return _listed(self.text(name))
 
     def seconds(self, name: str) -> float:
-        """NEVER if it is not enabled."""
+        """The interval; NEVER if the function is not enabled."""
         if not self.flag(f"{name}.enabled"):
             return NEVER
         return float(self.number(f"{name}.interval.seconds"))

@@ -1,10 +1,11 @@
 """A consumer of a group and a producer, coupled: records go to topics of the same names.
 
-Partitions are chosen by the producer (by keys), not taken over. Offsets are the group's, committed
-at the source once all before them is acknowledged: nothing is lost, some comes twice after a crash.
-A record that the target refuses ends the mirror, or with `aborts` False is left out and counted.
-Several of one group share the work.
-Mirrors: MirrorMaker 1 (kafka.tools.MirrorMaker). Leaves out message handlers; streams: a loop does.
+The producer chooses partitions (by keys); those of the source are not kept. The group's offsets are
+committed at the source once all records before them are acknowledged: no record is lost, some are
+repeated after a crash. A record that the target refuses ends the mirror, or with `aborts` False is
+left out and counted. Several mirrors of one group share the work.
+Mirrors: MirrorMaker 1 (kafka.tools.MirrorMaker). Leaves out message handlers, and several streams:
+one loop is enough.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class SimpleMirror:
         self.dropped = 0  # records that the target has refused
 
     async def run(self, stop: trio.Event) -> None:
-        """Until `stop`, then until all is acknowledged and committed. Raises ClientError."""
+        """Run until `stop`, then until all is acknowledged and committed. Raises ClientError."""
         settings = self._settings
         consumer = Consumer(
             settings.source.bootstrap,
@@ -106,7 +107,7 @@ class SimpleMirror:
         self.stats[0].state = "stopped"
 
     async def _commit(self, consumer: Consumer) -> None:
-        """What was sent is acknowledged, or refused; then its offsets are the group's."""
+        """Wait until all sent records are acknowledged or refused; then commit their offsets."""
         sent, self._sent = self._sent, []
         now_ms = int(time.time() * 1000)
         for place, size, delivery in sent:

@@ -1,4 +1,4 @@
-"""What a flow has done and how far it is, for tables and metrics; pure."""
+"""The counts and the progress of a flow, for tables and metrics; pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ NEVER_MS = -1
 
 @dataclass(slots=True)
 class PartitionStats:
-    """Of a partition of the source, by its name at the target: since the start of the process."""
+    """Counts of a partition, under its name at the target, since the start of the process."""
 
     records: int = 0
     bytes: int = 0
-    age_ms: int = 0  # between a record's timestamp and its arrival, of the last one
+    age_ms: int = 0  # of the last record, between its timestamp and its arrival
 
 
 @dataclass(slots=True)
 class FlowStats:
-    """Since the start of the process; `lag` is in records, as of the last fetches."""
+    """Counts since the start of the process; `lag` is in records, as of the last fetches."""
 
     source: str  # aliases
     target: str
@@ -28,7 +28,7 @@ class FlowStats:
     state: str = "starting"
     records: int = 0
     bytes: int = 0
-    passed_batches: int = 0  # that were not unpacked
+    passed_batches: int = 0  # copied without unpacking
     batches: int = 0
     topics: int = 0
     partition_count: int = 0
@@ -39,7 +39,7 @@ class FlowStats:
     transactions: int = 0
     restarts: int = 0
     trouble: str = ""  # the last one
-    checkpoint_ms: int = NEVER_MS  # how long the last round of checkpoints took
+    checkpoint_ms: int = NEVER_MS  # duration of the last round of checkpoints
     partitions: dict[TopicPartition, PartitionStats] = field(default_factory=dict)
 
     @property
@@ -47,7 +47,7 @@ class FlowStats:
         return f"{self.source}->{self.target}"
 
     def add(self, partition: TopicPartition, records: int, size: int, age_ms: int) -> None:
-        """Written and acknowledged."""
+        """Count records that are written and acknowledged."""
         of_partition = self.partitions.get(partition)
         if of_partition is None:
             of_partition = self.partitions[partition] = PartitionStats()

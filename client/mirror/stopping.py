@@ -1,4 +1,4 @@
-"""Work that ends when the mirror is to."""
+"""Work that ends when the mirror is stopped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import trio
 
 
 async def until(stop: trio.Event, work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work until it ends, or is to."""
+    """Run the work until it ends or `stop` is set."""
     async with trio.open_nursery() as nursery:
 
         async def wait() -> None:

@@ -1,11 +1,10 @@
-"""From a group's offset at the source to one at the target, by the pairs that were written; pure.
+"""Translates a group's offset at the source to the target, by the written pairs; pure.
 
-Of each partition SLOTS pairs are kept, the newest first, spaced the wider the older they are: what
-is translated is never too far on, and behind the truth by no more than the distance to the end.
-Invariants of a partition's slots, as MirrorMaker 2 has them (s: the source's offset of a slot):
-A. slot 0 is the newest pair;
-B. for i < j: s[i] <= s[j] + 2^j - 2^i, or it is the same pair;
-C. for neighbours: s[i] >= s[i+1] + 2^max(i-2, 0), or it is the same pair.
+SLOTS pairs of each partition are kept, the newest first, the older the more widely spaced: a
+translated offset is never too high, and too low by no more than the distance to the end.
+Invariants of a partition's slots, as MirrorMaker 2 has them (s: the source's offset of a slot): A.
+slot 0 is the newest pair; B. for i < j: s[i] <= s[j] + 2^j - 2^i, or it is the same pair; C. for
+neighbours: s[i] >= s[i+1] + 2^max(i-2, 0), or it is the same pair.
 
 Mirrors: OffsetSyncStore.
 """
@@ -19,14 +18,14 @@ from .formats import OffsetSync
 
 SLOTS: Final = 64
 MAX_INT64: Final = 2**63 - 1
-TOO_OLD: Final = -1  # from before the first pair
+TOO_OLD: Final = -1  # before the first pair
 
 Slots = list[OffsetSync]
 
 
 class SyncStore:
-    """`keeps_history` False: of what is read before `is_complete`, only the last pair counts, since
-    nobody knows what groups were told before."""
+    """`keeps_history` False: of the pairs read before `is_complete` only the last is used, since
+    earlier checkpoints of groups are unknown."""
 
     def __init__(self, *, keeps_history: bool) -> None:
         self._keeps_history = keeps_history
@@ -34,7 +33,7 @@ class SyncStore:
         self.is_complete = False
 
     def take(self, sync: OffsetSync) -> None:
-        """The next one of the topic."""
+        """Add the next pair of the topic."""
         place = (sync.topic, sync.partition)
         slots = self._slots.get(place)
         is_only_last = not self.is_complete and not self._keeps_history
@@ -44,8 +43,8 @@ class SyncStore:
             self._slots[place] = _updated(slots, sync)
 
     def translate(self, partition: TopicPartition, offset: int) -> int | None:
-        """The target's offset for a group that stands at the source's; TOO_OLD, or None if nothing
-        is known of the partition."""
+        """The target's offset for a group at an offset of the source; TOO_OLD before the first
+        pair, or None without pairs of the partition."""
         slots = self._slots.get(partition)
         if slots is None or not self.is_complete:
             return None
@@ -58,7 +57,7 @@ class SyncStore:
 def _updated(original: Slots, newest: OffsetSync) -> Slots:
     slots = list(original)
     slots[0] = replacement = newest
-    at = 0  # in `original`: what has not found its place yet
+    at = 0  # in `original`: the first pair without a slot yet
     for current in range(1, SLOTS):
         previous = current - 1
         while True:
@@ -79,18 +78,18 @@ def _updated(original: Slots, newest: OffsetSync) -> Slots:
             if not (at < current and is_passed):
                 break
         if _is_recent(slots[previous], slots[current], previous, current):
-            break  # all that follow are as they should be
+            break  # the following slots are valid already
         slots[current] = replacement
     return slots
 
 
 def _is_recent(newer: OffsetSync, older: OffsetSync, i: int, j: int) -> bool:
-    """Invariant B."""
+    """Check invariant B."""
     bound = older.source_offset + (1 << j) - (1 << i)
     return newer is older or bound > MAX_INT64 or newer.source_offset <= bound
 
 
 def _is_apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
-    """Invariant C."""
+    """Check invariant C."""
     bound = older.source_offset + (1 << max(i - 2, 0))
     return newer is older or (bound <= MAX_INT64 and newer.source_offset >= bound)

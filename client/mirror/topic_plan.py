@@ -1,8 +1,8 @@
-"""What has to be done at the target so that it has the source's topics; pure.
+"""Plans the changes that bring the source's topics to the target; pure.
 
-Partitions are added and never taken away; a topic is created once, and not deleted. A config is
-brought over unless it is the source's own default (then the target's default counts, or, as
-`use.defaults.from` says, the source's), is read-only, secret, or of a broker's file.
+Partitions are added and never removed; a topic is created once, and not deleted. A config is copied
+unless it is the source's default (then `use.defaults.from` selects the default of the target or the
+source), read-only, secret, or from a broker's file.
 Mirrors: MirrorSourceConnector.computeAndCreateTopicPartitions, targetConfig, targetAclBinding.
 """
 
@@ -24,13 +24,13 @@ READ: Final = 3
 WRITE: Final = 4
 ALLOW: Final = 3
 
-# Of topics that are created at once: the first are there soon, and all of them after few requests.
+# For topics created together: the first ones exist soon, and all of them after few requests.
 FIRST_PARTITIONS: Final = 2
 MOST_PARTITIONS: Final = 128
 
 
 class OwnTopic(NamedTuple):
-    """One that the mirror itself needs."""
+    """A topic that the mirror itself needs."""
 
     name: str
     replication_factor: int
@@ -38,7 +38,7 @@ class OwnTopic(NamedTuple):
 
 
 def own_topics(flow: FlowSettings) -> tuple[list[OwnTopic], list[OwnTopic]]:
-    """Those at the source, and those at the target."""
+    """The mirror's own topics at the source, and those at the target."""
     at_source: list[OwnTopic] = []
     at_target: list[OwnTopic] = []
     if flow.copies:
@@ -57,17 +57,17 @@ def own_topics(flow: FlowSettings) -> tuple[list[OwnTopic], list[OwnTopic]]:
 
 
 class TopicPlan(NamedTuple):
-    """By names at the source: numbers of partitions to create topics with, or to grow them to."""
+    """Topics by name at the source: partition counts to create them with, or to grow them to."""
 
     to_create: dict[str, int]
     to_grow: dict[str, int]
-    copied: list[TopicPartition]  # those that are there at both ends
+    copied: list[TopicPartition]  # partitions that exist at both ends
 
 
 def plan_topics(
     flow: FlowSettings, source: Mapping[str, int], target: Mapping[str, int]
 ) -> TopicPlan:
-    """From the numbers of partitions of all topics at both ends."""
+    """The plan for the partition counts of all topics at both ends."""
     to_create: dict[str, int] = {}
     to_grow: dict[str, int] = {}
     copied: list[TopicPartition] = []
@@ -84,7 +84,7 @@ def plan_topics(
 
 
 def created_configs(flow: FlowSettings, entries: Iterable[ConfigEntry]) -> dict[str, str]:
-    """Those that a topic is created with."""
+    """The configs to create a topic with."""
     return {
         entry.name: entry.value
         for entry in entries
@@ -97,7 +97,7 @@ def created_configs(flow: FlowSettings, entries: Iterable[ConfigEntry]) -> dict[
 def config_changes(
     flow: FlowSettings, source: Iterable[ConfigEntry], target: Iterable[ConfigEntry]
 ) -> list[Alteration]:
-    """What makes a topic's configs those of the source."""
+    """The alterations that give the target's topic the source's configs."""
     there = {entry.name: entry for entry in target}
     changes = []
     for entry in source:
@@ -122,9 +122,10 @@ def _is_brought(flow: FlowSettings, entry: ConfigEntry) -> bool:
 
 
 def target_acls(flow: FlowSettings, acls: Sequence[Acl]) -> list[Acl]:
-    """Who may read at the source may at the target; nobody may write there but the mirror.
+    """Principals that may read at the source may read at the target; only the mirror may write
+    there.
 
-    Only ACLs of single topics by their whole name are looked at.
+    Only ACLs of single topics with a literal name are used.
     """
     found = []
     for acl in acls:
@@ -149,8 +150,8 @@ def target_acls(flow: FlowSettings, acls: Sequence[Acl]) -> list[Acl]:
 
 
 def portions(counts: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Topics with their numbers of partitions, by name; each time twice as many partitions, up to a
-    limit that only a single topic goes beyond."""
+    """Topics with their partition counts, in portions by name; each portion has up to twice as many
+    partitions as the one before, within a limit that only a single topic may exceed."""
     most = FIRST_PARTITIONS
     some: dict[str, int] = {}
     for topic, count in sorted(counts.items()):

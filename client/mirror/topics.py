@@ -1,7 +1,7 @@
 """Brings the source's topics to the target: creates, grows, configures, and gives read ACLs.
 
-`topic_plan` decides; this asks and does. What is refused is told, and tried again at the next
-round: the other topics go on.
+`topic_plan` decides; this module sends the requests. Refusals are reported, and retried in the next
+round; other topics are not affected.
 Mirrors: MirrorSourceConnector.
 """
 
@@ -35,12 +35,12 @@ from .topic_plan import (
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-TOPICS_AT_ONCE = 25  # of which configs are asked
+TOPICS_AT_ONCE = 25  # whose configs are asked for
 ANY = 1  # in filters of ACLs
 
 
 class TopicKeeper:
-    """Of one flow. Each method raises ClientError if a cluster does not answer."""
+    """The topics of one flow. Each method raises ClientError if a cluster does not answer."""
 
     def __init__(
         self, flow: FlowSettings, source: Cluster, target: Cluster, tell: Callable[[str], None]
@@ -49,12 +49,12 @@ class TopicKeeper:
         self.source, self.target = source, target
         self._tell = tell
         self._told: set[str] = set()
-        self._is_looked_at = trio.Event()  # all that was missing at first is there
-        self.copied: list[TopicPartition] = []  # those that are there at both ends
+        self._is_looked_at = trio.Event()  # set once the first refresh has ended
+        self.copied: list[TopicPartition] = []  # partitions that exist at both ends
 
     async def refresh(self, on_news: Callable[[list[TopicPartition]], Awaitable[None]]) -> None:
-        """Create and grow what the target lacks; `on_news` is told what can be copied, also while
-        that goes on."""
+        """Create and grow the target's topics; `on_news` is called with the partitions that can be
+        copied, also while topics are being created."""
         flow = self._flow
         counts: dict[Cluster, dict[str, int]] = {}
 
@@ -86,7 +86,7 @@ class TopicKeeper:
     async def _describe(
         self, counts: Mapping[str, int], ready: trio.MemorySendChannel[list[NewTopic]]
     ) -> None:
-        """Topics of the source with their numbers of partitions, as the target is to have them."""
+        """Send the missing topics to `ready`, as the target is to create them."""
         flow = self._flow
         async with ready:
             for some in portions(counts):
@@ -103,13 +103,13 @@ class TopicKeeper:
                 await ready.send(topics)
 
     async def _create(self, topics: Sequence[NewTopic]) -> dict[str, int]:
-        """The partitions of those that are there now."""
+        """Create topics; returns the partition counts of those that were created."""
         results = await Topics(self.target).create(topics)
         self._tell_errors(results, but=ErrorCode.TOPIC_ALREADY_EXISTS)
         return {topic.name: topic.partitions for topic in topics if topic.name in results.values}
 
     async def _grow(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """As `_create`, once a broker that is asked knows of the new partitions."""
+        """Like `_create`, once a broker's metadata has the new partitions."""
         totals = {self._flow.remote(topic): count for topic, count in counts.items()}
         results = await Topics(self.target).add_partitions(totals)
         self._tell_errors(results, but=ErrorCode.INVALID_PARTITIONS)
@@ -122,7 +122,7 @@ class TopicKeeper:
         return {}
 
     async def sync_configs(self) -> int:
-        """Of the topics that are copied; how many were changed."""
+        """Copy the configs of the copied topics; returns the number of topics changed."""
         await self._is_looked_at.wait()
         flow = self._flow
         changed = 0
@@ -141,7 +141,7 @@ class TopicKeeper:
         return changed
 
     async def sync_acls(self) -> None:
-        """Of the topics that are copied."""
+        """Copy the ACLs of the copied topics."""
         wanted = DescribeAclsRequest(
             resource_type_filter=TOPIC,
             resource_name_filter=None,
@@ -180,7 +180,7 @@ class TopicKeeper:
 
 
 async def create_own(cluster: Cluster, topics: Sequence[OwnTopic]) -> set[str]:
-    """Those of the mirror's own topics that are missing, compacted; their names. Raises
+    """Create the mirror's own topics that are missing, compacted; returns their names. Raises
     ClientError."""
     configs = {"cleanup.policy": "compact"}
     made = [NewTopic(name, count, factor, configs=configs) for name, factor, count in topics]
@@ -192,7 +192,7 @@ async def create_own(cluster: Cluster, topics: Sequence[OwnTopic]) -> set[str]:
 
 
 async def partition_count(cluster: Cluster, topic: str) -> int:
-    """Of a topic that may have been created a moment ago. Raises ClientError."""
+    """The partitions of a topic that may have been created just now. Raises ClientError."""
     return len((await cluster.led_topic(topic, wait_for_missing=True)).partitions)
 
 

@@ -1,4 +1,4 @@
-"""Writing to topics: `Producer`, and what it takes and gives."""
+"""Writing to topics: `Producer`, its arguments and its results."""
 
 from .coordination import GroupMetadata, OffsetToCommit
 from .delivery import Delivery, RecordMetadata

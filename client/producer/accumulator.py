@@ -1,11 +1,11 @@
-"""Records that wait, in batches by partition, within a limit of memory.
+"""Waiting records, in batches by partition, within a limit of memory.
 
-Pure: the time comes in, batches go out. A batch may go once it is full, has lingered, somebody
-flushes, or others wait for room.
-Invariants: the bytes held are those of the records of all batches without an outcome; they pass
-the limit only by a single record that is larger than it (`has_room`). Whoever appends does it in
-place, into `PartitionQueue.open` or `open_batch`, and counts: it is done for each record.
-Mirrors: RecordAccumulator and BufferPool. Leaves out buffers that are used again.
+Pure: the time is an argument, batches are returned. A batch is ready once it is full, has lingered,
+a flush waits, or other calls wait for room.
+Invariants: the bytes held are those of the records of all batches without an outcome; they exceed
+the limit only by a single record larger than it (`has_room`). The producer appends and counts each
+record in place, in `PartitionQueue.open` or `open_batch`, since that is done for each record.
+Mirrors: RecordAccumulator and BufferPool. Leaves out the reuse of buffers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ...protocol.records.record import Headers
 from .batch import Batch, Outcome
 from .partition_queue import PartitionQueue
 
-# What a record takes at most beside key, value and headers; of a header, beside name and value.
+# Bytes of a record at most beside key, value and headers; of a header, beside name and value.
 RECORD_OVERHEAD_BYTES: Final = 21
 HEADER_OVERHEAD_BYTES: Final = 10
 BATCH_OVERHEAD_BYTES: Final = 61
 
 
 class Limits(NamedTuple):
-    """Of a producer: bytes and ms."""
+    """The limits of a producer, in bytes and ms."""
 
     batch_bytes: int
     linger_ms: int
@@ -37,16 +37,16 @@ class Limits(NamedTuple):
 class Accumulator:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.full_bytes = max(0, limits.batch_bytes - BATCH_OVERHEAD_BYTES)  # of the records
+        self.full_bytes = max(0, limits.batch_bytes - BATCH_OVERHEAD_BYTES)  # of a batch's records
         self.held_bytes = 0
         self.most_bytes = limits.buffer_bytes
-        self.flushes = 0  # how many wait for all that there is
+        self.flushes = 0  # the number of flushes that wait
         self.waiting_for_room = 0
         self._queues: dict[str, list[PartitionQueue]] = {}
-        self._busy: dict[PartitionQueue, None] = {}  # those with batches
+        self._busy: dict[PartitionQueue, None] = {}  # queues with batches
 
     def queues(self, topic: str, count: int) -> list[PartitionQueue]:
-        """Of the partitions of a topic, `count` at least."""
+        """The queues of a topic's partitions, at least `count`."""
         queues = self._queues.setdefault(topic, [])
         while len(queues) < count:
             queues.append(PartitionQueue(topic, len(queues)))
@@ -54,7 +54,7 @@ class Accumulator:
 
     @property
     def busy(self) -> list[PartitionQueue]:
-        """The queues that have batches, in turns."""
+        """The queues with batches, in order of their turns."""
         return list(self._busy)
 
     def incomplete(self) -> list[Batch]:
@@ -65,7 +65,7 @@ class Accumulator:
         return self.held_bytes + size <= self.most_bytes or not self.held_bytes
 
     def open_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
-        """Another one; the last takes no more."""
+        """Open another batch; the last one takes no more records."""
         if not queue.batches:
             self._busy[queue] = None
         batch = queue.open = Batch(queue.topic, queue.partition, now_ms)
@@ -73,7 +73,7 @@ class Accumulator:
         return batch
 
     def add_ready(self, queue: PartitionQueue, batch: Batch) -> None:
-        """One that takes no records; what is open before it takes no more."""
+        """Add a batch that takes no records; the open batch before it takes no more either."""
         if not queue.batches:
             self._busy[queue] = None
         queue.open = None
@@ -81,7 +81,7 @@ class Accumulator:
         self.held_bytes += batch.size
 
     def ready(self, queue: PartitionQueue, now_ms: int) -> Batch | None:
-        """The batch of a queue that goes now, if there is one."""
+        """The batch of a queue to send now, if there is one."""
         batch = queue.candidate(now_ms, self.limits.in_flight)
         if batch is not queue.open or self.flushes or self.waiting_for_room:
             return batch
@@ -91,7 +91,7 @@ class Accumulator:
         return batch if is_due or batch.size >= self.full_bytes else None
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When a batch becomes ready, or too old, by time alone."""
+        """The time at which a batch becomes ready, or too old, by the clock alone."""
         due: int | None = None
         for queue in self._busy:
             for batch in queue.batches:
@@ -109,7 +109,7 @@ class Accumulator:
         return due
 
     def expired(self, now_ms: int) -> list[tuple[PartitionQueue, Batch]]:
-        """Those that are not on their way, and should have been acknowledged by now."""
+        """Batches that are not in flight and past their delivery timeout."""
         oldest = now_ms - self.limits.delivery_ms
         return [
             (queue, batch)
@@ -120,7 +120,7 @@ class Accumulator:
         ]
 
     def settle(self, queue: PartitionQueue, batch: Batch, outcome: Outcome) -> None:
-        """Take a batch out; its bytes are free."""
+        """Remove a batch with its outcome; its bytes are free."""
         self.held_bytes -= batch.size
         queue.settle(batch, outcome)
         if not queue.batches:
@@ -129,20 +129,20 @@ class Accumulator:
             self._check_held()
 
     def _check_held(self) -> None:
-        """The bytes that are held are those of the batches without an outcome."""
+        """Check that the bytes held are those of the batches without an outcome."""
         held = sum(batch.size for batch in self.incomplete())
         if self.held_bytes != held:
             raise BrokenInvariant(f"{self.held_bytes} bytes are counted, the batches have {held}")
 
     def take_turn(self, queue: PartitionQueue) -> None:
-        """It has had its turn: others come before it the next time."""
+        """The queue has had its turn: others precede it the next time."""
         if queue in self._busy:
             del self._busy[queue]
             self._busy[queue] = None
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """What a record takes at most in a batch that is not compressed."""
+    """The bytes that a record takes at most in an uncompressed batch."""
     size = RECORD_OVERHEAD_BYTES
     if key is not None:
         size += len(key)

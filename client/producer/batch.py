@@ -1,8 +1,8 @@
-"""A batch of records on its way to one partition, and what became of it.
+"""A batch of records for one partition, and its outcome.
 
 Invariants: its records and their order never change, so that a record is found by its place; it is
-built once, and what is sent again differs in nothing but producer id, epoch and sequence. It has an
-outcome once, or was split into parts that have.
+built once, and a retry differs only in producer id, epoch and sequence. It gets one outcome, or is
+split into parts that get theirs.
 Mirrors: ProducerBatch.
 """
 
@@ -20,23 +20,23 @@ from ...protocol.records.layout import PRODUCER_POSITION
 from ...protocol.records.message_set import encode_message_set
 from ...protocol.records.record import NO_SEQUENCE, Headers, Record, SimpleRecord
 
-# Of a batch's header: producer id, epoch, base sequence.
+# Fields of a batch's header: producer id, epoch, base sequence.
 _PRODUCER: Final = Struct(">qhi")
 
 
-# Of a record, as SimpleRecord has them: timestamp, key, value, headers.
+# Fields of a record, as in SimpleRecord: timestamp, key, value, headers.
 Fields: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
 
 
 class Identity(NamedTuple):
-    """What brokers know a producer by; an id of -1 is none."""
+    """A producer's id and epoch at the brokers; an id of -1 is none."""
 
     producer_id: int = -1
     epoch: int = -1
 
 
 class Outcome(NamedTuple):
-    """Of a batch: where it was written (-1: not known, or not asked), or why it was not."""
+    """The result of a batch: its offset (-1: unknown, or not requested), or its error."""
 
     base_offset: int = -1
     append_time_ms: int = -1  # of the broker, -1 if records keep their own time
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 class Batch:
-    """Times in ms of the producer's clock."""
+    """Times are in ms of the producer's clock."""
 
     __slots__ = (
         "attempts",
@@ -71,15 +71,15 @@ class Batch:
         self.records: list[Fields] = []
         self.size = 0  # bytes of the records at most, before they are compressed
         self.is_in_flight = False
-        self.attempts = 0  # how often it was sent
-        self.may_be_written = False  # an answer was lost, or left that open
+        self.attempts = 0  # the number of times it was sent
+        self.may_be_written = False  # an answer was lost, or did not decide that
         self.retry_at_ms = 0
         self.data: bytearray | None = None
         self.identity = Identity()
         self.sequence = NO_SEQUENCE
         self.outcome: Outcome | None = None
         self.parts: list[Batch] = []
-        self.watchers: list[Callable[[], None]] = []  # are called once something has become of it
+        self.watchers: list[Callable[[], None]] = []  # called at an outcome or a split
 
     @property
     def has_headers(self) -> bool:
@@ -88,7 +88,7 @@ class Batch:
     def build(
         self, compression: Compression, level: int | None, *, is_transactional: bool
     ) -> bytearray:
-        """Its bytes, for the identity and sequence that it has."""
+        """The batch's bytes, for its identity and sequence."""
         if self.data is None:
             self.data = build_batch(
                 cast(list[SimpleRecord], self.records),
@@ -102,7 +102,7 @@ class Batch:
         return self.data
 
     def build_old(self, compression: Compression, level: int | None) -> bytearray:
-        """Its bytes for brokers before 0.11: a message set, which can have no headers."""
+        """The batch's bytes for brokers before 0.11: a message set, which cannot have headers."""
         records = [
             Record(place, timestamp, key, value)
             for place, (timestamp, key, value, _) in enumerate(self.records)
@@ -110,7 +110,7 @@ class Batch:
         return encode_message_set(records, magic=1, compression=compression, level=level)
 
     def assign(self, identity: Identity, sequence: int) -> None:
-        """What it is sent under from now on."""
+        """Set the identity and sequence that it is sent with."""
         self.identity, self.sequence = identity, sequence
         if self.data is not None:
             _PRODUCER.pack_into(self.data, PRODUCER_POSITION, *identity, sequence)
@@ -127,7 +127,7 @@ class Batch:
         self._tell()
 
     def split(self) -> list[Batch]:
-        """Two halves instead of it, with their shares of its sequence numbers."""
+        """Replace it by two halves, with their shares of its sequence numbers."""
         half = len(self.records) // 2
         sequence = self.sequence
         for records in (self.records[:half], self.records[half:]):
@@ -140,14 +140,14 @@ class Batch:
                 part.assign(self.identity, sequence)
                 sequence = sequence + len(records) & 0x7FFFFFFF
             self.parts.append(part)
-        # Of an odd size the second half has the rest.
+        # With an odd size the second half has the rest.
         self.parts[1].size = self.size - self.parts[0].size
         self.data = None
         self._tell()
         return self.parts
 
     def holder(self, place: int) -> tuple[Batch, int]:
-        """The batch that has its record of this place now, and the place there."""
+        """The batch that holds the record of this place now, and its place there."""
         batch: Batch = self
         while batch.parts:
             first, second = batch.parts

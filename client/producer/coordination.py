@@ -1,8 +1,8 @@
-"""What a producer asks coordinators: its id, partitions and offsets of a transaction, its end.
+"""A producer's requests to coordinators: its id, a transaction's partitions, offsets and end.
 
-Whatever passes is asked again, for as long as the producer blocks (`max_block_ms`); a coordinator
-that has moved is looked for. Fences and refusals are the end of the producer, anything else dooms
-the transaction.
+Requests with temporary errors are retried for as long as the producer blocks (`max_block_ms`); a
+coordinator that has moved is looked up. A fence, or an error while aborting, ends the producer;
+other errors doom the transaction.
 Mirrors: TransactionManager's request handlers; KIP-98, KIP-360, KIP-447.
 """
 
@@ -38,7 +38,7 @@ from .settings import ProducerSettings
 
 R = TypeVar("R", bound=Message)
 
-BUSY_PAUSE_SECONDS = 0.02  # while the coordinator still ends the last transaction
+BUSY_PAUSE_SECONDS = 0.02  # while the coordinator still completes the last transaction
 LAST_FOR_CLIENTS = 3  # of AddPartitionsToTxn; later versions are for brokers
 FIRST_THAT_RAISES_EPOCHS = 3  # of InitProducerId
 FIRST_WITH_MEMBERS = 3  # of TxnOffsetCommit
@@ -49,7 +49,7 @@ _PASSING = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_L
 
 
 class GroupMetadata(NamedTuple):
-    """Of a consumer, whose offsets become part of a transaction (KIP-447)."""
+    """A consumer's membership; its offsets become part of a transaction (KIP-447)."""
 
     group_id: str
     generation_id: int = -1
@@ -58,7 +58,7 @@ class GroupMetadata(NamedTuple):
 
 
 class OffsetToCommit(NamedTuple):
-    """The next offset to be read."""
+    """The next offset to read."""
 
     offset: int
     leader_epoch: int = -1
@@ -69,7 +69,8 @@ Offsets = Mapping[tuple[str, int], int | OffsetToCommit]
 
 
 async def idempotent_identity(cluster: Cluster, topic: str) -> Identity:
-    """An id of any broker. `topic` is what is written to, for a refusal. Raises ClientError."""
+    """An id from any broker. A refusal names `topic`, which is being written to. Raises
+    ClientError."""
     async for _ in retrying():
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
         answer = await cluster.ask_anyone(ApiKey.INIT_PRODUCER_ID, request, InitProducerIdResponse)
@@ -78,14 +79,14 @@ async def idempotent_identity(cluster: Cluster, topic: str) -> Identity:
         if not ErrorCode(answer.error_code).retriable:
             break
     code = ErrorCode(answer.error_code)
-    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # no topic that it may write to, either
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # it may not write to any topic either
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     cluster.asks("write", topic).check(code, None, "no producer id")
     raise AssertionError("a code was refused and is none")
 
 
 class Coordination:
-    """Of one transactional id."""
+    """The requests of one transactional id."""
 
     def __init__(self, cluster: Cluster, settings: ProducerSettings) -> None:
         assert settings.transactional_id is not None
@@ -94,9 +95,10 @@ class Coordination:
         self._id = settings.transactional_id
 
     async def initialise(self, identity: Identity) -> Identity:
-        """A newer epoch than any before; `identity` is ours, if there is one. Raises ClientError.
+        """Get a newer epoch than any before; `identity` is ours, if we have one. Raises
+        ClientError.
 
-        What others have under way with this id is aborted, and they are fenced.
+        Other producers with this id are fenced, and their open transactions aborted.
         """
 
         def question(version: int) -> InitProducerIdRequest:
@@ -122,7 +124,7 @@ class Coordination:
         return Identity(answer.producer_id, answer.producer_epoch)
 
     async def add_partitions(self, identity: Identity, places: list[tuple[str, int]]) -> None:
-        """Raises ClientError."""
+        """Add partitions to the transaction. Raises ClientError."""
         topics: dict[str, list[int]] = {}
         for topic, partition in places:
             topics.setdefault(topic, []).append(partition)
@@ -149,7 +151,7 @@ class Coordination:
         )
 
     async def add_offsets(self, identity: Identity, group_id: str) -> None:
-        """Raises ClientError."""
+        """Add a group's offsets to the transaction. Raises ClientError."""
         request = AddOffsetsToTxnRequest(
             transactional_id=self._id,
             producer_id=identity.producer_id,
@@ -167,7 +169,7 @@ class Coordination:
     async def commit_offsets(
         self, identity: Identity, offsets: Offsets, group: GroupMetadata
     ) -> None:
-        """At the group's coordinator. Raises ClientError."""
+        """Commit offsets at the group's coordinator. Raises ClientError."""
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, partition), to_commit in offsets.items():
             if isinstance(to_commit, int):
@@ -210,7 +212,7 @@ class Coordination:
         )
 
     async def end(self, identity: Identity, *, is_commit: bool) -> None:
-        """Raises ClientError."""
+        """Commit or abort the transaction. Raises ClientError."""
         request = EndTxnRequest(
             transactional_id=self._id,
             producer_id=identity.producer_id,
@@ -236,7 +238,7 @@ class Coordination:
         newest: int | None = None,
         of: tuple[CoordinatorKind, str] | None = None,
     ) -> R:
-        """The answer whose `codes` are all 0."""
+        """Ask until all `codes` of the answer are 0. Raises ClientError."""
         kind, name = of or (CoordinatorKind.TRANSACTION, self._id)
         problem = "no coordinator answers"
         with trio.move_on_after(self._settings.max_block_ms / 1000):
@@ -264,7 +266,7 @@ class Coordination:
         raise ClientError(f"cannot {what} within {self._settings.max_block_ms} ms: {problem}")
 
     def _check(self, code: ErrorCode, what: str, kind: CoordinatorKind, name: str) -> None:
-        """Raises ClientError unless it passes by itself."""
+        """Raises ClientError unless the error is temporary."""
         if code in _FENCES:
             raise ProducerFenced(f"cannot {what}: another producer has {self._id!r} now", code)
         asked = self._cluster.asks("write", self._id)
@@ -278,7 +280,7 @@ class Coordination:
 
 
 def _worst(codes: list[int]) -> ErrorCode:
-    """What is final, before what passes: partitions that were not tried say only that."""
+    """A permanent error, otherwise a temporary one: untried partitions have neither."""
     found = [ErrorCode(code) for code in codes if code not in (0, _NOT_ATTEMPTED)]
     final = [code for code in found if not (code.retriable or code in _PASSING)]
     return (final or found or [ErrorCode.NONE])[0]

@@ -1,4 +1,4 @@
-"""What becomes of one record: awaited, or asked for later."""
+"""The delivery of one record: awaited, or checked later."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .batch import Batch, Outcome
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is. `offset` is -1 with acks=0, and if an answer was lost for good though the
-    record is written. `timestamp_ms` is the broker's where the topic wants that."""
+    """The place of a record. `offset` is -1 with acks=0, and if the record was written but its
+    answer was lost. `timestamp_ms` is the broker's if the topic is configured so."""
 
     topic: str
     partition: int
@@ -21,7 +21,7 @@ class RecordMetadata(NamedTuple):
 
 
 class Delivery:
-    """Of a record that was enqueued: `await delivery` waits until it is acknowledged."""
+    """An enqueued record: `await delivery` waits until it is acknowledged."""
 
     __slots__ = ("_batch", "_place", "_timestamp")
 
@@ -34,7 +34,8 @@ class Delivery:
         return self.wait().__await__()
 
     async def wait(self) -> RecordMetadata:
-        """Where the record is. Raises ClientError if it is not acknowledged."""
+        """Wait until the record is acknowledged; returns its place. Raises ClientError if it
+        failed."""
         batch, place = self._batch.holder(self._place)
         while batch.outcome is None:
             await something_became_of(batch)
@@ -44,21 +45,21 @@ class Delivery:
 
     @property
     def current_batch(self) -> Batch:
-        """That has the record now."""
+        """The batch that holds the record now."""
         return self._batch.holder(self._place)[0]
 
     @property
     def is_done(self) -> bool:
-        """It is acknowledged, or never will be."""
+        """Whether the record is acknowledged, or has failed."""
         return self._batch.holder(self._place)[0].outcome is not None
 
     def result(self) -> RecordMetadata:
-        """Of one that is done. Raises ClientError if it is not acknowledged."""
+        """The place of a record that is done. Raises ClientError if it failed."""
         batch, place = self._batch.holder(self._place)
         outcome = batch.outcome
         assert outcome is not None, "it is not done"
         if outcome.error is not None:
-            # Each of them has its own traceback.
+            # Each raise needs a traceback of its own.
             raise _copy(outcome.error)
         offset = outcome.base_offset + place if outcome.base_offset >= 0 else -1
         appended = outcome.append_time_ms
@@ -67,7 +68,7 @@ class Delivery:
 
 
 async def something_became_of(batch: Batch) -> None:
-    """It has an outcome, or was split."""
+    """Wait until the batch has an outcome, or is split."""
     if batch.outcome is None and not batch.parts:
         told = trio.Event()
         batch.watchers.append(told.set)
@@ -75,7 +76,7 @@ async def something_became_of(batch: Batch) -> None:
 
 
 async def outcomes_of(batch: Batch) -> list[Outcome]:
-    """Waits for those of all its parts."""
+    """Wait for the outcomes of all its parts."""
     await something_became_of(batch)
     if batch.outcome is not None:
         return [batch.outcome]

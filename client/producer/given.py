@@ -1,8 +1,7 @@
-"""What an application gives for a record: bytes and numbers, or a TypeError at once.
+"""Checks the arguments for a record: bytes and numbers, or a TypeError at once.
 
-What is wrong has to be said by the call that brings it: in a batch it would fail, or worse, all
-records that are sent with it. `bytearray` and `memoryview` are copied, since they may change before
-they are sent.
+A wrong argument must fail in the call that passes it: later it would fail its batch, with all the
+records in it. `bytearray` and `memoryview` are copied, since they may change before they are sent.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import TypeAlias
 
 from ...protocol.records.record import Headers
 
-# Of a key or a value.
+# The content of a key or a value.
 Content: TypeAlias = bytes | bytearray | memoryview
 
 

@@ -1,8 +1,8 @@
-"""The producer id and epoch of an idempotent producer, and when partitions take a newer one.
+"""The producer id and epoch of an idempotent producer, and their renewal for partitions.
 
-Pure. Without a transactional id the epoch is the client's own to raise (KIP-360); with one, the
-coordinator does it. Once epochs are used up, a new id is needed.
-Invariant: no two sets of numbers that one partition sees are under the same identity.
+Pure. Without a transactional id the client raises the epoch itself (KIP-360); with one, the
+coordinator does. Once epochs are used up, a new id is needed.
+Invariant: a partition never sees two sequences of numbers under the same identity.
 Mirrors: TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded.
 """
 
@@ -24,19 +24,19 @@ class Identities:
 
     @property
     def is_wanted(self) -> bool:
-        """Nothing can be sent before there is one."""
+        """Whether an identity is needed before anything can be sent."""
         return self.is_used and self.current == NOBODY
 
     def give_up(self) -> None:
-        """The brokers know no producer ids."""
+        """Stop numbering: the brokers do not support producer ids."""
         self.is_used = False
 
     def take(self, identity: Identity) -> None:
-        """What a broker gave."""
+        """Set the identity that a broker returned."""
         self.current = identity
 
     def prepare(self, queue: PartitionQueue) -> bool:
-        """Whether the queue has numbers to give, after it was given a newer identity if need be."""
+        """Whether the queue may send a batch; it gets a newer identity first if necessary."""
         if not self.is_used:
             return True
         if self._is_transactional:
@@ -44,11 +44,11 @@ class Identities:
                 if queue.in_flight:
                     return False
                 queue.restart(self.current)
-            return not queue.needs_restart  # the transaction's end brings a newer one
+            return not queue.needs_restart  # the transaction's end brings a newer identity
         if queue.identity != NOBODY and not queue.needs_restart:
             return True
         if queue.needs_restart and not queue.can_restart:
-            return not queue.in_flight  # the oldest one goes once more, as it is
+            return not queue.in_flight  # the oldest batch is sent once more, unchanged
         if not self.is_wanted and queue.identity == self.current:
             self._raise_epoch()
         if self.is_wanted:

@@ -1,11 +1,13 @@
-"""What looks at each record on its way out, and at what became of it.
+"""Interceptors see each record before it is enqueued, and its result.
 
-Invariants: interceptors are asked in their order; each hears once of a record, whatever it was sent
-with; a record whose batch was split is not done by that.
+Invariants: interceptors are called in their order, once for each record, regardless of its batch;
+the split of a batch completes no record.
 
-What `on_acknowledgement` raises is told and changes nothing; what `on_send` raises is the caller's.
+An error of `on_acknowledgement` is reported and changes nothing; one of `on_send` reaches the
+caller.
 
-Mirrors: ProducerInterceptor, ProducerInterceptors; the latter also logs what `on_send` raises.
+Mirrors: ProducerInterceptor, ProducerInterceptors; Java logs errors of `on_send` instead of
+raising them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 
 class OutgoingRecord(NamedTuple):
-    """What an interceptor sees, and may replace."""
+    """A record as an interceptor sees it, and may replace it."""
 
     topic: str
     value: bytes | None
@@ -32,7 +34,7 @@ class OutgoingRecord(NamedTuple):
 
 
 class Interceptor(Protocol):
-    """Sees each record before it is enqueued, and what became of it; must not wait."""
+    """Sees each record before it is enqueued, and its result; must not wait."""
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord: ...
 
@@ -42,20 +44,20 @@ class Interceptor(Protocol):
 
 
 class Interceptors:
-    """Those of one producer; `tell` is given a line about one that fails."""
+    """The interceptors of one producer; `tell` is called with a line about one that fails."""
 
     def __init__(self, interceptors: Sequence[Interceptor], tell: Callable[[str], None]) -> None:
         self._interceptors = tuple(interceptors)
         self._tell = tell
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
-        """What becomes of a record before it is enqueued."""
+        """The record after all interceptors, before it is enqueued."""
         for interceptor in self._interceptors:
             record = interceptor.on_send(record)
         return record
 
     def watch(self, delivery: Delivery, batch: Batch) -> None:
-        """Tell them once it is done; a batch that was split is not."""
+        """Call the interceptors once the record is done; a split batch is not."""
 
         def told() -> None:
             if not delivery.is_done:

@@ -1,4 +1,4 @@
-"""Asks who leads the partitions that have batches, when something has shown that it changed.
+"""Looks up the leaders of partitions with batches, when something has shown that they changed.
 
 Mirrors: NetworkClient.DefaultMetadataUpdater, as far as a producer needs it.
 """
@@ -17,11 +17,11 @@ from .accumulator import Accumulator
 from .settlement import Settlement
 
 PAUSE_SECONDS = 0.1
-LONGEST_WAIT_SECONDS = 60  # then ages are looked at
+LONGEST_WAIT_SECONDS = 60  # then ages of metadata are checked
 
 
 class MetadataKeeper:
-    """`wake` is called when leaders are known."""
+    """`wake` is called after each response, when leaders may be known."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class MetadataKeeper:
         self._wake = wake
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Refresh stale metadata until cancelled."""
         waits: dict[str, LeaderlessWait] = {}
         while True:
             with trio.move_on_after(LONGEST_WAIT_SECONDS):
@@ -69,8 +69,9 @@ class MetadataKeeper:
             if known is not None:
                 self._accumulator.queues(name, len(known.leaders))
             if code is not ErrorCode.NONE:
-                # Of a topic that was there, whatever it is: a broker that has just started and has
-                # not heard of the others wants to create it, and finds no brokers to do so.
+                # Metadata of an existing topic may have any error: a broker that has just started
+                # and does not know the others yet wants to create the topic, and finds no brokers
+                # for it.
                 self._settlement.trouble = f"topic {name!r}: {code.description}"
                 self._settlement.want_metadata(name)
                 continue

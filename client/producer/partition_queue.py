@@ -1,21 +1,21 @@
-"""The batches of one partition that are not settled, oldest first, and their sequence numbers.
+"""The unsettled batches of one partition, oldest first, and their sequence numbers.
 
-Pure: decides what may be sent next, and what an answer means for the rest.
+Pure: decides which batch may be sent next, and what an answer means for the others.
 Invariants:
-- Batches are written in their order. At most `max_in_flight` are on their way; what is sent again
-  goes alone, from the oldest on, until no such batch is left.
+- Batches are written in their order. At most `max_in_flight` are in flight; retries are sent alone,
+  from the oldest on, until no such batch is left.
 - With an identity the records of one (id, epoch) are numbered without a gap. A number that may have
-  reached a log is given to no other record: after a gap all that is left is numbered anew under a
-  newer epoch (`restart`), once nothing is on its way and the oldest batch is known not to be
-  written; then those after it are not, either.
-- A broker takes the first number that it sees of a producer for the first one, whatever it is: one
-  batch at a time is on its way until one of the identity is written.
-- So what is written is not written again, whatever answers were lost. Where nobody can tell whether
-  it is, the batch fails.
+  reached a log is never reused: after a gap all remaining batches are numbered anew under a newer
+  epoch (`restart`), once nothing is in flight and the oldest batch is known not to be written; then
+  those after it are not written either.
+- A broker accepts any number as a producer's first one: only one batch is in flight until a batch
+  of the identity is written.
+- So no batch is written twice, even if answers are lost. If it cannot be known whether a batch is
+  written, it fails.
 
 Mirrors: TxnPartitionEntry, TransactionManager.canRetry and handleFailedBatch, KIP-360;
 RecordAccumulator.shouldStopDrainBatchesForPartition. Simpler than there: an epoch begins when all
-fates are known instead of at once, so sequences that nobody has resolved need no list.
+outcomes are known instead of at once, so unresolved sequences need no list.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.record import NO_SEQUENCE, increment_sequence
 from .batch import Batch, Identity, Outcome
 
-# The broker's view of the sequence is not ours: either an older batch is missing, or its state is.
+# The broker's sequence differs from ours: an older batch is missing, or the broker's state is.
 GAPS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
-# Appended, or nobody knows: not what a refusal before the append says.
+# Errors after which the batch may be appended; other refusals precede the append.
 _MAX_SEQUENCE: Final = 2**31 - 1
 _PERHAPS_WRITTEN: Final = frozenset(
     {
@@ -48,16 +48,16 @@ NOBODY: Final = Identity()
 
 
 class Verdict(Enum):
-    """What is to be done with a batch after an answer."""
+    """The action for a batch after an answer."""
 
     WRITTEN = "written"
     AGAIN = "again"
     SPLIT = "split"
-    FAILED = "failed"  # it is not written, and never will be
+    FAILED = "failed"  # not written, and never will be
 
 
 class PartitionQueue:
-    """`identity` None: nobody numbers (no idempotence)."""
+    """With `identity` NOBODY batches are not numbered (no idempotence)."""
 
     __slots__ = (
         "batches",
@@ -74,17 +74,18 @@ class PartitionQueue:
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        # Without an outcome, in the order of their records; `Accumulator` puts them in.
+        # Batches without an outcome, in the order of their records; `Accumulator` adds them.
         self.batches: deque[Batch] = deque()
-        self.open: Batch | None = None  # the newest, while it takes records
-        self.in_flight = 0  # of `batches`, by `start` and `returned`
-        self.identity = NOBODY  # of the numbers that are given now
-        self.is_known = False  # to the brokers: something of this identity is written
+        self.open: Batch | None = None  # the newest batch, while it takes records
+        self.in_flight = 0  # number of `batches`, kept by `start` and `returned`
+        self.identity = NOBODY  # of the numbers assigned now
+        self.is_known = False  # to the brokers: a batch of this identity is written
         self.next_sequence = 0
-        self.needs_restart = False  # a gap: the numbers begin anew under another epoch
+        self.needs_restart = False  # a gap: numbers must begin anew under another epoch
 
     def candidate(self, now_ms: int, max_in_flight: int) -> Batch | None:
-        """The batch that goes next, if one may; that it is full or old enough is not asked here.
+        """The batch to send next, if one may go; whether it is full or old enough is not checked
+        here.
 
         Before it is sent, `restart` is due if `can_restart`.
         """
@@ -102,7 +103,7 @@ class PartitionQueue:
 
     @property
     def can_restart(self) -> bool:
-        """Needed, and harmless."""
+        """Whether a restart is needed and safe."""
         return (
             self.needs_restart
             and not self.in_flight
@@ -110,7 +111,7 @@ class PartitionQueue:
         )
 
     def restart(self, identity: Identity) -> None:
-        """Number all that is left, which nobody has written, from 0 on under this identity."""
+        """Number all remaining batches, none of which is written, from 0 on under this identity."""
         if self.in_flight:
             raise BrokenInvariant(f"{self!r} is numbered anew, with batches on their way")
         self.needs_restart = False
@@ -119,10 +120,10 @@ class PartitionQueue:
         self.next_sequence = 0
         for batch in self.batches:
             batch.sequence = NO_SEQUENCE
-            batch.may_be_written = False  # as the oldest is not
+            batch.may_be_written = False  # as the oldest is not written
 
     def start(self, batch: Batch, *, is_numbered: bool) -> None:
-        """It goes out now."""
+        """Send the batch now."""
         if batch.is_in_flight or batch.outcome is not None:
             raise BrokenInvariant(f"a batch of {self!r} goes out twice, or after its outcome")
         if batch is self.open:
@@ -137,43 +138,43 @@ class PartitionQueue:
             self.check()
 
     def returned(self, batch: Batch) -> None:
-        """Its request has ended, one way or another."""
+        """The batch's request has ended, with or without an answer."""
         if not batch.is_in_flight:
             raise BrokenInvariant(f"a batch of {self!r} returns, and was not on its way")
         batch.is_in_flight = False
         self.in_flight -= 1
 
     def unanswered(self, batch: Batch) -> None:
-        """Nobody knows what became of it."""
+        """The request has failed: the batch may be written."""
         self.returned(batch)
         batch.may_be_written = True
 
     def judge(
         self, batch: Batch, code: ErrorCode, *, base_offset: int, is_transactional: bool
     ) -> Verdict:
-        """What an answer to a batch that `returned` means, before its time limit is looked at."""
+        """The verdict on an answered batch after `returned`, regardless of its delivery timeout."""
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self.is_known = True
             return Verdict.WRITTEN
-        # With an offset it was appended before something went wrong: a leader that had to wait for
-        # others, and leads no more, says NOT_LEADER_OR_FOLLOWER.
+        # With an offset it was appended before the error: a leader that waits for followers and
+        # loses its leadership answers NOT_LEADER_OR_FOLLOWER.
         if code in _PERHAPS_WRITTEN or base_offset >= 0:
             batch.may_be_written = True
         if code is ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
             return Verdict.SPLIT
         if batch.sequence != NO_SEQUENCE and code in GAPS:
             if self.batches[0] is not batch:
-                return Verdict.AGAIN  # it came before an older one
+                return Verdict.AGAIN  # it arrived before an older one
             if is_transactional or batch.may_be_written:
-                # Or it is the broker that has forgotten: one that has recovered knows the last
-                # batch of a producer at least, and no longer the last five. Nobody can tell.
+                # Or the broker has forgotten it: after a recovery a broker knows at least the last
+                # batch of a producer, but not the last five. The two cases cannot be told apart.
                 return Verdict.FAILED
             self.needs_restart = True
             return Verdict.AGAIN
         return Verdict.AGAIN if code.retriable else Verdict.FAILED
 
     def settle(self, batch: Batch, outcome: Outcome) -> None:
-        """Done with it."""
+        """Remove the batch with its outcome."""
         if batch.is_in_flight:
             raise BrokenInvariant(f"a batch of {self!r} is done, and on its way")
         if batch is self.open:
@@ -197,8 +198,8 @@ class PartitionQueue:
         )
 
     def check(self) -> None:
-        """Thorough: who is on the way is counted, and no number is given twice. There may be a gap
-        of a batch that was given up, and may be written."""
+        """Thorough: batches in flight are counted, and no number is used twice. There may be a gap
+        where a batch has failed that may be written."""
         if self.in_flight != sum(batch.is_in_flight for batch in self.batches):
             raise BrokenInvariant(f"{self!r} counts other batches on their way")
         if any(batch.outcome is not None for batch in self.batches):
@@ -218,7 +219,7 @@ class PartitionQueue:
                 )
 
     def split(self, batch: Batch) -> list[Batch]:
-        """Two batches instead of one."""
+        """Replace a batch by two."""
         place = self.batches.index(batch)
         parts = batch.split()
         self.batches[place] = parts[1]

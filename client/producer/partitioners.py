@@ -1,8 +1,8 @@
-"""Which partition a record goes to: with Kafka's murmur2 by its key, else to a sticky one.
+"""Chooses the partition of a record: by Kafka's murmur2 of its key, otherwise a sticky one.
 
-Invariants: the same key has the same partition as in Java's client, whatever leads it. A record
-without a key goes where the last ones went, until a batch's worth of bytes is there; then to one
-that is drawn, shorter queues more often (KIP-794). Draws come from outside.
+Invariants: a key has the same partition as in Java's client, regardless of leaders. Records without
+a key go to one partition until it has received the bytes of a batch, then to another one drawn at
+random, shorter queues more often (KIP-794). The caller supplies random numbers.
 
 Mirrors: Utils.murmur2, BuiltInPartitioner. Leaves out partitioner.availability.timeout.ms.
 """
@@ -42,10 +42,10 @@ def partition_for(key: bytes, partition_count: int) -> int:
 
 
 class StickyPartitioner:
-    """Of one topic, for records without a key.
+    """The sticky partition of one topic, for records without a key.
 
-    `draw` gives a number at random, 0 or more; `current` is where the next record goes, -1 if that
-    is not decided; `taken_bytes` is what went there, counted by whoever sends it there.
+    `draw` returns a random number, 0 or more; `current` is the partition of the next record, -1 if
+    undecided; `taken_bytes` is counted by the callers that put records there.
     """
 
     __slots__ = ("_draw", "_stick_bytes", "current", "taken_bytes")
@@ -57,22 +57,22 @@ class StickyPartitioner:
         self.current = -1
 
     def choose(self, count: int, available: Sequence[int], queue_sizes: Sequence[int]) -> int:
-        """Where to go on. `available`: the partitions with a leader, of `count`; `queue_sizes`: how
-        many batches wait for each of these, none at all for an even choice."""
+        """Choose the next partition. `available`: the partitions with a leader, of `count`;
+        `queue_sizes`: the number of batches waiting for each of these, empty for an even choice."""
         self.taken_bytes = 0
         self.current = next_partition(self._draw(), count, available, queue_sizes)
         return self.current
 
     def is_done(self, size: int) -> bool:
-        """Whether another one is due before a record that begins a batch: at other times it stays,
-        so that batches become full."""
+        """Whether another partition is due. Call this before a record that begins a batch:
+        otherwise the partition stays, so that batches become full."""
         return self.current < 0 or self.taken_bytes + size > self._stick_bytes
 
 
 def next_partition(
     drawn: int, count: int, available: Sequence[int], queue_sizes: Sequence[int]
 ) -> int:
-    """As BuiltInPartitioner.nextPartition after updatePartitionLoadStats."""
+    """Like BuiltInPartitioner.nextPartition after updatePartitionLoadStats."""
     if not available:
         return drawn % count
     is_even = min(queue_sizes, default=0) == max(queue_sizes, default=0)

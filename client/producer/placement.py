@@ -1,8 +1,8 @@
-"""Where a record goes: what is known of its topic, and which partition is chosen.
+"""The placement of records: metadata of their topics, and the choice of partitions.
 
-Invariants: a topic is asked for once, however many wait for it; none is known before there is a
-producer id, if records are numbered. `KnownTopic.queues` is the accumulator's own list, which grows
-when metadata tell of more partitions.
+Invariants: a topic is looked up once, even if many calls wait for it; no topic is known before
+there is a producer id, if records are numbered. `KnownTopic.queues` is the accumulator's own list,
+which grows when metadata has more partitions.
 
 Mirrors: KafkaProducer.waitOnMetadata and partition; BuiltInPartitioner, whose arithmetic is in
 `partitioners.py`.
@@ -26,19 +26,19 @@ from .partition_queue import PartitionQueue
 from .partitioners import StickyPartitioner, partition_for
 from .settings import ProducerSettings
 
-# From topic, key, value, the number of partitions, and those that have a leader.
+# From topic, key, value, the number of partitions, and those with a leader.
 Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int, Sequence[int]], int]
 
 
 class KnownTopic(NamedTuple):
-    """What is needed for each record."""
+    """The data of a topic that each record needs."""
 
     queues: list[PartitionQueue]
     sticky: StickyPartitioner
 
 
 class Placement:
-    """`known` has the topics that were learnt."""
+    """`known` has the topics that were looked up."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Placement:
         value: bytes | None,
         size: int,
     ) -> int:
-        """The partition of a record; `partition` if it is named. Raises ClientError."""
+        """The partition of a record; `partition` if it is given. Raises ClientError."""
         count = len(known.queues)
         if partition is not None:
             if not 0 <= partition < count:
@@ -87,7 +87,7 @@ class Placement:
         return chosen
 
     def stick(self, topic: str, known: KnownTopic, size: int) -> int:
-        """Where a record that chooses nothing goes."""
+        """The partition of a record without a key or a chosen partition."""
         sticky = known.sticky
         if sticky.current >= 0:
             batch = known.queues[sticky.current].open
@@ -104,7 +104,7 @@ class Placement:
         return [] if found is None else found.available
 
     async def learn(self, topic: str, partitions: int = 1) -> KnownTopic:
-        """Its leaders, and a producer id; once more, if there should be so many partitions.
+        """Look up a topic's leaders, and a producer id; again if fewer partitions are known.
 
         Raises ClientError.
         """
@@ -126,7 +126,7 @@ class Placement:
         )
 
     async def _partition_count(self, topic: str, expected: int) -> int:
-        """Asked for, unless another user of the cluster has just been told."""
+        """The partition count, looked up unless another user of the cluster has just done so."""
         known = self._cluster.cache.topic(topic)
         is_old = bool(self._cluster.cache.to_ask([topic], now_ms()))
         if known is not None and known.available and len(known.leaders) >= expected and not is_old:

@@ -1,9 +1,9 @@
 """The producer: records in, acknowledged offsets out.
 
-Structured: the tasks that send live in its own nursery, from `async with` to the end of the block.
-The end of the block waits until all that was enqueued is settled; a cancellation does not: what is
-not acknowledged by then fails with ProducerClosed. Idempotent unless told otherwise: a record is
-written once, whatever is lost and tried again.
+Structured: the sending tasks run in its own nursery, from `async with` to the end of the block. The
+end of the block waits until all enqueued records are settled; a cancellation does not:
+unacknowledged records then fail with ProducerClosed. Idempotent by default: a record is written
+once, despite lost answers and retries.
 
 Mirrors: KafkaProducer. Leaves out metrics reporters.
 """
@@ -43,30 +43,30 @@ from .upkeep import Upkeep
 
 _now = time.time
 
-YIELD_BYTES: Final = 256 * 1024  # as much may be enqueued before others have a turn (milliseconds)
-RECORD_TURN_BYTES: Final = 40  # that a record counts for beside its size
+YIELD_BYTES: Final = 256 * 1024  # bytes that may be enqueued before other tasks run (milliseconds)
+RECORD_TURN_BYTES: Final = 40  # counted for each record beside its size
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Producer:
     """`async with Producer("host:port") as producer: await producer.send("topic", b"value")`
 
-    The first argument names brokers, or is a `Cluster` that is open and stays so. Settings are
+    The first argument names brokers, or is an open `Cluster`, which stays open. Settings are
     those of Java's producer; times in ms, sizes in bytes:
 
     acks                 "all" (the default), 1 or 0; the last two need idempotence=False
     compression          "none", "gzip", "snappy", "lz4" or "zstd", or a Compression
     compression_level    of gzip, lz4, zstd
     linger_ms            how long a batch waits for more records (5)
-    batch_size           where a batch is full (65536)
+    batch_size           the size of a full batch (65536)
     buffer_memory        of records that are not acknowledged; more wait in `enqueue` (32 MiB)
     max_request_size     of a request, and of a record (1 MiB)
     max_block_ms         how long a call may wait for metadata or coordinators (60000)
     request_timeout_ms   for an answer (30000)
     delivery_timeout_ms  from `enqueue` to the acknowledgement (120000)
-    max_in_flight        batches of a partition on their way (5)
-    idempotence          False gives up the guarantee that nothing is written twice; True is an
-                         error at brokers before 0.11, which cannot give it
+    max_in_flight        batches of a partition in flight (5)
+    idempotence          False: records may be written twice; True is an error at brokers before
+                         0.11, which do not support it
     transactional_id     makes transactions possible, see `transaction`
     transaction_timeout_ms  after which the coordinator aborts one (60000)
     partitioner          a function instead of Kafka's rule, see `Partitioner`
@@ -209,7 +209,8 @@ class Producer:
                     await self._cluster.__aexit__(kind, error, trace)
 
     async def _finish(self, is_well: bool) -> None:
-        """Of what failed before, an error in the block says enough."""
+        """Abort an open transaction, and flush; after an error in the block, failures are
+        ignored."""
         if self._transactions is not None and self._transactions.is_under_way:
             await self._transactions.abort()
         if is_well:
@@ -238,7 +239,7 @@ class Producer:
     ) -> RecordMetadata:
         """Write a record and wait until it is acknowledged.
 
-        Raises as `enqueue`. Who is cancelled does not know whether it is written, once at most.
+        Raises as `enqueue`. After a cancellation the record may be written, once at most.
         """
         delivery = await self.enqueue(
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
@@ -255,12 +256,12 @@ class Producer:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Take a record; `await` what is returned to know where it is written.
+        """Enqueue a record; `await` the returned delivery to get its offset.
 
-        Waits only for room (`buffer_memory`) and for the topic's metadata; who is cancelled there
+        Waits only for room (`buffer_memory`) and for the topic's metadata; a call cancelled there
         has not enqueued it. Records of one partition are written in the order of the calls.
-        `timestamp_ms` is now, unless it is given. Raises ClientError, and TypeError for what cannot
-        be a record.
+        `timestamp_ms` is now by default. Raises ClientError, and TypeError for arguments of wrong
+        types.
         """
         if not (
             (value is None or isinstance(value, bytes))
@@ -306,7 +307,7 @@ class Producer:
             partition = self._placement.choose(topic, known, partition, key, value, size)
         if self._transaction is not None:
             self._take_part(self._transaction, topic, partition)
-        # Nothing waits from here on.
+        # No waiting from here on.
         queue = known.queues[partition]
         batch = queue.open
         opened_ms = 0
@@ -328,7 +329,7 @@ class Producer:
     async def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:
         """Write records, without lingering, and wait until all are acknowledged.
 
-        Raises ClientError for the first one that is not.
+        Raises ClientError for the first record that fails.
         """
         deliveries = [
             await self.enqueue(
@@ -343,11 +344,11 @@ class Producer:
     async def enqueue_batch(
         self, topic: str, partition: int, data: bytearray, count: int
     ) -> ReadyBatch:
-        """Take a whole batch of `count` records as a broker had it, which belongs to the producer
-        from now on; see `ready_batch`. What becomes of it is in its `outcome`, or its parts.
+        """Enqueue a whole batch of `count` records in a broker's format; `data` belongs to the
+        producer from now on; see `ready_batch`. The result is in its `outcome`, or in its parts.
 
-        Waits as `enqueue` does. It may be larger than `max_request_size`: that is for the brokers
-        to say. Raises ClientError.
+        Waits as `enqueue` does. It may be larger than `max_request_size`: brokers check that.
+        Raises ClientError.
         """
         self._check_taken(topic, 0)
         known = self._placement.known.get(topic)
@@ -366,15 +367,16 @@ class Producer:
         return batch
 
     async def prepare(self, topic: str) -> int:
-        """Learn what sending to a topic needs, and its number of partitions. Raises ClientError."""
+        """Look up the metadata for sending to a topic; returns its partition count. Raises
+        ClientError."""
         self._check_taken(topic, 0)
         known = self._placement.known.get(topic) or await self._placement.learn(topic)
         return len(known.queues)
 
     async def flush(self) -> None:
-        """Send all that is enqueued now, and wait until it is settled.
+        """Send all records enqueued until now, and wait until they are settled.
 
-        Raises the first ClientError of what fails meanwhile.
+        Raises the first ClientError of records that fail meanwhile.
         """
         failure: Exception | None = None
         with self._without_lingering():
@@ -396,7 +398,7 @@ class Producer:
 
     @property
     def metrics(self) -> ProducerMetrics:
-        """As of now."""
+        """The metrics at this moment."""
         return replace(
             self._settlement.metrics,
             held_bytes=self._accumulator.held_bytes,
@@ -413,13 +415,13 @@ class Producer:
             )
 
     def _take_part(self, transaction: Transaction, topic: str, partition: int) -> None:
-        """The transaction that is open has this partition. Raises ClientError if none is."""
+        """Add the partition to the open transaction. Raises ClientError if none is open."""
         transaction.check_open("send")
         if transaction.use(topic, partition):
             self._sender.upkeep_wanted.set()
 
     def _check_taken(self, topic: str, size: int) -> None:
-        """Raises ClientError if no record of this size is taken."""
+        """Raises ClientError if no record of this size is accepted."""
         if not self._is_open:
             raise ProducerClosed("use a producer inside its `async with`")
         if self._settlement.fatal is not None:
@@ -433,31 +435,31 @@ class Producer:
     # Transactions
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
-        """`async with producer.transaction(): ...`: all that is sent in it is written, or none.
+        """`async with producer.transaction(): ...`: all records sent in it are written, or none.
 
         The end of the block commits; an exception in it, a cancellation included, aborts. Raises
         ClientError if the commit is refused: then it is aborted. A commit whose answer is lost is
-        asked for again; only if that ends too (`max_block_ms`) is its outcome unknown.
+        retried; only if the retries fail too (`max_block_ms`) is its outcome unknown.
         """
         return self._in_transaction.block()
 
     def begin_transaction(self) -> None:
-        """Raises ClientError."""
+        """Begin a transaction. Raises ClientError."""
         self._in_transaction.begin()
 
     async def commit_transaction(self) -> None:
-        """Once all that was sent in it is acknowledged. Raises ClientError: then it can be aborted,
-        unless the producer was fenced."""
+        """Commit, once all records sent in it are acknowledged. Raises ClientError: then it can be
+        aborted, unless the producer was fenced."""
         await self._in_transaction.commit()
 
     async def abort_transaction(self) -> None:
-        """What was sent in it fails with TransactionAborted, or is never read by who reads what is
-        committed. Raises ClientError."""
+        """Abort: records sent in it fail with TransactionAborted, or are never visible to
+        read_committed consumers. Raises ClientError."""
         await self._in_transaction.abort()
 
     async def send_offsets(self, offsets: Offsets, group: GroupMetadata | str) -> None:
         """Commit a consumer group's offsets with the transaction: by topic and partition, the next
-        offset to be read. Raises ClientError."""
+        offset to read. Raises ClientError."""
         await self._in_transaction.send_offsets(offsets, group)
 
     @property

@@ -1,8 +1,8 @@
-"""A batch that comes as brokers have it, from another cluster: its records stay packed.
+"""A batch in a broker's format, from another cluster: its records stay packed.
 
-Invariants: nothing of it is changed but what a producer says of itself (id, epoch, sequence,
-transactional or not) and the CRC over that; it is unpacked only if a broker finds it too large, or
-is too old for record batches. Its offsets have no gaps: a leader would refuse it.
+Invariants: only the producer's fields (id, epoch, sequence, transactional or not) and the CRC over
+them are changed; it is unpacked only if a broker finds it too large, or is too old for record
+batches. Its offsets have no gaps: a leader would refuse it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PACKED: Final[Fields] = (0, None, None, ())
 
 
 class ReadyBatch(Batch):
-    """`data` belongs to it from now on; its producer's fields and CRC need not be right."""
+    """`data` belongs to the batch from now on; its producer fields and CRC need not be valid."""
 
     __slots__ = ()
 
@@ -28,15 +28,15 @@ class ReadyBatch(Batch):
         super().__init__(topic, partition, created_ms)
         self.data = data
         self.size = len(data)
-        # Until it is unpacked only their number is looked at.
+        # Until it is unpacked only their number is used.
         self.records = [_PACKED] * count
 
     def build(
         self, compression: Compression, level: int | None, *, is_transactional: bool
     ) -> bytearray:
-        """Whether it is transactional stands in the data."""
+        """The batch's bytes; whether it is transactional is set in `data` already."""
         if self.data is not None and self.sequence == NO_SEQUENCE:
-            update_crc(self.data, 0)  # nobody has assigned it anything
+            update_crc(self.data, 0)  # no identity was assigned
         return super().build(compression, level, is_transactional=is_transactional)
 
     def build_old(self, compression: Compression, level: int | None) -> bytearray:

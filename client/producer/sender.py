@@ -1,11 +1,11 @@
-"""Brings batches to the leaders of their partitions, and answers back.
+"""Sends batches to the leaders of their partitions, and handles the answers.
 
-One round after the other looks at all that waits and sends what may go, without waiting itself. A
-full batch does not wait for a round if nothing comes before it (`send_full`), and answers are taken
-where they are read (`_take_answer`): neither costs a switch of tasks. A task opens each connection.
-Whatever else may let a batch go wakes the next round.
-Invariants: the batches of a partition leave in their order; at most MAX_REQUESTS are on their way
-to a broker; whatever happens to a request, each of its batches is settled or waits again.
+Each round checks all waiting batches and sends those that may go, without waiting itself. A full
+batch skips the round if no batch precedes it (`send_full`), and answers are handled where they are
+read (`_take_answer`): neither costs a switch of tasks. A task opens each connection. Other events
+that may release a batch wake the next round.
+Invariants: the batches of a partition are sent in their order; at most MAX_REQUESTS are in flight
+to a broker; however a request ends, each of its batches is settled or waits again.
 
 Mirrors: Sender, NetworkClient.
 """
@@ -45,14 +45,14 @@ MAX_REQUESTS = 5  # to one broker
 FIRST_WITH_BATCHES = 3  # of Produce: before it, brokers take message sets
 FIRST_WITH_ZSTD = 7
 MAX_PAUSE_MS = 60_000  # of a round that nothing wakes
-ROOM_SHARE = 8  # such a part of the memory is free before who waited for room goes on
-OVERDUE_MS = 2_000  # an answer: others are asked who leads by now
+ROOM_SHARE = 8  # this part of the memory must be free before calls that wait for room continue
+OVERDUE_MS = 2_000  # without an answer: then metadata is fetched from other brokers
 
 Sent: TypeAlias = list[tuple[PartitionQueue, Batch]]
 
 
 class _Request(NamedTuple):
-    """One on its way; times in ms."""
+    """A request in flight; times in ms."""
 
     began_ms: int
     deadline_ms: int
@@ -60,20 +60,20 @@ class _Request(NamedTuple):
 
 
 class _Link:
-    """The way to one broker."""
+    """The connection and the requests to one broker."""
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
         self.is_opening = False
         self.failures = 0
         self.retry_at_ms = 0
-        self.requests = 0  # on their way
-        self.has_more = False  # there were batches for more of them
-        self.unanswered: dict[int, _Request] = {}  # those with an answer to come, by a number
+        self.requests = 0  # in flight
+        self.has_more = False  # more batches were ready than could be sent
+        self.unanswered: dict[int, _Request] = {}  # requests that await an answer, by number
 
 
 class Sender:
-    """`roll` gives a number at random in [0, 1)."""
+    """`roll` returns a random number in [0, 1)."""
 
     def __init__(
         self,
@@ -95,17 +95,17 @@ class Sender:
         self._links: defaultdict[int, _Link] = defaultdict(_Link)
         self.upkeep_wanted = trio.Event()
         self._awake = trio.Event()
-        self._due_ms = 0  # when a round must come, whatever else wakes one
+        self._due_ms = 0  # the latest time of the next round
         self._sleeps_until_ms = 0
         self._number = 0  # of the last request
         self._nursery: trio.Nursery | None = None
 
     def wake(self) -> None:
-        """Something has changed that may let a batch go."""
+        """Start a round: something has changed that may release a batch."""
         self._awake.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Send batches until cancelled."""
         keeper = MetadataKeeper(self._cluster, self._accumulator, self._settlement, self.wake)
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(keeper.run)
@@ -121,7 +121,8 @@ class Sender:
                     await self._awake.wait()
 
     async def wait_for_room(self, size: int) -> None:
-        """Until so many bytes can be held, and some more: nobody is to wait for each batch."""
+        """Wait until this many bytes and a reserve are free: calls should not wait for each
+        batch."""
         settlement = self._settlement
         size += self._settings.buffer_memory // ROOM_SHARE
         self._accumulator.waiting_for_room += 1
@@ -133,14 +134,14 @@ class Sender:
             self._accumulator.waiting_for_room -= 1
 
     def end(self, error: Exception) -> None:
-        """All that is here fails with this, answered or not, and all that comes."""
+        """Fail all batches with this error, answered or not, and all later records."""
         self._settlement.end(error)
         for link in self._links.values():
             link.unanswered.clear()
         self._settlement.give_up_in_flight(error)
 
     def send_full(self, queue: PartitionQueue, now: int) -> None:
-        """Another batch of this queue has begun: what is full goes, if nothing comes before it."""
+        """A queue has begun another batch: send the full one, if no batch precedes it."""
         transaction = self._transaction
         leader = self._cluster.cache.leader(queue.topic, queue.partition)
         if (
@@ -153,7 +154,7 @@ class Sender:
             return
         chosen = self._accumulator.ready(queue, now)
         if chosen is queue.open:
-            chosen = None  # it is to have more than its first record
+            chosen = None  # it is to get more than its first record
         if chosen is not None:
             self._send_to(leader.broker_id, [(queue, chosen)], now)
         if min(self._due_ms, now + self._settings.linger_ms) < self._sleeps_until_ms:
@@ -219,7 +220,7 @@ class Sender:
         link.has_more |= bool(found)
 
     def _sendable(self, found: Sent, connection: Connection) -> Sent:
-        """What this broker can be told; the rest fails."""
+        """The batches that this broker supports; the others fail."""
         can_be = []
         for queue, batch in found:
             error = self._objection(batch, connection)
@@ -230,7 +231,7 @@ class Sender:
         return can_be
 
     def _objection(self, batch: Batch, connection: Connection) -> ClientError | None:
-        """What an older broker would not understand, if anything."""
+        """The error if the broker is too old for the batch."""
         try:
             version = connection.version(ApiKey.PRODUCE)
         except Unsupported as error:
@@ -242,7 +243,7 @@ class Sender:
         return None
 
     def _send(self, link: _Link, connection: Connection, share: Sent, now: int) -> bool:
-        """False if that cannot be."""
+        """Send a request with these batches; False if it failed."""
         for queue, batch in share:
             self._settlement.metrics.retries += batch.attempts > 0
             queue.start(batch, is_numbered=self._identities.is_used)
@@ -303,7 +304,7 @@ class Sender:
         )
 
     async def _tell(self, link: _Link, connection: Connection, share: Sent) -> None:
-        """With acks=0: gone is as good as written."""
+        """Send with acks=0: sent batches count as written."""
         error: ClientError | None = None
         try:
             await connection.tell(ApiKey.PRODUCE, lambda version: self._request(share, version))
@@ -375,9 +376,9 @@ class Sender:
             self.wake()
 
     async def _watch_for_silence(self) -> None:
-        """Leave a paused broker once others lead: what it was sent goes to them.
+        """Leave a paused broker once others lead: its batches go to the new leaders.
 
-        Only numbered batches: who does not number them would write some twice.
+        Only numbered batches: others might be written twice.
         """
         while True:
             await trio.sleep(OVERDUE_MS / 2000)

@@ -1,6 +1,6 @@
 """The settings of a producer, with their defaults and limits.
 
-Those of Java's producer under their names, but for batches of 64 KiB instead of 16: a request costs
+Names and defaults of Java's producer, except for batches of 64 KiB instead of 16: a request costs
 more here, a byte does not.
 """
 
@@ -13,11 +13,11 @@ from ...protocol.records.compression import Compression
 from ..errors import SettingsError
 
 ALL_IN_SYNC = -1
-MAX_IDEMPOTENT_IN_FLIGHT = 5  # brokers remember as many batches of a producer
+MAX_IDEMPOTENT_IN_FLIGHT = 5  # the number of batches of a producer that brokers remember
 
 
 class Options(TypedDict, total=False):
-    """The settings that are given to a producer as they are; see `Producer`."""
+    """The settings that are passed to a producer unchanged; see `Producer`."""
 
     compression_level: int | None
     linger_ms: int
@@ -48,7 +48,7 @@ class ProducerSettings:
     request_timeout_ms: int = 30_000
     delivery_timeout_ms: int = 120_000
     max_in_flight: int = MAX_IDEMPOTENT_IN_FLIGHT
-    idempotence: bool | None = None  # where the brokers know it, from 0.11 on
+    idempotence: bool | None = None  # None: if the brokers support it, from 0.11 on
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
 
@@ -79,7 +79,7 @@ class ProducerSettings:
 
 
 def acks_of(acks: str | int) -> int:
-    """As the wire has it. Raises SettingsError."""
+    """`acks` as on the wire. Raises SettingsError."""
     if acks in ("all", "-1"):
         return ALL_IN_SYNC
     if isinstance(acks, str) and not acks.isdigit():
@@ -88,7 +88,7 @@ def acks_of(acks: str | int) -> int:
 
 
 def compression_of(compression: str | Compression) -> Compression:
-    """By its name, or itself. Raises SettingsError."""
+    """A codec by its name, or itself. Raises SettingsError."""
     if isinstance(compression, Compression):
         return compression
     try:

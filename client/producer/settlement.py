@@ -1,7 +1,7 @@
-"""What becomes of a batch after its answer, or without one: settled, or sent again.
+"""Handles a batch after its answer, or without one: it is completed, or sent again.
 
-Invariants: a batch is settled once; one that is not is in its queue, and goes again when it may.
-Nothing here waits; others wait here, for `room`, or (who asks for metadata) for `stale`.
+Invariants: a batch gets its outcome once; until then it is in its queue, and is sent again when it
+may be. Nothing here waits; other tasks wait for `room`, or (the metadata keeper) for `stale`.
 
 Mirrors: Sender.completeBatch, failBatch, reenqueueBatch.
 """
@@ -26,7 +26,7 @@ from .partition_queue import GAPS, PartitionQueue, Verdict
 from .settings import ProducerSettings
 from .transaction import Transaction
 
-# After these somebody else leads, or will.
+# After these errors another broker leads, or will.
 _MOVED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -42,7 +42,7 @@ _MOVED = frozenset(
 
 @dataclass(slots=True)
 class ProducerMetrics:
-    """Since the start; sizes in bytes, `held_bytes` and `waiting_for_room` at the moment."""
+    """Counts since the start; sizes in bytes; `held_bytes` and `waiting_for_room` are current."""
 
     records: int = 0  # acknowledged, or sent with acks=0
     failed_records: int = 0
@@ -56,7 +56,7 @@ class ProducerMetrics:
 
 
 class Settlement:
-    """`roll` gives a number at random in [0, 1)."""
+    """`roll` returns a random number in [0, 1)."""
 
     def __init__(
         self,
@@ -73,23 +73,23 @@ class Settlement:
         self._roll = roll
         self.stale = trio.Event()
         self.room = trio.Event()
-        self.trouble = ""  # the last one, for whoever gives up
+        self.trouble = ""  # the last problem, for the messages of timeouts
         self.fatal: Exception | None = None  # nothing can be sent any more
         self.metrics = ProducerMetrics()
 
     def want_metadata(self, topic: str) -> None:
-        """Somebody else may lead its partitions."""
+        """Refresh a topic's metadata: another broker may lead its partitions."""
         self._cluster.cache.mark_stale(topic)
         self.stale.set()
 
     def end(self, error: Exception) -> None:
-        """Nothing goes any more: all that waits fails with this, and all that comes."""
+        """Stop for good: all waiting batches fail with this error, and all later records."""
         self.fatal = self.fatal or error
         self.drop_waiting(error)
         self.show_room()
 
     def drop_waiting(self, error: Exception) -> None:
-        """What has not left yet fails with this."""
+        """Fail the batches that are not in flight."""
         for queue in self._accumulator.busy:
             self.drop_waiting_in(queue, error)
 
@@ -100,7 +100,7 @@ class Settlement:
                 self.fail(queue, batch, error)
 
     def give_up_in_flight(self, error: Exception) -> None:
-        """Those whose answers nobody will wait for any more."""
+        """Fail all batches, also those in flight, whose answers no task will wait for any more."""
         for queue in self._accumulator.busy:
             for batch in list(queue.batches):
                 if batch.is_in_flight:
@@ -108,7 +108,7 @@ class Settlement:
                 self.fail(queue, batch, error)
 
     def unanswered(self, queue: PartitionQueue, batch: Batch, error: ClientError, now: int) -> None:
-        """Nobody knows what became of it, but that."""
+        """Handle a request without an answer: the batch may be written."""
         queue.unanswered(batch)
         self.trouble = str(error)
         self.want_metadata(queue.topic)
@@ -117,7 +117,7 @@ class Settlement:
     def answered(
         self, queue: PartitionQueue, batch: Batch, result: PartitionProduceResponse, now: int
     ) -> bool:
-        """Whether it is written, which changes nothing for others."""
+        """Handle an answer; True if the batch is written, which changes nothing for others."""
         queue.returned(batch)
         code = ErrorCode(result.error_code)
         verdict = queue.judge(
@@ -152,13 +152,13 @@ class Settlement:
             batch.retry_at_ms = now + backoff_ms(batch.attempts, self._roll())
 
     def succeed(self, queue: PartitionQueue, batch: Batch, outcome: Outcome) -> None:
-        """It is written."""
+        """The batch is written."""
         self.metrics.batches += 1
         self.metrics.records += len(batch.records)
         self._settle(queue, batch, outcome)
 
     def fail(self, queue: PartitionQueue, batch: Batch, error: Exception) -> None:
-        """It is not written, or nobody will ever know."""
+        """The batch is not written, or its outcome will never be known."""
         self.metrics.failed_records += len(batch.records)
         if self._transaction is not None:
             is_numbered = batch.sequence != NO_SEQUENCE
@@ -170,13 +170,13 @@ class Settlement:
         self.show_room()
 
     def show_room(self) -> None:
-        """There may be room for whoever waits for it."""
+        """Wake calls that wait for room."""
         if self._accumulator.waiting_for_room:
             self.room.set()
             self.room = trio.Event()
 
     def too_late(self, batch: Batch) -> DeliveryTimeout:
-        """What a batch fails with that nobody took in its time."""
+        """The error of a batch that exceeded its delivery timeout."""
         why = f": {self.trouble}" if self.trouble else ""
         return DeliveryTimeout(
             f"{batch.topic}-{batch.partition} does not take the records within "

@@ -1,8 +1,9 @@
-"""Where a transaction stands: what is in it, and what may happen next.
+"""The state of a transaction: its partitions, and its legal steps.
 
-Pure. `MOVES` has the legal steps. What fails in a transaction dooms it: it can only be aborted, and
-its numbers begin anew under another epoch (KIP-360). A fence or a refusal of the id is the end.
-Mirrors: TransactionManager's states. Leaves out KIP-890 part 2, which our brokers do not speak.
+Pure. `MOVES` has the legal steps. A failure in a transaction dooms it: it can only be aborted, and
+its numbers begin anew under another epoch (KIP-360). A fence or a refusal of the id ends the
+producer.
+Mirrors: TransactionManager's states. Leaves out KIP-890 part 2, which our brokers do not support.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ Partition = tuple[str, int]
 
 
 class Transaction:
-    """Of one producer, one after the other."""
+    """The transactions of one producer, one after the other."""
 
     def __init__(self) -> None:
         self.state = State.NEW  # `move` sets it, along MOVES
-        self.error: Exception | None = None  # why it is doomed, or dead
-        self.added: set[Partition] = set()  # the coordinator knows them
-        self.missing: set[Partition] = set()  # it is to be told of them
+        self.error: Exception | None = None  # the reason why it is doomed, or dead
+        self.added: set[Partition] = set()  # the coordinator knows these
+        self.missing: set[Partition] = set()  # to be added at the coordinator
         self.has_offsets = False
         self.needs_epoch = False
 
@@ -57,7 +58,7 @@ class Transaction:
         self.state = state
 
     def begin(self) -> None:
-        """Raises ClientError if there is one already, or never will be."""
+        """Begin. Raises ClientError if one is open, or none can be any more."""
         if self.state is not State.READY:
             raise self._misuse("begin")
         self.move(State.OPEN)
@@ -74,7 +75,7 @@ class Transaction:
             raise self._misuse(what)
 
     def use(self, topic: str, partition: int) -> bool:
-        """Records go there; whether the coordinator is to be told."""
+        """Record a partition in use; whether the coordinator must be asked to add it."""
         place = (topic, partition)
         if place in self.added or place in self.missing:
             return False
@@ -86,29 +87,29 @@ class Transaction:
 
     @property
     def is_lost(self) -> bool:
-        """What is not sent yet need not be."""
+        """Whether unsent batches can be dropped."""
         return self.state in (State.DOOMED, State.ABORTING)
 
     def batch_failed(self, error: Exception, *, is_numbered: bool) -> None:
-        """Some of its records are not there, and their numbers with them, if they have any."""
+        """Some records are lost, and their numbers too, if they have any."""
         self.doom(error)
         self.needs_epoch |= is_numbered
 
     def doom(self, error: Exception) -> None:
-        """It can only be aborted now."""
+        """From now on it can only be aborted."""
         if self.state in (State.OPEN, State.COMMITTING):
             self.move(State.DOOMED)
             self.error = error
 
     def end(self, error: Exception) -> None:
-        """There will be no other."""
+        """There will be no further transaction."""
         if self.state is not State.DEAD:
             self.move(State.DEAD)
             self.error = error
 
     @property
     def is_known_to_coordinator(self) -> bool:
-        """Otherwise nobody has to be told of its end."""
+        """Whether the coordinator knows it; if not, its end needs no request."""
         return bool(self.added) or self.has_offsets
 
     def _misuse(self, what: str) -> ClientError:

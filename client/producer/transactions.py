@@ -1,8 +1,8 @@
 """The calls of a transactional producer: begin, commit, abort, offsets of a group, and the epoch.
 
-`transaction.py` is what they decide with, `coordination.py` what they ask.
-Invariant: whatever ends a call, a cancellation included, the transaction's state says what is known
-then: it has ended, it can be aborted, or (fenced, or nobody knows how it ended) it is the last one.
+`transaction.py` has the decisions, `coordination.py` the requests.
+Invariant: however a call ends, also by a cancellation, the transaction's state is definite: it has
+ended, it can be aborted, or (fenced, or with an unknown outcome) it is the last one.
 
 Mirrors: KafkaProducer's transactional methods, TransactionManager.
 """
@@ -23,7 +23,7 @@ from .transaction import State, Transaction
 
 
 class Transactions:
-    """Of one producer; `flush` waits until all that it has is settled."""
+    """The transactions of one producer; `flush` waits until all its records are settled."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Transactions:
         self._flush = flush
 
     async def initialise(self) -> None:
-        """A newer epoch, under which all numbers begin anew. Raises ClientError."""
+        """Get a newer epoch, under which all numbers begin anew. Raises ClientError."""
         transaction = self._transaction
         self._identities.take(await self._coordination.initialise(self._identities.current))
         transaction.needs_epoch = False
@@ -51,7 +51,7 @@ class Transactions:
 
     @property
     def is_under_way(self) -> bool:
-        """It has begun, and not been ended by the user."""
+        """Whether it has begun, and was not ended by the user."""
         return self._transaction.state in (State.OPEN, State.DOOMED)
 
     @asynccontextmanager
@@ -69,7 +69,7 @@ class Transactions:
             raise
 
     def begin(self) -> None:
-        """Raises ClientError."""
+        """Begin a transaction. Raises ClientError."""
         self._transaction.begin()
 
     async def commit(self) -> None:
@@ -120,7 +120,7 @@ class Transactions:
             self._failed(error)
             raise
         except BaseException as error:
-            # Nobody knows how it ended: the next producer with this id finds out.
+            # The outcome is unknown: the next producer with this id completes it.
             transaction.end(ClientError("the end of a transaction was cancelled"))
             self._settlement.end(ClientError(f"the end of a transaction was cancelled: {error!r}"))
             raise

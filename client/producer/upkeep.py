@@ -1,4 +1,4 @@
-"""What sending needs and does not wait for itself: a producer id, partitions in the transaction.
+"""The requests that sending depends on: a producer id, and partitions in the transaction.
 
 Mirrors: the requests that Sender sends for TransactionManager.
 """
@@ -18,10 +18,10 @@ from .transaction import State, Transaction
 
 
 class Upkeep:
-    """`coordination` and `transaction` None: without a transactional id.
+    """`coordination` and `transaction` are None without a transactional id.
 
-    Invariant: it wakes the sender only with news; the sender's rounds ask for more, so that the two
-    would wake each other for ever.
+    Invariant: it wakes the sender only after a change; the sender's rounds wake it in turn, so
+    otherwise the two would wake each other forever.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Upkeep:
         self._transaction = transaction
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Send requests as wanted until cancelled."""
         while True:
             await self._sender.upkeep_wanted.wait()
             self._sender.upkeep_wanted = trio.Event()
@@ -60,7 +60,7 @@ class Upkeep:
             self._sender.wake()
         except (LoginError, Refused, Unsupported) as error:
             self._settlement.end(error)
-        except ClientError:  # nobody answers at the moment
+        except ClientError:  # no broker answers at the moment
             await trio.sleep(RETRY_BACKOFF_SECONDS)
             self._sender.upkeep_wanted.set()
 

@@ -1,9 +1,9 @@
-"""From a host and a port to a stream on which requests can be sent: TCP, then TLS, then a login.
+"""Opens a stream for requests to a host and a port: TCP, then TLS, then a login.
 
-Invariants: a stream comes out ready, or not at all and closed; `LoginError` says which setting is
-wrong and what to do, and holds no secret. Time limits are the caller's.
+Invariants: a returned stream is ready; on failure it is closed; `LoginError` says which setting is
+wrong and what to do, and holds no secret. The caller sets time limits.
 
-A session that ends is followed by another login on the same stream (KIP-368): `renewed`.
+Before a session expires, `renewed` logs in again on the same stream (KIP-368).
 
 Mirrors ChannelBuilders and SaslClientAuthenticator with its ReauthInfo.
 """
@@ -28,13 +28,13 @@ SESSION_SHARE = (0.85, 0.95)
 
 
 class Link(NamedTuple):
-    """A stream, and until when requests may be sent on it, in trio's time."""
+    """A stream, and the time until which requests may be sent on it, by trio's clock."""
 
     stream: trio.abc.Stream
     good_until: float = math.inf
 
     def close(self) -> None:
-        """At once, without a goodbye; for whoever cannot wait."""
+        """Close at once, without TLS's closing message and without waiting."""
         stream = self.stream
         if isinstance(stream, trio.SocketStream):
             stream.socket.close()
@@ -51,12 +51,13 @@ async def reach(host: str, port: int) -> trio.SocketStream:
     return tcp
 
 
-# From a host and a port to a stream of bytes; raises OSError. Tests that play a network have one.
+# From a host and a port to a stream of bytes; raises OSError. Tests that simulate a network have
+# one.
 Reach: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
 class Connector(NamedTuple):
-    """What all connections of one client have in common. Nothing of it: plain text over TCP."""
+    """The common part of all connections of one client. By default: plain text over TCP."""
 
     tls: ssl.SSLContext | None = None
     login: Login | None = None
@@ -64,17 +65,17 @@ class Connector(NamedTuple):
 
     @property
     def protocol(self) -> str:
-        """The `security.protocol` that it speaks."""
+        """The `security.protocol` of its connections."""
         if self.tls is None:
             return "PLAINTEXT" if self.login is None else "SASL_PLAINTEXT"
         return "SSL" if self.login is None else "SASL_SSL"
 
     async def open(self, host: str, port: int, client_id: str) -> Link:
-        """LoginError, OSError, or trio's errors of a broken stream."""
+        """Raises LoginError, OSError, or trio's errors of a broken stream."""
         return await self.secure(await self.reach(host, port), host, port, client_id)
 
     async def secure(self, tcp: trio.abc.Stream, host: str, port: int, client_id: str) -> Link:
-        """The rest of `open`; `tcp` is closed if that fails."""
+        """The part of `open` after TCP; `tcp` is closed if it fails."""
         try:
             stream: trio.abc.Stream = tcp
             if self.tls is not None:
@@ -91,7 +92,7 @@ class Connector(NamedTuple):
         return _with_session(stream, began, lifetime_ms)
 
     async def renewed(self, link: Link, ask: Ask, version: int, address: str) -> Link:
-        """Its stream after another login there; `ask` and `version` as of `log_in_again`.
+        """The link's stream after another login; `ask` and `version` as in `log_in_again`.
 
         Raises LoginError, and what `ask` raises.
         """

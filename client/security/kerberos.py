@@ -1,12 +1,12 @@
 """GSSAPI: logging in with a ticket of Kerberos (RFC 4752), through the package `gssapi` and the
-system's MIT Kerberos, whose krb5.conf (KRB5_CONFIG) counts.
+system's MIT Kerberos with its krb5.conf (KRB5_CONFIG).
 
-Invariants: no security layer is chosen: frames stay as they are. A key table gets tickets by itself
-and new ones before they end, into memory alone; without one the ticket cache is that of `kinit`.
-Each step may wait for the KDC.
+Invariants: no security layer is chosen: frames stay unchanged. With a key table, tickets are
+fetched automatically and renewed before they expire, in memory only; without one the ticket cache
+is that of `kinit`. Each step may wait for the KDC.
 
-Mirrors `KerberosLogin` and Java's `Krb5LoginModule` and `GssKrb5Client`. Leaves out passwords that
-are asked for, and `kinit` as a process (`sasl.kerberos.kinit.cmd` and what goes with it).
+Mirrors `KerberosLogin` and Java's `Krb5LoginModule` and `GssKrb5Client`. Leaves out password
+prompts, and `kinit` as a process (`sasl.kerberos.kinit.cmd` and related settings).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .login import Login
 
 GSSAPI = "GSSAPI"
 SERVICE_NAME = "sasl.kerberos.service.name"
-_NO_LAYER = 1  # a bit of what is offered
-_CHOICE = b"\x01\x00\x00\x00"  # no layer, and no message is longer than nothing
+_NO_LAYER = 1  # a bit of the offer
+_CHOICE = b"\x01\x00\x00\x00"  # no layer, with a maximal message length of 0
 
 
 class Tickets(NamedTuple):
-    """Where they come from; without a key table they are those of a cache, None: the usual one."""
+    """The source of tickets: a key table, otherwise a cache; None is the default cache."""
 
     service: str
     principal: str | None
@@ -38,7 +38,7 @@ class Tickets(NamedTuple):
 
 
 class _Stage(Enum):
-    """In this order, or to FAILED."""
+    """The stages in order; each may lead to FAILED."""
 
     CONTEXT = auto()
     OFFER = auto()
@@ -128,7 +128,7 @@ def _credentials(tickets: Tickets) -> Any:
 
 
 def kerberos_login(options: Mapping[str, str], service: str | None, jaas: str) -> Login:
-    """Of a login module's options; `jaas` is where they stand. Raises SettingsError."""
+    """The login for a login module's options; `jaas` is their setting. Raises SettingsError."""
     own_service = options.get("serviceName")
     if service and own_service and service != own_service:
         raise SettingsError(

@@ -1,10 +1,10 @@
 """Logging in at a broker: SaslHandshake v1 and SaslAuthenticate, the client's side.
 
-`log_in` begins a stream; `log_in_again` is the next login on a stream in use (KIP-368), by whoever
-sends and reads there: it is without ApiVersions, which are known by then.
-Invariants: a password or token leaves only in the mechanism's own messages; what a broker says is
-shown cut; the work of SCRAM, whose amount the broker chooses, and that of GSSAPI, which waits for a
-KDC, is done in a thread.
+`log_in` begins a stream; `log_in_again` is the next login on a stream in use (KIP-368), through the
+caller's exchanges: it omits ApiVersions, which are known by then.
+Invariants: a password or token is sent only in the mechanism's own messages; a broker's text is
+shortened for display; the work of SCRAM, whose amount the broker chooses, and that of GSSAPI, which
+waits for a KDC, is done in a thread.
 
 Mirrors SaslClientAuthenticator. Leaves out SaslHandshake v0 with raw tokens, which brokers before
 1.0 need.
@@ -30,7 +30,7 @@ from ..exchanges import Exchanges
 
 HANDSHAKE_VERSION = 1
 MAX_STEPS = 10
-MAX_FRAME_BYTES = 1 << 20  # of whoever we do not know yet
+MAX_FRAME_BYTES = 1 << 20  # for brokers that are not verified yet
 MAX_SHOWN_LENGTH = 300
 
 # An exchange: a message in a version, and its answer.
@@ -38,14 +38,14 @@ Ask: TypeAlias = Callable[[Message, int], Awaitable[Message]]
 
 
 class Login(NamedTuple):
-    """`new_client` makes one side of an exchange; it may read a token's file. Where it must know
-    the broker's host, `for_host` makes it, and `at` gives the login at that host."""
+    """`new_client` makes the client side of an exchange; it may read a token's file. If it needs
+    the broker's host, `for_host` makes it, and `at` returns the login for that host."""
 
     mechanism: str
     name: str
     new_client: Callable[[], SaslClient]
     is_slow: bool = False
-    user: str | None = None  # of the principal, where that is known before
+    user: str | None = None  # of the principal, if known before the login
     for_host: Callable[[str], SaslClient] | None = None
 
     def at(self, host: str) -> Login:
@@ -60,7 +60,8 @@ class Login(NamedTuple):
 
 
 async def log_in(stream: trio.abc.Stream, login: Login, client_id: str) -> int:
-    """The session's lifetime in ms, 0 without a limit. LoginError, or errors of a broken stream."""
+    """Log in; the session's lifetime in ms, 0 without a limit. Raises LoginError, or errors of a
+    broken stream."""
     ask = partial(Exchanges(client_id, max_frame_bytes=MAX_FRAME_BYTES).ask, stream)
     try:
         version = await _authenticate_version(ask)
@@ -75,8 +76,8 @@ async def log_in(stream: trio.abc.Stream, login: Login, client_id: str) -> int:
 async def log_in_again(ask: Ask, login: Login, version: int) -> int:
     """The next session's lifetime in ms, as `log_in`; `version` is that of SaslAuthenticate.
 
-    Raises LoginError if the broker does not take it, after which it closes the connection, or if it
-    was begun less than a second after the last one; and what `ask` raises.
+    Raises LoginError if the broker refuses, after which it closes the connection, or if the last
+    login began less than a second before; and the errors of `ask`.
     """
     try:
         await _shake_hands(ask, login)
@@ -138,5 +139,5 @@ def _failed(login: Login, reason: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """What a broker says, fit for a terminal."""
+    """A broker's text, safe for a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text[:MAX_SHOWN_LENGTH])

@@ -1,11 +1,11 @@
-"""The security settings of Kafka's clients, made into a connector.
+"""Makes a connector from the security settings of Kafka's clients.
 
 Job: `security.protocol`, `sasl.mechanism`, `sasl.jaas.config` and `ssl.*`, with Kafka's defaults.
-Invariant: what is wrong with a setting is a `SettingsError` that names its key and quotes no value
-that may be a secret. Files are read once, here; only a token's file is read at each login.
+Invariant: a wrong setting raises a `SettingsError` that names its key and quotes no value that may
+be a secret. Files are read once, here; only a token's file is read at each login.
 
-A JAAS file (`java.security.auth.login.config`) has the login module where `sasl.jaas.config` is not
-set, in its section KafkaClient.
+If `sasl.jaas.config` is not set, the login module is read from a JAAS file
+(`java.security.auth.login.config`), section KafkaClient.
 
 Mirrors SslConfigs, SaslConfigs, DefaultSslEngineFactory, JaasContext.loadClientContext. Leaves out
 login callback classes of Java, and tokens fetched by HTTP.
@@ -41,7 +41,7 @@ Setting = Callable[[str], str | None]
 
 
 def connector_from(settings: Mapping[str, str]) -> Connector:
-    """Of a client's properties. Raises SettingsError."""
+    """The connector for a client's properties. Raises SettingsError."""
 
     def setting(key: str) -> str | None:
         return settings.get(key, "").strip() or None
@@ -68,8 +68,8 @@ def _context(settings: Mapping[str, str]) -> ssl.SSLContext:
 def login_from(
     setting: Setting, names: Mapping[str, str] | None = None, module: LoginModule | None = None
 ) -> Login:
-    """`setting` finds the text of a key, None without one; `names` of keys are what errors call
-    them; `module` is that of the mechanism, where it stands elsewhere. Raises SettingsError."""
+    """`setting` returns the text of a key, or None; `names` maps keys to their names in errors;
+    `module` is the login module if it is not in the settings. Raises SettingsError."""
     names = names or {}
     mechanism = (setting("sasl.mechanism") or "GSSAPI").upper()
     if mechanism not in _LOGINS:
@@ -102,7 +102,7 @@ def _module(setting: Setting, mechanism: str, jaas: str) -> LoginModule:
 
 
 def _module_in_file(path: Path, mechanism: str) -> LoginModule:
-    """Raises SettingsError, JaasError."""
+    """The mechanism's login module in a JAAS file. Raises SettingsError, JaasError."""
     try:
         with path.open("rb") as file:
             text = file.read(JAAS_FILE_MAX_BYTES + 1).decode()

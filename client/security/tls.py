@@ -18,21 +18,21 @@ _NAME_MISMATCHES = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRE
 
 
 class TlsFailure(Exception):
-    """What went wrong with TLS, and what to do."""
+    """A failure of TLS; the message says what to do."""
 
 
 async def start_tls(stream: trio.SocketStream, context: ssl.SSLContext, host: str) -> TlsStream:
-    """Raises TlsFailure."""
+    """Run the TLS handshake over a TCP stream. Raises TlsFailure."""
     encrypted = TlsStream(stream, context, host)
     try:
         await encrypted.do_handshake()
-    except OSError as error:  # those of TLS among them
+    except OSError as error:  # includes errors of TLS
         raise TlsFailure(explained(error, host)) from error
     return encrypted
 
 
 def explained(error: BaseException, host: str = "this name") -> str:
-    """What an error of TLS means, and what to do."""
+    """The meaning of an error of TLS, and the remedy."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _distrust(error, host)
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):

@@ -1,10 +1,10 @@
-"""A client's end of a TLS connection, for big answers: what has come is decrypted straight to where
-it is wanted.
+"""A client's end of a TLS connection, for big answers: received data is decrypted straight into the
+caller's buffer.
 
-Invariants: one task at a time sends, and one receives; what is encrypted leaves in its order, also
-when both have some; a connection that ends without TLS's goodbye has ended (a frame says itself
-where it ends); what OpenSSL complains of is a BrokenResourceError whose cause it is. After an error
-or a cancellation the stream is only good to be closed.
+Invariants: one task at a time sends, and one receives; encrypted data is sent in order, also if
+both have some; an end of the connection without TLS's closing message is a normal end (frames have
+their own lengths); an error of OpenSSL becomes the cause of a BrokenResourceError. After an error
+or a cancellation the stream can only be closed.
 
 Mirrors SslTransportLayer. Instead of `trio.SSLStream`, which receives 16 KiB at a time and copies
 each: half the CPU time for frames of a megabyte.
@@ -19,7 +19,7 @@ import trio
 
 FIRST_BUFFER_BYTES = 16 * 1024
 MAX_BUFFER_BYTES = 256 * 1024
-# What is encrypted at once: as much waits in memory.
+# The data encrypted at a time: this much waits in memory.
 SEND_BYTES = 256 * 1024
 
 
@@ -36,7 +36,7 @@ class TlsStream(trio.abc.Stream):
         self._flushing = trio.Lock()
 
     async def do_handshake(self) -> None:
-        """Raises ssl.SSLError or OSError."""
+        """Run the handshake. Raises ssl.SSLError or OSError."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -44,7 +44,7 @@ class TlsStream(trio.abc.Stream):
                 await self._flush()
                 await self._receive()
             except ssl.SSLError:
-                # Tell the broker why.
+                # Send the alert with the reason to the broker.
                 with suppress(OSError):
                     await self._flush()
                 raise
@@ -67,7 +67,7 @@ class TlsStream(trio.abc.Stream):
         await trio.lowlevel.wait_writable(self._socket)
 
     async def receive_into(self, view: memoryview) -> int:
-        """How many bytes have come, 0 at the end. A checkpoint only if it has to wait."""
+        """The number of bytes received, 0 at the end. A checkpoint only if it has to wait."""
         while True:
             try:
                 return int(self._tls.read(len(view), view))
@@ -77,7 +77,7 @@ class TlsStream(trio.abc.Stream):
                 return 0
             except ssl.SSLError as error:
                 raise trio.BrokenResourceError(str(error)) from error
-            # TLS may have something to say by itself; whoever is sending says it, too.
+            # TLS may have messages of its own to send; a task that is sending sends them as well.
             if self._outgoing.pending and not self._flushing.locked():
                 await self._flush()
             await self._receive()
@@ -92,7 +92,7 @@ class TlsStream(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Without a goodbye, which nobody waits for."""
+        """Close without TLS's closing message, which no broker waits for."""
         self._socket.close()
 
     async def _flush(self) -> None:

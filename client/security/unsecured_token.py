@@ -16,7 +16,7 @@ _PREFIX = "unsecuredLogin"
 
 
 def unsecured_token(options: Mapping[str, str], now: float) -> str:
-    """`now` in seconds. Raises SettingsError for an option that cannot be used."""
+    """The token; `now` is in seconds. Raises SettingsError for an option that cannot be used."""
     claims: dict[str, object] = {}
     lifetime: float = DEFAULT_LIFETIME_SECONDS
     for name, text in options.items():
@@ -33,7 +33,7 @@ def unsecured_token(options: Mapping[str, str], now: float) -> str:
                 claims[claim] = text[1:].split(text[0])
         except ValueError:
             raise SettingsError(f"sasl.jaas.config: {name} is no number") from None
-    issued = int(now * 1000) / 1000  # whoever checks it knows the time in ms: it is not later
+    issued = int(now * 1000) / 1000  # in ms as the verifier's clock, so never later
     claims = {"iat": issued, "exp": issued + lifetime} | claims
     return f"{_part({'alg': 'none'})}.{_part(claims)}."
 

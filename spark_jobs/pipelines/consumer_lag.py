@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 NAME = "consumer-lag"
-# `committed` is null where the group has forgotten it; `place` puts the records of a key in order.
+# `committed` is null after a tombstone; `place` orders the records of a key.
 COMMIT_SCHEMA = "group STRING, topic STRING, partition INT, committed LONG, place LONG"
 ENDS_SCHEMA = "topic STRING, partition INT, log_end LONG"
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class LagOptions(pipeline.Options):
-    """`plot` is a file that is drawn at the end."""
+    """`plot` is the file to draw at the end."""
 
     output_topic: str = NAME
     plot: str | None = None
 
 
 def decode_commits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Commits among the records of the topic. Those of other kinds, the groups' own, are left out,
-    as is what cannot be read."""
+    """Commits among the records of the topic. Records of other kinds (group metadata) and records
+    that cannot be read are left out."""
     import pyarrow as pa
 
     from pybroker_kafka.coordinator.group.records import (
@@ -81,11 +81,11 @@ def decode_commits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def newest_commits(session: SparkSession, options: LagOptions) -> DataFrame:
-    """A row for each group and partition; all of them in each batch (output mode `complete`)."""
+    """A row for each group and partition; each batch has all of them (output mode `complete`)."""
     from pyspark.sql import functions as f
 
     commits = pipeline.read_topic(session, options).mapInArrow(decode_commits, COMMIT_SCHEMA)
-    # Its rows say nothing but that time goes by: with them there is a batch in each trigger.
+    # These rows carry no commits: they only cause a batch in each trigger.
     ticks = session.readStream.format("rate").option("rowsPerSecond", 1).load()
     nothing = [f.lit(None).cast(kind) for kind in ("string", "string", "int", "long", "long")]
     commits = commits.union(ticks.select(*nothing))
@@ -95,7 +95,8 @@ def newest_commits(session: SparkSession, options: LagOptions) -> DataFrame:
 
 
 def with_lag(commits: DataFrame, ends: DataFrame, sampled_at: float) -> DataFrame:
-    """`log_end` and `lag` for each commit; `sampled_at` is when the ends were asked for (s)."""
+    """Adds `log_end` and `lag` to each commit; `sampled_at` is the time (s) at which the ends were
+    read."""
     from pyspark.sql import functions as f
 
     return (
@@ -108,7 +109,7 @@ def with_lag(commits: DataFrame, ends: DataFrame, sampled_at: float) -> DataFram
 
 
 def log_ends(session: SparkSession, options: LagOptions, commits: DataFrame) -> DataFrame:
-    """Where the topics end that groups have read, less those that are gone."""
+    """The log ends of the topics that groups have read, without deleted topics."""
     from pybroker_kafka.spark_jobs.progress import log_ends as ask
 
     named = commits.where("topic IS NOT NULL").select("topic").distinct().collect()
@@ -120,7 +121,7 @@ def log_ends(session: SparkSession, options: LagOptions, commits: DataFrame) -> 
 def write_samples(
     session: SparkSession, options: LagOptions, batch: DataFrame, batch_id: int
 ) -> None:
-    """Of all groups at this moment, to Parquet and to the topic."""
+    """Write the samples of all groups at this moment, to Parquet and to the topic."""
     from pyspark.sql import functions as f
 
     batch.persist()
@@ -134,7 +135,7 @@ def write_samples(
 
 
 def draw(samples: DataFrame, path: str) -> None:
-    """The lag of each group and topic over time."""
+    """Draw the lag of each group and topic over time."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -44,7 +44,7 @@ REQUIRED = ("parsed.origin", "try_to_timestamp(parsed.time_hour)")
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class EnrichOptions(pipeline.Options):
-    """The weather is a stream as the flights are, the airlines are a compacted topic."""
+    """The weather is a stream like the flights; the airlines are a compacted topic."""
 
     weather_topic: str = "weather"
     airlines_topic: str = "airlines"
@@ -53,7 +53,7 @@ class EnrichOptions(pipeline.Options):
 
 
 def with_weather(flights: DataFrame, weather: DataFrame, watermark: str) -> DataFrame:
-    """Of two streams of `schemas.parse_json`, each flight once, with the weather if it came."""
+    """Join two streams of `schemas.parse_json`: each flight once, with its weather if that came."""
     from pyspark.sql import functions as f
 
     left = (
@@ -131,7 +131,7 @@ def main() -> int:
 
 
 def _show(session: SparkSession, options: EnrichOptions) -> None:
-    """What bad sight does to departures."""
+    """Show the mean delay of departures by visibility."""
     from pyspark.sql import functions as f
 
     sight = f.when(f.col("visib") >= 10, "10 miles").when(f.col("visib") >= 2, "2 to 10 miles")

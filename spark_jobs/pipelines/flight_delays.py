@@ -49,7 +49,7 @@ class PipelineOptions(pipeline.Options):
     output_topic: str = NAME
     output_dir: str = NAME
     window: str = "7 days"
-    # Of the months in the flights' file the first ones come last.
+    # The file's months run 1, 10, 11, 12, 2, ... 9: event times step back by up to 334 days.
     watermark: str = "365 days"
 
     @property
@@ -58,7 +58,7 @@ class PipelineOptions(pipeline.Options):
 
 
 def parse_flights(session: SparkSession, options: PipelineOptions) -> schemas.Parts:
-    """The input topic as a stream."""
+    """The input topic as a stream, parsed."""
     records = pipeline.read_topic(session, options)
     return schemas.parse_json(
         records, FLIGHT_SCHEMA, required=REQUIRED, count_as=pipeline.MALFORMED
@@ -66,7 +66,7 @@ def parse_flights(session: SparkSession, options: PipelineOptions) -> schemas.Pa
 
 
 def windows(flights: DataFrame, options: PipelineOptions) -> DataFrame:
-    """Flights, cancellations and mean delays a carrier and window of event time."""
+    """Flights, cancellations and mean delays per carrier and window of event time."""
     from pyspark.sql import functions as f
 
     return (
@@ -93,7 +93,7 @@ def windows(flights: DataFrame, options: PipelineOptions) -> DataFrame:
 
 
 def start_pipeline(flights: DataFrame, options: PipelineOptions) -> StreamingQuery:
-    """Start the streaming query; with `continuous` it runs until it is stopped."""
+    """Start the streaming query; if `continuous` is set it runs until it is stopped."""
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
         from pyspark.sql import functions as f

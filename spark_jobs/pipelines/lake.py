@@ -47,7 +47,7 @@ FLIGHT_SCHEMA = (
     "carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, dep_time INT, "
     "dep_delay INT, arr_delay INT, air_time INT, distance INT, time_hour STRING"
 )
-# Where a row comes from, for people and for backfills.
+# The origin of a row, for people and for backfills.
 PLACE = ("_topic", "_partition", "_offset")
 DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -58,12 +58,12 @@ _SLICE = re.compile(r"b(\d+)-(\d+)-g(\d+)")
 
 
 class LakeError(ValueError):
-    """What is asked for does not go with what is there; the message says both."""
+    """The request does not fit the stored table; the message names both."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class LakeOptions(pipeline.Options):
-    """`schema` is Spark's DDL; `event_time` a column in it that can be read as a time."""
+    """`schema` is Spark's DDL; `event_time` is a column in it that can be read as a time."""
 
     table: str = "parquet"
     schema: str = FLIGHT_SCHEMA
@@ -78,7 +78,8 @@ class LakeOptions(pipeline.Options):
 
 
 class Slice(NamedTuple):
-    """Rows of the batches `first` to `last`, which begin at 1; 0 is what no batch has brought."""
+    """Rows of the batches `first` to `last`, numbered from 1; 0 is for rows that no batch has
+    written."""
 
     first: int
     last: int
@@ -100,19 +101,19 @@ class Slice(NamedTuple):
 
 
 def visible(slices: Collection[Slice]) -> set[Slice]:
-    """Of those of one date, the ones that hold its rows."""
+    """Of the slices of one date, those that hold its visible rows."""
     return {found for found in slices if not any(other.hides(found) for other in slices)}
 
 
 def together(slices: Collection[Slice]) -> Slice:
-    """What hides all of these. They are not empty."""
+    """The slice that hides all of these; `slices` must not be empty."""
     first, last = min(s.first for s in slices), max(s.last for s in slices)
     same = [s.generation for s in slices if (s.first, s.last) == (first, last)]
     return Slice(first, last, max(same, default=-1) + 1)
 
 
 def _by_slice(slices: dict[str, set[Slice]]) -> dict[Slice, list[str]]:
-    """What hides those of each date, with the dates for which it is the same."""
+    """The slices that hide those of each date, each with the dates that share it."""
     found: dict[Slice, list[str]] = defaultdict(list)
     for date, there in slices.items():
         found[together(there or {Slice(0, 0)})].append(date)
@@ -120,7 +121,7 @@ def _by_slice(slices: dict[str, set[Slice]]) -> dict[Slice, list[str]]:
 
 
 class ParquetLake:
-    """The table in a directory, of any file system that Spark knows."""
+    """The table in a directory, on any file system that Spark supports."""
 
     def __init__(self, session: SparkSession, directory: str) -> None:
         self._session = session
@@ -133,7 +134,7 @@ class ParquetLake:
         self._files = hadoop.Path(directory).getFileSystem(configuration)
 
     def slices(self) -> dict[str, set[Slice]]:
-        """By date (`2013-01-01`), those that are there, hidden ones too."""
+        """The stored slices by date (`2013-01-01`), hidden ones too."""
         found: dict[str, set[Slice]] = defaultdict(set)
         pattern = f"{self._directory}/event_date=*/slice=*"
         for status in self._files.globStatus(self._path(pattern)) or ():
@@ -144,7 +145,7 @@ class ParquetLake:
         return found
 
     def read(self, slices: dict[str, set[Slice]] | None = None) -> DataFrame | None:
-        """The visible rows, of these slices if some are named; None of an empty table."""
+        """The visible rows, or the rows of `slices` if given; None for an empty table."""
         chosen = slices
         if chosen is None:
             chosen = {date: visible(there) for date, there in self.slices().items()}
@@ -155,7 +156,7 @@ class ParquetLake:
         return reader.option("mergeSchema", "true").parquet(*paths)
 
     def write(self, rows: DataFrame, part: Slice) -> None:
-        """As this slice of each date among them, one file each."""
+        """Write the rows as this slice of each of their dates, one file per date."""
         from pyspark.sql import functions as f
 
         (
@@ -168,7 +169,7 @@ class ParquetLake:
         )
 
     def write_batch(self, rows: DataFrame, batch_id: int, compact_after: int) -> None:
-        """Take away what an unfinished run of this batch has left, and write it."""
+        """Delete the slices that an unfinished run of this batch has left, then write the batch."""
         number = batch_id + 1
         there = self.slices()
         for date, found in there.items():
@@ -177,7 +178,8 @@ class ParquetLake:
         self.write(rows, Slice(number, number))
 
     def compact(self, compact_after: int, before: int) -> None:
-        """Put together the slices of each date that has more, of batches before this one."""
+        """Merge the slices of each date that has more than `compact_after`, of batches before
+        `before`."""
         full: dict[str, set[Slice]] = {}
         for date, found in self.slices().items():
             old = {part for part in found if part.last < before}
@@ -193,7 +195,7 @@ class ParquetLake:
                 self._delete(date, full[date])
 
     def replace(self, rows: DataFrame) -> None:
-        """Write rows that take the place of those from the same topic, partition and offset."""
+        """Write rows that replace those from the same topic, partition and offset."""
         there = self.slices()
         found = [str(row.event_date) for row in rows.select("event_date").distinct().collect()]
         touched = {date: visible(there.get(date, set())) for date in found}
@@ -216,7 +218,7 @@ class ParquetLake:
 
 
 class DeltaLake:
-    """The same in a Delta table, whose log knows which batches it has."""
+    """The same in a Delta table, whose log records the batches written."""
 
     def __init__(self, session: SparkSession, directory: str, checkpoint: str) -> None:
         self._session = session
@@ -268,7 +270,7 @@ def parse(records: DataFrame, options: LakeOptions) -> schemas.Parts:
 
 
 def rows_of(good: DataFrame, options: LakeOptions) -> DataFrame:
-    """The table's rows: what the records say, their date, and where they come from."""
+    """The table's rows: the parsed values, their date, and their origin."""
     from pyspark.sql import functions as f
 
     return good.select(
@@ -280,7 +282,7 @@ def rows_of(good: DataFrame, options: LakeOptions) -> DataFrame:
 
 
 def check_schema(stored: DataFrame | None, wanted: DataFrame) -> None:
-    """Columns may come, but not change. Raises LakeError."""
+    """Columns may be added, but their types may not change. Raises LakeError."""
     types = {} if stored is None else {field.name: field.dataType for field in stored.schema}
     for field in wanted.schema:
         known = types.get(field.name)
@@ -292,7 +294,7 @@ def check_schema(stored: DataFrame | None, wanted: DataFrame) -> None:
 
 
 def backfill(session: SparkSession, options: LakeOptions) -> None:
-    """Read the records of a time range once more."""
+    """Read the records of a time range once more, and replace their rows."""
     reader = session.read.format(options.source).options(**options.client())
     reader = reader.option("subscribe", options.input_topic)
     limits = (("starting", options.from_time), ("ending", options.to_time))

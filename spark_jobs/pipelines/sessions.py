@@ -53,7 +53,8 @@ class SessionOptions(pipeline.Options):
 
 
 class Session(NamedTuple):
-    """Of one aircraft, by its first and its last departure; `miles` are flown in it."""
+    """A session of one aircraft, by its first and its last departure; `miles` is the distance flown
+    in it."""
 
     start_ms: int
     last_ms: int
@@ -62,7 +63,7 @@ class Session(NamedTuple):
 
 
 def merged(sessions: Iterable[Session], gap_ms: int) -> list[Session]:
-    """Sessions in order of time; those that are less than a gap apart are one."""
+    """Sessions in order of time; sessions less than a gap apart are merged."""
     found: list[Session] = []
     for session in sorted(sessions):
         if found and session.start_ms - found[-1].last_ms < gap_ms:
@@ -79,7 +80,7 @@ def merged(sessions: Iterable[Session], gap_ms: int) -> list[Session]:
 
 
 class SessionProcessor(StatefulProcessor):
-    """Spark calls it for each aircraft with new flights, and for each timer that fires."""
+    """Spark calls it for each aircraft with new flights, and for each expired timer."""
 
     def __init__(self, gap_ms: int) -> None:
         self._gap_ms = gap_ms
@@ -131,7 +132,7 @@ class SessionProcessor(StatefulProcessor):
         return [Session(*row) for row in self._open.get()] if self._open.exists() else []
 
     def _keep(self, sessions: list[Session]) -> None:
-        """These are open, with a timer at the end of each, and no others."""
+        """Replace the open sessions by these, with a timer at the end of each."""
         wanted = {self._end_ms(session) for session in sessions}
         known = set(self._handle.listTimers())
         for expiry_ms in known - wanted:
@@ -212,7 +213,7 @@ def main() -> int:
 
 
 def _show(session: SparkSession, options: SessionOptions) -> None:
-    """The longest sessions."""
+    """Show the longest sessions."""
     rows = session.read.parquet(f"{options.output_dir}/sessions").drop("batch_id")
     rows.orderBy("flights", ascending=False).show(10, truncate=False)
 

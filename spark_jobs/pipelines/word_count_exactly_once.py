@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 NAME = "word-count"
 AT_MOST, AT_LEAST, EXACTLY = MODES = ("at-most-once", "at-least-once", "exactly-once")
-# After which step each kill comes, in turn. NOTED: at-most-once has noted a batch, nothing of it is
-# written; WRITTEN: all three have written it, and Spark has not noted that it is done.
+# The steps after which kills come, in turn. NOTED: at-most-once has noted a batch, and nothing of
+# it is written; WRITTEN: all three have written it, and Spark has not noted it as done.
 NOTED, WRITTEN = STEPS = ("noted", "written")
 LINES_A_CHUNK = 50
 CHUNK_SECONDS = 0.05
@@ -56,7 +56,7 @@ _WORD = re.compile(r"[a-z]+")
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class WordOptions(pipeline.Options):
-    """`pause_ms` is how long a batch rests after each step, to be killed there."""
+    """`pause_ms` is the pause of a batch after each step, so that kills fall there."""
 
     kills: int = 4
     lines: int = 4000
@@ -67,7 +67,7 @@ class WordOptions(pipeline.Options):
 
 @dataclass(slots=True)
 class Outcome:
-    """Of one way to count, over all words."""
+    """The result of one way to count, over all words."""
 
     counted: int
     lost: int
@@ -83,7 +83,7 @@ def outcome(expected: Counter[str], counted: Counter[str]) -> Outcome:
 
 
 def text_lines(count: int) -> list[str]:
-    """English, from the reference that comes with Python."""
+    """Lines of English text, from the reference that comes with Python."""
     from pydoc_data.topics import topics
 
     lines = [line for text in topics.values() for line in str(text).splitlines() if line.strip()]
@@ -91,13 +91,13 @@ def text_lines(count: int) -> list[str]:
 
 
 def words_of(lines: Sequence[str]) -> Counter[str]:
-    """What all three ought to count."""
+    """The counts that all three ways should reach."""
     return Counter(word for line in lines for word in _WORD.findall(line.lower()))
 
 
 @dataclass(slots=True)
 class Counting:
-    """The query, and what it does with a batch."""
+    """The query, and its work on each batch."""
 
     session: SparkSession
     options: WordOptions
@@ -140,7 +140,7 @@ class Counting:
 
 
 def work(options: WordOptions) -> int:
-    """The query, in the process that is killed."""
+    """Run the query, in the process that is killed."""
     with pipeline.spark(options, NAME) as session:
         from pybroker_kafka.spark_jobs.progress import run
 
@@ -148,7 +148,7 @@ def work(options: WordOptions) -> int:
 
 
 class Worker:
-    """The process that works: all that it has started ends with it."""
+    """The process that runs the query; its child processes end with it."""
 
     def __init__(self, options: WordOptions, *more: str) -> None:
         command = [
@@ -169,7 +169,8 @@ class Worker:
         )
 
     def read_until(self, pattern: str | None) -> bool:
-        """Show what it says until a line matches; False if it ended before, as None waits for."""
+        """Show its output until a line matches `pattern`; False if it ended before, or if `pattern`
+        is None."""
         assert self._process.stderr is not None
         for line in self._process.stderr:
             sys.stderr.write(f"    {line}")
@@ -186,7 +187,8 @@ class Worker:
 
 
 def run_under_kills(options: WordOptions, lines: Sequence[str]) -> None:
-    """Raises RuntimeError if the process that works ends by itself, or badly."""
+    """Feed the lines while workers are killed. Raises RuntimeError if a worker ends by itself, or
+    if the last run fails."""
     from pybroker_kafka.spark_jobs.flights import produce
 
     records = [(b"", line.encode()) for line in lines]
@@ -194,7 +196,8 @@ def run_under_kills(options: WordOptions, lines: Sequence[str]) -> None:
     done = 0
     for number in range(options.kills):
         step_of_kill = STEPS[number % len(STEPS)]
-        # Some before it starts, so that it has a first batch; the others come while it works.
+        # Some records before it starts, so that it has a first batch; the others come while it
+        # works.
         produce(options.bootstrap_servers, options.input_topic, records[done : done + step // 2])
         rest = records[done + step // 2 : done + step]
         done += step
@@ -241,7 +244,7 @@ def show(expected: Counter[str], outcomes: dict[str, Outcome]) -> None:
 
 
 def draw(expected: Counter[str], outcomes: dict[str, Outcome], path: str, kills: int) -> None:
-    """What each has lost, below the line, and doubled, above it."""
+    """Draw the words lost, below the line, and doubled, above it, for each way."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -275,7 +278,7 @@ def _options() -> WordOptions:
     parser.add_argument("--plot", metavar="FILE", help="the picture, a PNG")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = pipeline.options_of(parser.parse_args())
-    # A run has a topic and a directory of its own, or it would count what others have left.
+    # Each run has a topic and a directory of its own; otherwise it would count the rest of others.
     run = uuid.uuid4().hex[:6]
     options["input_topic"] = options["input_topic"] or f"{NAME}-{run}"
     if not options["work"]:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def register(session: SparkSession) -> None:
-    """Make `format("pybroker")` known to a session, for batch and streaming.
+    """Register `format("pybroker")` with a session, for batch and streaming.
 
-    Raises ImportError, which says what to install, without pyarrow.
+    Raises ImportError without pyarrow; the message says what to install.
     """
     try:
-        import pyarrow  # noqa: F401 - Spark's Python sources cannot do without
+        import pyarrow  # noqa: F401 - Spark's Python sources need it
     except ImportError as error:
         raise ImportError(
             "Spark needs pyarrow for sources in Python: pip install 'pybroker-kafka[spark]'"
@@ -36,7 +36,7 @@ def register(session: SparkSession) -> None:
 
 
 def _use_this_python(session: SparkSession) -> None:
-    """On one machine workers run what runs here: `python3` of the PATH may not have pybroker."""
+    """On one machine workers run this Python: the `python3` of the PATH may not have pybroker."""
     if "PYSPARK_PYTHON" in os.environ or session.conf.get("spark.pyspark.python", None):
         return
     context = getattr(session, "sparkContext", None)  # Spark Connect has none

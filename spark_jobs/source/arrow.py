@@ -1,7 +1,7 @@
 """Rows of a fetch as Arrow batches, with the columns of the official connector.
 
-Job: offsets and timestamps go from `RecordColumns` to Arrow as they are; keys and values are copied
-out of the fetch, once, by Arrow. No object is made for a record, but for one with headers.
+Job: offsets and timestamps pass from `RecordColumns` to Arrow unchanged; Arrow copies keys and
+values out of the fetch, once. Only records with headers become Python objects.
 
 How: see `client/consumer/arrow.py`.
 """
@@ -25,7 +25,7 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class ArrowRows:
-    """Makes batches of one partition."""
+    """Makes Arrow batches of one partition."""
 
     def __init__(self, topic: str, partition: int, *, include_headers: bool) -> None:
         self._topic, self._partition = text(topic), int32(partition)
@@ -66,7 +66,8 @@ class ArrowRows:
 
 
 def _mask(ranges: Sequence[tuple[int, int]]) -> pa.Array:
-    """Which rows are in one of them, from the first to the last."""
+    """True for each row inside one of the ranges, from the first range's start to the last one's
+    end."""
     parts = []
     end = ranges[0][0]
     for first, last in ranges:
@@ -76,7 +77,7 @@ def _mask(ranges: Sequence[tuple[int, int]]) -> pa.Array:
 
 
 def _timestamp_types(columns: RecordColumns) -> pa.Array:
-    """Of each row: 0 for the time of creation, 1 for that of the append, -1 for format v0."""
+    """The timestamp type of each row: 0 for creation time, 1 for append time, -1 for format v0."""
     parts = []
     for kind, batches in groupby(columns.batches, _timestamp_type):
         count = sum(batch.end - batch.first for batch in batches)
@@ -89,7 +90,7 @@ def _timestamp_type(batch: BatchRows) -> int:
 
 
 def _headers(columns: RecordColumns, first: int, last: int) -> pa.Array:
-    """null for a record without headers, as the connector has it."""
+    """The headers of each row; null for a record without headers, as in the connector."""
     return pa.array(
         [
             [{"key": key, "value": value} for key, value in columns.headers(row)]

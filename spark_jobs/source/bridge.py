@@ -1,8 +1,8 @@
-"""A trio generator read by code that knows no trio: Spark calls plain Python.
+"""A trio generator read by code without trio: Spark calls plain Python.
 
-Invariants: at most `ahead` items wait; who stops reading, or closes the iterator, cancels the
-generator and waits until it has let go of its connections. An error of the generator reaches the
-reader after all items before it.
+Invariants: at most `ahead` items wait; a reader that stops or closes the iterator cancels the
+generator and waits until its connections are closed. An error of the generator reaches the reader
+after all items before it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 def iterate(source: Callable[[], AsyncGenerator[T, None]], *, ahead: int = 1) -> Iterator[T]:
-    """The items of `source`, which runs in a thread of its own, `ahead` of the reader."""
+    """The items of `source`, which runs in a thread of its own, up to `ahead` items before the
+    reader."""
     reading = _Reading(source, ahead)
     try:
         while True:
@@ -44,7 +45,7 @@ class _Reading(Generic[T]):
     def _run(self) -> None:
         try:
             trio.run(self._serve)
-        except BaseException as error:  # told to the reader, in `next`
+        except BaseException as error:  # raised to the reader, in `next`
             self._error = error
         finally:
             self._is_up.set()
@@ -64,7 +65,7 @@ class _Reading(Generic[T]):
             await trio.sleep_forever()  # the reader takes what is in the channel, then closes
 
     def next(self) -> tuple[T] | None:
-        """None at the end. Raises what the generator raised."""
+        """The next item; None at the end. Raises the generator's error."""
         self._is_up.wait()
         if self._token is not None:
             with suppress(trio.EndOfChannel):

@@ -1,8 +1,8 @@
-"""What the driver asks of a cluster: which partitions there are, and offsets in them.
+"""The driver's requests to a cluster: its partitions, and offsets in them.
 
-Each question is a connection of its own, opened and closed: Spark asks once a trigger, from
-whatever process it chooses. Leaders that move are asked again; a topic that is gone is an error
-that names it.
+Each request opens and closes connections of its own: Spark asks once per trigger, and may do so
+from any process. When leadership moves, the new leader is asked; a deleted topic is an error that
+names it.
 
 Mirrors: KafkaOffsetReaderAdmin and ConsumerStrategy of Spark's connector.
 """
@@ -26,11 +26,11 @@ from .options import SourceOptions
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 ANY_EPOCH = -1
-NO_OFFSET = -1  # no record at or after the time that was asked for
+NO_OFFSET = -1  # no record at or after the requested time
 
 
 class Catalogue:
-    """Of the partitions that the options choose. All methods raise ClientError."""
+    """The partitions that the options select. All methods raise ClientError."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -39,7 +39,7 @@ class Catalogue:
         return Cluster(self._options.bootstrap_servers, security=self._options.kafka)
 
     def partitions(self) -> set[TopicPartition]:
-        """Those that are there now."""
+        """The partitions that exist now."""
         return trio.run(self._partitions)
 
     async def _partitions(self) -> set[TopicPartition]:
@@ -47,7 +47,7 @@ class Catalogue:
             return (await self._leaders(cluster)).keys() | set()
 
     async def _leaders(self, cluster: Cluster) -> dict[TopicPartition, int]:
-        """The leader of each partition, -1 for none."""
+        """The leader of each partition, -1 if it has none."""
         options = self._options
         names = options.topics
         if options.assigned is not None:
@@ -76,8 +76,7 @@ class Catalogue:
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         """The offset of each at EARLIEST, LATEST or a time in ms; NO_OFFSET for no such record.
 
-        With `read_committed` LATEST is the last stable offset. Partitions that are gone are left
-        out.
+        With `read_committed` LATEST is the last stable offset. Deleted partitions are left out.
         """
         return trio.run(self._offsets, wanted) if wanted else {}
 
@@ -100,7 +99,7 @@ class Catalogue:
     async def _ask(
         self, cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int]
     ) -> Offsets:
-        """Of those that the leader could answer."""
+        """The offsets of the partitions that the leader could answer for."""
         asked = {key: (timestamp, Leader(leader, ANY_EPOCH)) for key, timestamp in wanted.items()}
         try:
             connection = await cluster.connection(leader)

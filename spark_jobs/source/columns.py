@@ -1,4 +1,4 @@
-"""The columns that the source has, with the official connector's names and types."""
+"""The source's columns, with the official connector's names and types."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """Spark's side of source and sink: the classes that Spark calls, on the driver and in its tasks.
 
 Spark keeps a stream's offsets, as the official connector writes them, in the query's checkpoint;
-nothing is committed to Kafka. From Spark 4.2 on Spark says where a batch begins and whether it may
-be limited; before, limits are refused.
+nothing is committed to Kafka. From version 4.2 on Spark passes the start of a batch and whether it
+may be limited; with older versions, limits are refused.
 
 Spark starts a new Python for each step (one asks for the columns, one plans, others read), and each
-of them imports this file: what only one of them needs, the client above all, is imported there.
+of them imports this file: modules that only one step needs, above all the client, are imported in
+that step.
 
 Mirrors: KafkaBatch, KafkaMicroBatchStream. Leaves out: continuous processing, which Python sources
 do not have.
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
 
     class ReadLimit:
-        """As Spark has it from 4.2 on; the types of 4.0 do not know it."""
+        """Spark's class, from 4.2 on; the types of 4.0 lack it."""
 
     class ReadAllAvailable(ReadLimit): ...
 
@@ -76,7 +77,7 @@ NO_LIMIT = 2**62
 
 @dataclass
 class RangePartition(InputPartition):
-    """What a task reads."""
+    """The offset range that a task reads."""
 
     wanted: OffsetRange
 
@@ -108,7 +109,7 @@ class KafkaDataSource(DataSource):
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """`overwrite` is the output mode `complete`: all rows are written in each batch."""
+        """`overwrite` means the output mode `complete`: all rows are written in each batch."""
         return StreamWriter(self._sink(schema))
 
     def _sink(self, schema: StructType) -> SinkOptions:
@@ -124,7 +125,7 @@ class KafkaDataSource(DataSource):
 
 
 class BatchReader(DataSourceReader):
-    """Reads from one set of offsets to another, both found when the query is planned."""
+    """Reads from one set of offsets to another; both are resolved when the query is planned."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -141,7 +142,8 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Says how far a stream could go and reads what Spark asks for; Spark keeps the offsets."""
+    """Returns the offsets up to which a stream can read, and reads the ranges that Spark requests;
+    Spark keeps the offsets."""
 
     def __init__(self, options: SourceOptions) -> None:
         if not HAS_LIMITS and options.is_limited:
@@ -154,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._options = options
         self._latest: Offsets | None = None
-        self._until: Offsets | None = None  # with Trigger.AvailableNow: where all of it ends
+        self._until: Offsets | None = None  # the end of the query with Trigger.AvailableNow
         self._last_trigger = 0.0
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802
@@ -167,9 +169,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: JsonOffsets | None = None, limit: ReadLimit | None = None
     ) -> JsonOffsets:
-        """How far the next batch goes; `start` if there is nothing new or too little.
+        """The end of the next batch; `start` if there is nothing new or too little.
 
-        Spark gives both from 4.2 on. With `ReadAllAvailable` it wants no limit.
+        Spark passes both arguments from 4.2 on. `ReadAllAvailable` means no limit.
         """
         ranges = _ranges(self._options)
         latest = self._latest = self._until if self._until is not None else ranges.latest()
@@ -192,7 +194,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limited(options.max_offsets_per_trigger, known, latest)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Other than ReadAllAvailable where the options have limits, which `latestOffset` keeps."""
+        """Anything but ReadAllAvailable if the options have limits; `latestOffset` applies them."""
         if not self._options.is_limited:
             return ReadAllAvailable()
         return ReadMaxRows(self._options.max_offsets_per_trigger or NO_LIMIT)
@@ -208,18 +210,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._options, partition)
 
     def commit(self, end: JsonOffsets) -> None:
-        """The checkpoint has it; Kafka is told nothing, as by the official connector."""
+        """The checkpoint has the offsets; nothing is committed to Kafka, as in the official
+        connector."""
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task has written, and the brokers have acknowledged."""
+    """The number of records that a task has written and the brokers have acknowledged."""
 
     record_count: int
 
 
 class BatchWriter(DataSourceWriter):
-    """A task writes; there is nothing to commit or to take back afterwards."""
+    """Tasks write; there is nothing to commit or to undo afterwards."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -231,8 +234,8 @@ class BatchWriter(DataSourceWriter):
 
 
 class StreamWriter(DataSourceStreamWriter):
-    """The same for each batch of a stream. Spark runs a batch again that it has not noted as done,
-    and its records are written again."""
+    """The same for each batch of a stream. Spark repeats a batch that it has not recorded as done,
+    and the records of that batch are written again."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -262,9 +265,9 @@ def _tasks(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[InputP
 
 
 def _read(options: SourceOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    """In a task: chunks are fetched in a thread while the one before is decoded here.
+    """In a task: a thread fetches chunks while the previous chunk is decoded here.
 
-    Where there is nothing to read at all, Spark gives None (4.0) or a partition of its own (4.3).
+    If there is nothing to read at all, Spark passes None (4.0) or a partition of its own (4.3).
     """
     if not isinstance(partition, RangePartition):
         return

@@ -1,6 +1,7 @@
-"""Where a read begins and ends, as its options say it, and the JSON of the official connector.
+"""The start and the end of a read, as its options give them, and the JSON of the official
+connector.
 
-Invariant: a text that cannot be read is an `OptionError` that shows an example of a good one.
+Invariant: a text that cannot be parsed raises an `OptionError` with an example of a valid one.
 Pure. Mirrors: JsonUtils and KafkaOffsetRangeLimit of Spark's connector.
 """
 
@@ -25,11 +26,12 @@ _PARTITIONS_EXAMPLE = '{"topicA":[0,1],"topicB":[0,1]}'
 
 
 class OptionError(ValueError):
-    """An option of the source or sink cannot be used; the message names it and says what can."""
+    """An option of the source or sink cannot be used; the message names it and a valid
+    alternative."""
 
 
 class NoMatch(Enum):
-    """What a starting timestamp means in a partition that has no record at or after it."""
+    """The meaning of a starting timestamp in a partition without a record at or after it."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -37,7 +39,7 @@ class NoMatch(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """The same end of every partition: EARLIEST or LATEST."""
+    """The same position in every partition: EARLIEST or LATEST."""
 
     offset: int
 
@@ -87,7 +89,7 @@ def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """As the official connector writes them into a checkpoint."""
+    """Offsets in the form that the official connector writes into a checkpoint."""
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset

@@ -1,8 +1,8 @@
 """The options of the source and of the sink, read and checked once.
 
-Names, defaults and refusals are the official connector's, with what to use instead; but a name
-that neither knows is refused here and ignored there. Names are not case sensitive.
-`kafka.*` goes to the client: TLS and logins, `isolation.level`, `max.partition.fetch.bytes`.
+Names, defaults and refusals are the official connector's; a refusal names the alternative. A name
+that neither knows is refused here; the connector ignores it. Names are not case sensitive.
+`kafka.*` options go to the client: TLS and logins, `isolation.level`, `max.partition.fetch.bytes`.
 
 Pure. Mirrors: KafkaSourceProvider of Spark's connector.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...client.producer.settings import Options as ProducerOptions
 
     class ProducerArguments(ProducerOptions, total=False):
-        """Of `Producer`, as far as the sink's options set them."""
+        """The arguments of `Producer` that the sink's options set."""
 
         acks: str
         compression: str
@@ -66,7 +66,7 @@ _KNOWN: Final = frozenset(
         "fetchOffset.retryIntervalMs",
         "groupIdPrefix",
         "topic",
-        # of Spark's own readers and writers
+        # options of Spark's own readers and writers
         "path",
         "checkpointLocation",
         "queryName",
@@ -84,7 +84,7 @@ _REFUSED_KAFKA_SINK: Final = {
     "value.serializer": "values are strings or bytes",
     "interceptor.classes": "they are Java classes",
 }
-# Of Java's producer, to those of ours that are numbers.
+# Settings of Java's producer, and the numeric arguments of ours that they set.
 _PRODUCER_NUMBERS: Final = {
     "batch.size": "batch_size",
     "buffer.memory": "buffer_memory",
@@ -128,7 +128,7 @@ class Options:
         return text.strip().lower() == "true"
 
     def positive(self, name: str) -> int | None:
-        """Raises OptionError."""
+        """A positive number, or None if it is not set. Raises OptionError."""
         text = self.text(name)
         if text is None:
             return None
@@ -147,7 +147,7 @@ class Options:
         return int(match[1]) * _UNIT_MS[match[2]]
 
     def kafka(self) -> dict[str, str]:
-        """What the client is given, without `kafka.`."""
+        """The client's settings, without the prefix `kafka.`."""
         return {
             name.removeprefix("kafka."): value
             for name, value in self._found.items()
@@ -164,7 +164,8 @@ class Options:
 class SourceOptions:
     """How a query reads. Exactly one of `topics`, `pattern` and `assigned` is set.
 
-    `kafka` holds the client's settings, `bootstrap.servers` and secrets among them: not in a repr.
+    `kafka` holds the client's settings, with `bootstrap.servers` and secrets: it is not in the
+    repr.
     """
 
     topics: tuple[str, ...] | None
@@ -192,7 +193,7 @@ class SourceOptions:
 
     @property
     def is_limited(self) -> bool:
-        """Whether a trigger may have to leave something for the next one."""
+        """Whether a trigger may have to leave records for the next one."""
         return (self.max_offsets_per_trigger or self.min_offsets_per_trigger) is not None
 
     @classmethod
@@ -309,7 +310,8 @@ def _client_settings(options: Options, refused: Mapping[str, str]) -> dict[str, 
 
 
 def _check_unknown(options: Options) -> None:
-    """The connector ignores what it does not know; a typing error in a limit must not pass."""
+    """Refuse unknown options: a typing error in a limit must not pass. The connector ignores
+    them."""
     unknown = options.unknown()
     if unknown:
         raise OptionError(
@@ -343,7 +345,7 @@ def _limits(options: Options, streaming: bool) -> tuple[OffsetLimit, OffsetLimit
 
 
 def _limit(options: Options, side: str, no_match: NoMatch, default: int) -> OffsetLimit:
-    """A time for all goes before times a partition, and those before offsets."""
+    """A time for all partitions wins over times per partition, and these win over offsets."""
     text = options.text(f"{side}Timestamp")
     if text is not None:
         if not text.strip().isdecimal():

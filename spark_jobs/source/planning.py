@@ -1,9 +1,9 @@
-"""What a batch reads: offset ranges, cut for tasks, and how far a trigger goes.
+"""The offset ranges that a batch reads, cut for tasks, and the end of a limited trigger.
 
 Invariants: the ranges that a plan returns hold each offset between start and end exactly once, in
-order a partition; a limited end is never below its start nor above what is there.
-Pure. Mirrors: KafkaOffsetRangeCalculator (SPARK-23541) and KafkaMicroBatchStream.rateLimit of
-Spark's connector. Leaves out: preferred executors, which Python's interface does not offer.
+order a partition; a limited end is never below its start nor above the latest offset. Pure.
+Mirrors: KafkaOffsetRangeCalculator (SPARK-23541) and KafkaMicroBatchStream.rateLimit of Spark's
+connector. Leaves out: preferred executors, which Python's interface does not offer.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def cut(
     min_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> list[OffsetRange]:
-    """For a task each: empty ones left out, large ones cut in about equal parts.
+    """One range per task: empty ranges are left out, large ones cut in about equal parts.
 
-    With fewer ranges than `min_partitions` those that hold most are cut, so that there are about as
+    With fewer ranges than `min_partitions` the largest ones are cut, so that there are about as
     many.
     """
     found = [offsets for offsets in ranges if offsets.size > 0]
@@ -81,10 +81,10 @@ def limited(
     start: Mapping[TopicPartition, int],
     latest: Mapping[TopicPartition, int],
 ) -> Offsets:
-    """How far a trigger of about `max_offsets` goes: each partition in proportion to what it has.
+    """The end of a trigger of about `max_offsets`: each partition in proportion to its new offsets.
 
-    A small one gets at least one offset, so that it is not starved. Partitions that `start` does
-    not know are as they are in `latest`.
+    A small partition gets at least one offset, so that it is not starved. Partitions missing in
+    `start` end as in `latest`.
     """
     sizes = {key: end - start[key] for key, end in latest.items() if end > start.get(key, end)}
     total = sum(sizes.values())

@@ -1,10 +1,10 @@
-"""Fetches one range of offsets of one partition: chunk after chunk, ahead of who decodes them.
+"""Fetches one range of offsets of one partition: chunk after chunk, ahead of the decoder.
 
 Invariants: chunks come in the order of their offsets and end once the range's end is passed, also
-when the last offsets hold no record (compaction, markers of transactions). Leaders that move are
-looked for again; a wait without progress ends with an error after `poll_timeout_ms`. Records that
-are gone before they were read are an error, unless `failOnDataLoss` is false: then the range goes
-on at the first one that is left.
+when the last offsets hold no record (compaction, markers of transactions). When leadership moves,
+the new leader is looked up; a wait without progress ends with an error after `poll_timeout_ms`.
+Records deleted before they were read are an error, unless `failOnDataLoss` is false: then the range
+continues at the first record left.
 
 Mirrors: KafkaDataConsumer of Spark's connector, and Fetcher. Leaves out: fetch sessions, which
 serve many partitions.
@@ -47,9 +47,9 @@ class DataLossError(Exception):
 
 
 class Chunk(NamedTuple):
-    """What one fetch brought: whole batches, and the transactions among them that were aborted.
+    """The data of one fetch: whole batches, and the aborted transactions among them.
 
-    The first batch may begin before `start`, the offset that was asked for.
+    The first batch may begin before `start`, the requested offset.
     """
 
     start: int
@@ -58,7 +58,7 @@ class Chunk(NamedTuple):
 
 
 async def fetch_range(options: SourceOptions, wanted: OffsetRange) -> AsyncGenerator[Chunk, None]:
-    """Raises ClientError, DataLossError."""
+    """The chunks of a range, in order. Raises ClientError, DataLossError."""
     async with Cluster(options.bootstrap_servers, security=options.kafka) as cluster:
         reader = _RangeReader(cluster, options, wanted)
         while reader.position < wanted.end:
@@ -84,7 +84,7 @@ class _RangeReader:
         self._give_up_at = trio.current_time() + self._options.poll_timeout_ms / 1000
 
     async def next_chunk(self) -> Chunk | None:
-        """None if there was none this time, or only offsets without records."""
+        """The next chunk; None if nothing came this time, or only offsets without records."""
         try:
             part = await self._fetch()
             code = ErrorCode(part.error_code)
@@ -145,7 +145,8 @@ class _RangeReader:
         return found_part
 
     async def _look_for_leader(self, problem: str) -> None:
-        """At the next fetch, after a pause. Raises ClientError once that is too late."""
+        """Look up the leader at the next fetch, after a pause. Raises ClientError after the
+        timeout."""
         self._check_time(problem)
         self._leader = -1
         await trio.sleep(RETRY_BACKOFF_SECONDS)
@@ -158,7 +159,7 @@ class _RangeReader:
             )
 
     async def _find_what_is_left(self) -> None:
-        """The log begins later now, or ends sooner: it was cut, or the topic made again."""
+        """The log begins later or ends sooner: it was truncated, or the topic created again."""
         log_start_offset, end_offset = [await self._ask_offset(at) for at in (EARLIEST, LATEST)]
         if self.position < log_start_offset:
             self._lost(log_start_offset)
@@ -166,18 +167,19 @@ class _RangeReader:
             self._lost(end_offset)
 
     async def _ask_offset(self, timestamp: int) -> int:
-        """Raises ClientError."""
+        """The offset at EARLIEST or LATEST. Raises ClientError."""
         place = self._wanted.topic, self._wanted.partition
         connection = await self._cluster.connection(self._leader)
         asked = {place: (timestamp, Leader(self._leader, ANY_EPOCH))}
         found = (await list_offsets(connection, asked))[place]
         if not isinstance(found, Found):
             self._cluster.asks("read", self._wanted.topic).check(found, None, self._name)
-        assert isinstance(found, Found)  # else it has been refused
+        assert isinstance(found, Found)  # otherwise `check` has raised
         return found.offset
 
     def _lost(self, next_offset: int) -> None:
-        """`next_offset` is the log's start, or its end if that lies below."""
+        """Raise, or skip the loss. `next_offset` is the log's start, or its end if that lies below
+        the position."""
         is_below = next_offset > self.position
         if self._options.fail_on_data_loss:
             raise DataLossError(

@@ -1,7 +1,8 @@
-"""The offsets of a query: where it begins, how far it could go, and what may be lost in between.
+"""The offsets of a query: its start, its latest end, and the loss of data in between.
 
-Job: turns the options' limits into offsets, with a `Catalogue` to ask. Data that is gone, a topic
-deleted or made again, is told to `lost`, which raises unless `failOnDataLoss` is false.
+Job: turns the options' limits into offsets, which it asks of a `Catalogue`. Lost data (a topic
+deleted or created again) goes to `_lost`, which raises unless `failOnDataLoss` is false and logs
+otherwise.
 
 Mirrors: KafkaOffsetReader.fetchSpecificOffsets and getOffsetRangesFromResolvedOffsets.
 """
@@ -30,7 +31,7 @@ log = logging.getLogger("pybroker.spark_jobs.source.ranges")
 
 
 class Asks(Protocol):
-    """What is asked of a cluster: see `Catalogue`."""
+    """The requests to a cluster: see `Catalogue`."""
 
     def partitions(self) -> set[TopicPartition]: ...
 
@@ -43,7 +44,7 @@ class Ranges:
         self._fail_on_data_loss = fail_on_data_loss
 
     def at(self, limit: OffsetLimit, *, option: str) -> Offsets:
-        """An offset for each partition there is now. Raises OptionError, ClientError."""
+        """An offset for each partition that exists now. Raises OptionError, ClientError."""
         partitions = self._asks.partitions()
         if isinstance(limit, Everywhere):
             return self._asks.offsets(dict.fromkeys(partitions, limit.offset))
@@ -70,12 +71,12 @@ class Ranges:
         return self._asks.offsets(dict.fromkeys(self._asks.partitions(), LATEST))
 
     def with_new_partitions(self, start: Offsets, latest: Offsets) -> Offsets:
-        """`start`, and where partitions begin that came since: at their first record."""
+        """`start`, and the first offsets of partitions that have been added since."""
         new = latest.keys() - start.keys()
         return start | self._asks.offsets(dict.fromkeys(new, EARLIEST)) if new else start
 
     def between(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """What lies between, in order of topic and partition. Raises DataLossError."""
+        """The ranges between, in order of topic and partition. Raises DataLossError."""
         new = end.keys() - start.keys()
         begins = self._asks.offsets(dict.fromkeys(new, EARLIEST)) if new else {}
         for topic, partition in sorted(new - begins.keys()):

@@ -1,6 +1,6 @@
-"""Which rows of a fetch a reader sees: within its offsets, and not of aborted transactions.
+"""The rows of a fetch that a reader sees: within its offsets, and not of aborted transactions.
 
-Invariant: of a producer's aborted transaction nothing is seen from its first offset to its marker.
+Invariant: no record of an aborted transaction is visible, from its first offset to its marker.
 Pure. Mirrors: CompletedFetch.nextFetchedRecord and consumeAbortedTransactionsUpTo.
 """
 

@@ -1,9 +1,10 @@
-"""Writes rows to topics: what a task of a batch or of a stream's batch does.
+"""Writes rows to topics: the work of a task of a batch or of a stream's batch.
 
-Job: the columns `value`, and `key`, `headers`, `topic`, `partition` if they are there, as records
-of a producer of this task's own. A task ends when all its records are acknowledged by all in sync;
-one that fails is run again by Spark, and its records are written again. That is the official
-connector's promise, too: at least once. Within a task nothing is written twice (idempotence).
+Job: writes the columns `value`, and `key`, `headers`, `topic`, `partition` if present, as records,
+with a producer of the task's own. By default a task ends when all in-sync replicas have
+acknowledged its records; Spark runs a failed task again, and its records are written again. The
+official connector guarantees the same: at least once. Within a task no record is written twice
+(idempotence).
 
 Mirrors: KafkaWriter and KafkaRowWriter of Spark's connector. Leaves out: transactions, which Spark
 could not commit together with its own batch.
@@ -25,7 +26,7 @@ from .columns import HEADERS_TYPE
 from .limits import OptionError
 from .options import SinkOptions
 
-MAX_UNSETTLED = 10_000  # records of a task that are not acknowledged
+MAX_UNSETTLED = 10_000  # unacknowledged records of a task
 _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
     "key": (StringType(), BinaryType()),
     "value": (StringType(), BinaryType()),
@@ -36,7 +37,8 @@ _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """Raises OptionError for columns that cannot be written. Others than ours are left out."""
+    """Check the column types; other columns are left out. Raises OptionError if one cannot be
+    written."""
     found = {column.name: column.dataType for column in schema.fields}
     if "value" not in found:
         raise OptionError("the column 'value' is missing: it is what is written")
@@ -52,12 +54,12 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
 
 
 def _is_same(one: DataType, other: DataType) -> bool:
-    """But for what may be null."""
+    """Whether the types are the same, regardless of nullability."""
     return one.simpleString() == other.simpleString()
 
 
 def write_rows(options: SinkOptions, rows: Iterator[Row]) -> int:
-    """How many were written. Raises ClientError, OptionError."""
+    """Write the rows; returns their number. Raises ClientError, OptionError."""
     return trio.run(_write, options, rows)
 
 
