@@ -1,5 +1,4 @@
-"""Dynamic configs of topics, brokers, clients and users, brought to the parts that obey them while
-they run.
+"""Applies dynamic configs of topics, brokers, clients and users to the running parts of a broker.
 
 Mirrors DynamicBrokerConfig's reconfigurables, TopicConfigHandler and UserConfigHandler.
 """
@@ -89,8 +88,9 @@ class ConfigChanges:
             await self.refresh_tls()
 
     async def read_entities(self) -> None:
-        """All that is written now of clients, users (with their credentials) and addresses; what
-        changes from now on is told by the config store."""
+        """Apply all stored configs of clients, users (with their credentials) and addresses; the
+        config store reports later changes.
+        """
         for entity, values in (await self._ground.store.run(read_all_quotas())).items():
             quoted = entity_at(entity)
             if quoted is not None:

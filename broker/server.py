@@ -80,14 +80,14 @@ NOT_OURS = (
 
 
 class Companion(Protocol):
-    """What runs beside a broker in its process: the controls of tests."""
+    """A task beside a broker in its process: the controls of tests."""
 
     async def run(self, broker: Broker) -> None:
         """From when the broker's sockets are served until it ends."""
 
 
 class BoundAddresses(NamedTuple):
-    """What `run_broker` reports when the broker is ready."""
+    """The addresses that `run_broker` reports when the broker is ready."""
 
     broker_id: int
     listeners: Mapping[str, tuple[str, int]]
@@ -126,7 +126,7 @@ async def run_broker(
 
 
 def _in_plain_words(error: BaseException) -> BaseException:
-    """What the operator can mend in ZooKeeper, said as such; anything else as it is."""
+    """A ZooKeeper error that the operator can mend as a plain message; other errors unchanged."""
     if isinstance(error, SessionExpired):
         return ZooKeeperUnavailable(SESSION_LOST)
     if isinstance(error, ZkError) and error.code is ZkCode.NO_AUTH:
@@ -135,7 +135,7 @@ def _in_plain_words(error: BaseException) -> BaseException:
 
 
 def _only_error(error: BaseException) -> BaseException:
-    """What the nurseries have wrapped, if it is a single error."""
+    """The only error inside nested exception groups; a group of several errors unchanged."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -232,7 +232,9 @@ class Broker:
         self.listeners = settings.listener_specs(self.config, self.tls)
 
     async def _own_configs(self, entity: str, stored: dict[str, str]) -> dict[str, str]:
-        """Those of this broker, with passwords that can be read; of an old secret, written anew."""
+        """The configs of this broker with readable passwords; those of an old secret are
+        rewritten.
+        """
         if not passwords.has_passwords(stored):
             return stored
         run = trio.to_thread.run_sync
@@ -262,7 +264,7 @@ class Broker:
         configs = {topic: self.topic_configs.config_for(topic) for topic in topics}
         threads = config.get_int("num.recovery.threads.per.data.dir")
         await trio.to_thread.run_sync(logs.load, self.clock(), configs, run_in_threads(threads))
-        # We hold the directories' locks, so whoever had a session from here is dead.
+        # We hold the directories' locks, so the owners of earlier sessions from here are dead.
         await release_previous_sessions(
             self._session_dirs(),
             self.zookeeper.connect,
@@ -337,7 +339,7 @@ class Broker:
         await services.start("sockets", parts.sockets.run)
         await services.start("controller", control.controller.run)
         if self.zookeeper.session[0] != self.sessions[-1]:
-            await self._register()  # it expired before the controller runtime could hear of it
+            await self._register()  # it expired before the controller runtime watched it
         await services.start("topic creation", control.creator.run)
         await services.start("producer ids", control.producer_ids.run)
         services.spawn("isr changes", control.isr_changes.run)
@@ -453,7 +455,7 @@ class Broker:
             forget_session(directory)
 
     async def _release_logs(self) -> None:
-        """As a crash would: the next start recovers."""
+        """Release the logs as a crash would: the next start recovers them."""
         if self.logs is not None:
             self.logs.release()
 

@@ -51,7 +51,7 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 def stored_broker_id(files: Files, log_dirs: Iterable[str]) -> int:
     """The id that meta.properties of an earlier run names; -1 if there is none.
 
-    A damaged file is told when its directory is opened.
+    A damaged file is reported when its directory is opened.
     """
     found = set()
     for path in log_dirs:
@@ -146,7 +146,7 @@ def connections_by_address(config: KafkaConfig) -> dict[str, int]:
 
 
 def address_of(host: str) -> str:
-    """As a connection from there shows it; OSError if nobody knows."""
+    """The address of a host as its connections show it; OSError if the name is unknown."""
     found = socket.getaddrinfo(host, None)
     preferred = [address for family, *_, address in found if family == socket.AF_INET]
     return plain_address(str((preferred or [found[0][-1]])[0][0]))
@@ -173,7 +173,7 @@ def listener_specs(config: KafkaConfig, tls: TlsListeners) -> list[ListenerSpec]
 
 
 def listener_security(tls: ServerTls | None) -> ListenerSecurity:
-    """What a new connection of this listener has to do first."""
+    """The handshake that a new connection of this listener begins with."""
     if tls is None:
         return OPEN
     from .network.tls_connection import TlsConnection
@@ -184,7 +184,7 @@ def listener_security(tls: ServerTls | None) -> ListenerSecurity:
 def registration(
     config: KafkaConfig, broker_id: int, bound_ports: Mapping[str, int]
 ) -> BrokerRegistration:
-    """What /brokers/ids/<id> says of this broker."""
+    """The content of /brokers/ids/<id> for this broker."""
     return BrokerRegistration(
         broker_id=broker_id,
         endpoints=tuple(
@@ -261,7 +261,7 @@ def apply_replication_quotas(config: KafkaConfig, manager: ReplicaManager) -> No
 
 
 def quota_windows(config: KafkaConfig) -> tuple[Windows, Windows]:
-    """Those over which clients are measured, and those for what they change of topics."""
+    """The windows for measuring clients, and the windows for their mutations of topics."""
     clients = Windows(
         config.get_int("quota.window.num"),
         1000 * config.get_int("quota.window.size.seconds"),
@@ -281,7 +281,7 @@ def copies_at_once(config: KafkaConfig) -> int:
 
 
 def replica_selector(config: KafkaConfig, metadata: MetadataCache) -> ReplicaSelector | None:
-    """Who chooses the replica that a consumer reads from (KIP-392); None: always the leader."""
+    """The class that chooses a consumer's replica (KIP-392); None: always the leader."""
     name = config.get_optional_string("replica.selector.class")
     if not name or name == LEADER_SELECTOR:
         return None
