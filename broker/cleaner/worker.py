@@ -1,9 +1,9 @@
 """The cleaner's own process: `process` runs `python -m pybroker_kafka.broker.cleaner.worker`.
 
 Cleaning is all CPU, and a thread would take the interpreter from the broker's loop for milliseconds
-at a time. The worker gets plans as JSON lines on its standard input and tells what is done as JSON
-lines on its standard output. It gives way to every other process, waits for the throttle, and
-ends when its input ends: with its broker, whatever happened to that.
+at a time. The worker reads plans as JSON lines from its standard input and writes results as JSON
+lines to its standard output. It yields to every other process, waits for the throttle, and ends
+when its input ends: with its broker, also after a crash.
 
 In: `{"clean": plan, "rate": bytes a second or null}`, `{"rate": ...}`, `{"abort": true}`.
 Out: `{"group": ...}` for each new segment that lies ready, and at last one of `{"done": offset,
