@@ -63,7 +63,7 @@ class BrokerConnection:
         raise ChannelError(f"no answer within {self.timeout_ms} ms")
 
     async def request(self, message: Message, api_version: int) -> Message:
-        """As `send`, for a caller with a time limit of its own."""
+        """Like `send`, for a caller with a time limit of its own."""
         answered = False
         try:
             if self._link is not None and trio.current_time() >= self._link.good_until:

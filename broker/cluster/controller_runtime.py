@@ -98,7 +98,7 @@ class ControllerRuntime:
     # Configs and metrics
 
     def topic_config_changed(self, topic: str, config: Mapping[str, str]) -> None:
-        """Allowing unclean election elects at once where nobody in sync is left."""
+        """Allowing unclean election elects at once where no in-sync replica is left."""
         if config.get(UNCLEAN_CONFIG, "").strip().lower() == "true":
             self.post(events.UncleanElectionEnabled(topic))
 
@@ -152,13 +152,13 @@ class ControllerRuntime:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self._follow_session, session_events)
-            # What was lost before is not lost again: to resign from an election that this session
-            # has won would leave /controller behind.
+            # A session lost earlier must not be reported again: resigning from an election that
+            # this session has won would leave /controller behind.
             self._session_generation = self._zookeeper.session_generation
             await self._process(events.Startup())
             task_status.started()
             async for event in self._events:
-                # A lost session comes before whatever was queued, or the new session would win an
+                # A lost session comes before queued events: otherwise the new session would win an
                 # election that the machine then resigns from, with /controller left behind.
                 if self._zookeeper.session_generation != self._session_generation:
                     self._session_generation = self._zookeeper.session_generation
@@ -181,9 +181,9 @@ class ControllerRuntime:
         done.set()
 
     async def _drive(self, flow: Flow[None]) -> None:
-        """As `ZooKeeperClient.run`, with our watches and the effects of each step.
+        """Like `ZooKeeperClient.run`, with our watches and the effects of each step.
 
-        All of it in one session: what one session has read is not written in the next.
+        All operations run in one session: nothing read in one session is written in the next.
         """
         zookeeper = self._zookeeper
         generation = zookeeper.session_generation

@@ -26,7 +26,7 @@ class MetadataWaits:
             changed.set()
 
     def all_partitions(self) -> list[tuple[str, int]]:
-        """As this broker knows them now."""
+        """The partitions in this broker's present metadata."""
         return [
             (topic, index)
             for topic in self._cache.topics()

@@ -81,7 +81,9 @@ class TopicConfigCache:
                 )
 
     def _build(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        """Unknown names are Kafka's of other versions; values that no log can have are told."""
+        """Unknown names belong to other versions of Kafka; values that no log can have are
+        logged.
+        """
         unusable = [
             name
             for name, text in overrides.items()

@@ -1,12 +1,12 @@
 """Creating topics: the checks and the assignment that CreateTopics and auto creation share.
 
-Job: turn what is wanted into an assignment over the alive brokers and write it to ZooKeeper.
-- `TopicCreator.create`: one topic, with all checks; KafkaError if it cannot be.
+Job: compute an assignment of the requested topic over the alive brokers and write it to ZooKeeper.
+- `TopicCreator.create`: one topic, with all checks; KafkaError if it cannot be created.
 - `TopicCreator.auto_create`: for Metadata and FindCoordinator: starts a creation in the background
-  and tells what to answer once the topic is in ZooKeeper, or cannot be. In plain ZooKeeper mode the
-  broker that is asked writes the znodes itself, controller or not.
-Invariant: each automatic creation that was started is told once, after AUTO_CREATION_WAIT_MS at the
-latest; it goes on then.
+  and reports the answer once the topic is in ZooKeeper, or has failed. In plain ZooKeeper mode the
+  broker that receives the request writes the znodes itself, controller or not.
+Invariant: each started automatic creation reports once, after AUTO_CREATION_WAIT_MS at the latest;
+the creation continues after that.
 
 Mirrors kafka.server.ZkAdminManager.createTopics and DefaultAutoTopicCreationManager. Leaves out
 create.topic.policy.class.name, whose classes are Java's, and mutation quotas for internal topics.
@@ -42,7 +42,7 @@ MAX_AUTO_CREATIONS = 1_000
 MAX_AUTO_CREATIONS_AT_ONCE = 4
 AUTO_CREATION_WAIT_MS = 5_000
 
-# What is called with the code that Metadata answers with.
+# Called with the error code for the answer to Metadata.
 Tell = Callable[[ErrorCode], None]
 
 
@@ -81,7 +81,7 @@ class _AutoCreation:
 
 
 def random_uuid(generator: random.Random) -> bytes:
-    """As Kafka draws topic ids."""
+    """A random id, drawn as Kafka draws topic ids."""
     while (topic_id := new_uuid(generator.randbytes(16))) is None:
         pass
     return topic_id
@@ -132,9 +132,9 @@ class TopicCreator:
         validate_only: bool = False,
         before: Callable[[int], None] | None = None,
     ) -> CreatedTopic:
-        """Check everything, then write the znodes. It has no leaders yet when this returns.
+        """Check everything, then write the znodes. The topic has no leaders yet when this returns.
 
-        `before` is called with the number of partitions when all is well; it may refuse them.
+        `before` is called with the number of partitions after all checks; it may refuse them.
         """
         if self._cache.contains(topic):
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
@@ -178,8 +178,8 @@ class TopicCreator:
     ) -> ErrorCode | None:
         """Start creating a topic that a client asked for.
 
-        What to answer is said at once, or None: then `tell` is called with it. `before` is for the
-        mutations of the client that was the first to ask.
+        Returns the error code to answer with at once, or None: then `tell` is called with it.
+        `before` charges the mutations to the first client that asked.
         """
         if topic in self._in_flight or len(self._in_flight) >= MAX_AUTO_CREATIONS:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -211,7 +211,7 @@ class TopicCreator:
             logger.warning("topic %s is not created automatically: %s", topic, problem)
 
     def auto_create_internal(self, topic: str) -> None:
-        """As `auto_create`, for coordinators, which answer COORDINATOR_NOT_AVAILABLE anyway."""
+        """Like `auto_create`, for coordinators, which answer COORDINATOR_NOT_AVAILABLE anyway."""
         self.auto_create(topic, None, _nobody_waits)
 
     def settings_of(self, topic: str) -> TopicSettings:
