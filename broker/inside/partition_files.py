@@ -74,7 +74,7 @@ def _contents(segment: Segment, name: str) -> Row:
 
 
 def _next(segment: Segment, fate: str | None, config: LogConfig, wall_ms: int) -> str:
-    """What becomes of a segment, in words."""
+    """The next change of a segment, in words."""
     if fate is not None:
         return f"deleted at the next check: {fate}"
     if segment.is_active:

@@ -1,4 +1,4 @@
-"""What waits in this broker, by kind: how much of it, and the oldest of it with what it waits for.
+"""The waiting operations of this broker by kind: their number, and the oldest with their causes.
 
 Mirrors: the purgatories of Kafka's ReplicaManager (Produce, Fetch, DeleteRecords) and those of its
 GroupCoordinator (Rebalance, Heartbeat), which are timers of the group machine here.

@@ -1,6 +1,6 @@
 """ZooKeeper's tree, a znode at a time, as this broker may read it; secrets are left out.
 
-What Kafka keeps from others (KIP-554, `ZkData.SensitiveRootPaths`) is not shown: credentials of
+Paths that Kafka protects (KIP-554, `ZkData.SensitiveRootPaths`) are not shown: credentials of
 users, passwords in brokers' configs, tokens.
 """
 
