@@ -64,7 +64,7 @@ LISTENER_KEYS = frozenset(
         "connections.max.reauth.ms", "principal.builder.class",
     }
 )  # fmt: skip
-# Those that may have the name of a mechanism behind that of a listener, beside sasl.oauthbearer.*.
+# Keys that may name a mechanism after the listener, beside sasl.oauthbearer.*.
 MECHANISM_KEYS = frozenset(
     {
         "sasl.jaas.config", "sasl.server.callback.handler.class",

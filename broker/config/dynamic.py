@@ -1,16 +1,16 @@
-"""Dynamic configs: what may be altered, and what of ZooKeeper's this broker can use.
+"""Dynamic configs: which alterations are allowed, and which stored values this broker can use.
 
-An alteration is checked as a whole before it is written: what the configuration would be with it
-must be one to start with. Bad values get INVALID_REQUEST, as in Kafka (KAFKA-13609).
-What is found in ZooKeeper, whoever wrote it, never stops a broker: what cannot be used is left out,
-with one log line that names it.
+An alteration is checked as a whole before it is written: a broker must be able to start with the
+resulting configuration. Bad values get INVALID_REQUEST, as in Kafka (KAFKA-13609).
+Values found in ZooKeeper never stop a broker: unusable ones are left out, with one log line that
+names them.
 
 Mirrors `kafka.server.DynamicBrokerConfig` with the checks of its reconfigurables (thread pools,
 cleaner, listeners' connection limits, local retention).
-Passwords are decrypted before (`passwords`), key stores are read after (`tls_listeners`), and what
-SASL listeners ask of new connections follows from all of it (`logins`).
-Leaves out: changing listeners while running, which is refused, and so is what is without effect
-here though it was meant to keep someone out (`ineffective`).
+Passwords are decrypted before (`passwords`), key stores are read after (`tls_listeners`), and the
+logins of SASL listeners are rebuilt from the result (`logins`).
+Leaves out: changing listeners while running, which is refused, as is a security setting without
+effect here (`ineffective`).
 """
 
 from __future__ import annotations
@@ -75,10 +75,9 @@ def check_alteration(
     per_broker: bool,
 ) -> KafkaConfig:
     """Raise KafkaError unless `wanted` may replace `stored` as the configs of this broker, or as
-    the default of all; returns what the configuration would be.
+    the default of all; returns the resulting configuration.
 
-    What is stored already and is only without effect here may stay: a broker of another kind may
-    have use for it.
+    A stored value that only has no effect here may stay: a broker of another kind may use it.
     """
     effective = {}
     changed = {
@@ -127,7 +126,7 @@ def _is_static(name: str) -> bool:
 def usable_for_alteration(
     config: KafkaConfig, stored: Mapping[str, str], *, per_broker: bool
 ) -> dict[str, str]:
-    """What is stored, without what no alteration could keep: it must not block the others."""
+    """The stored values without unacceptable ones, which must not block alterations of others."""
     return {
         name: text
         for name, text in stored.items()
@@ -184,7 +183,7 @@ def _is_of_one_broker(name: str, definition: ConfigDef) -> bool:
 
 
 def _check_steps(before: KafkaConfig, after: KafkaConfig) -> None:
-    """What depends on the values that a running broker has now."""
+    """Check the changes whose limits depend on the present values of a running broker."""
     for name in _THREAD_COUNTS:
         _check_thread_count(name, before.get_int(name), after.get_int(name))
     key = "num.network.threads"
@@ -265,10 +264,10 @@ def _entries(values: Mapping[str, str], *, per_broker: bool) -> list[_Entry]:
 def _those_that_fit(
     config: KafkaConfig, entries: list[_Entry]
 ) -> tuple[list[_Entry], dict[str, str]]:
-    """What makes a configuration to run with, and why the rest does not.
+    """The entries that the broker can run with, and the complaints about the others by name.
 
-    If all together do not, they are tried one after the other, in a second round those that the
-    others may have made possible.
+    If the entries fail together, each is tried after the other, and failed ones once more, since
+    later entries may have made them possible.
     """
     own = tuple(f"{LISTENER_PREFIX}{listener.name.lower()}." for listener in config.listeners)
 

@@ -1,10 +1,10 @@
 """The ssl.* keys of a listener, from the broker's configuration.
 
-Job: `tls_settings` (what is written, checked as far as that goes without a file), and `server_tls`
-and `client_tls` (with its key stores read). A key `listener.name.<name>.ssl...` comes before the
-plain one.
+Job: `tls_settings` (the configured values, checked as far as possible without a file), and
+`server_tls` and `client_tls` (with its key stores read). A key `listener.name.<name>.ssl...` comes
+before the plain one.
 
-Mirrors `KafkaConfig.valuesWithPrefixOverride` and `SaslChannelBuilder`: who comes by SASL_SSL is
+Mirrors `KafkaConfig.valuesWithPrefixOverride` and `SaslChannelBuilder`: a client of SASL_SSL is
 asked for a certificate only if the listener's own key says so.
 """
 
@@ -29,7 +29,9 @@ CLIENT_AUTH = "ssl.client.auth"
 
 
 def tls_settings(config: KafkaConfig, listener: Listener) -> TlsSettings | None:
-    """None if it speaks in plain text. ConfigError for keys that cannot be, whatever the files."""
+    """The TLS settings of a listener; None for plain text. ConfigError for keys that no file can
+    fix.
+    """
     if listener.security_protocol not in WITH_TLS:
         return None
     values = {
