@@ -1,8 +1,8 @@
-"""Prometheus' text format, written in slices: other work of the loop comes in between.
+"""Prometheus' text format, written in slices: the loop does other work between them.
 
-What is collected is few, and written by prometheus_client, a family at a time. Tables are written
-here, a column after the other and at most SLICE_ROWS rows at a time: values are of the moments in
-which they are written.
+Collected metrics are few, and prometheus_client writes them, a family at a time. Tables are written
+here, a column after the other and at most SLICE_ROWS rows at a time: a value is that of the moment
+in which it is written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Exported(Protocol):
 
 
 class Collected(Protocol):
-    """As much of prometheus_client's registry as is needed."""
+    """The part of prometheus_client's registry that is used here."""
 
     def collect(self) -> Iterable[Metric]: ...
 

@@ -2,8 +2,8 @@
 
 Names and labels are those of the JMX exporter's example configuration for Kafka with lower-case
 names (`kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"}`), so dashboards
-made for Apache Kafka show ours; `catalogue` has them all. What requests took comes from
-`request_metrics`. What there is of each partition or topic is a table, which `exposition` writes by
+made for Apache Kafka show ours; `catalogue` has them all. The times of requests come from
+`request_metrics`. The values of all partitions or topics are a table, which `exposition` writes by
 itself: for 5 000 partitions the library takes thirty times as long.
 
 Mirrors `BrokerTopicMetrics` and the gauges of `SocketServer` and
@@ -76,7 +76,7 @@ class BrokerMetrics:
         self._gauges: list[tuple[str, dict[str, str], Gauge]] = []
         self._families: list[tuple[str, tuple[str, ...], GaugeFamily]] = []
         self.tables: list[Table] = []
-        # What has to be asked of others; none of it may take long.
+        # Collected from other parts before a scrape; none of it may take long.
         self.before_scrape: list[Callable[[], Awaitable[None]]] = []
         columns = {
             f"kafka_server_brokertopicmetrics_{suffix}_total": attrgetter(attribute)

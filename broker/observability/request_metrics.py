@@ -1,10 +1,10 @@
-"""What requests of one API took: a few numbers for each request, on the hot path.
+"""The times and sizes of the requests of one API: a few numbers for each, on the hot path.
 
 Quantiles come from the last `RESERVOIR_SIZE` samples of an API: every request while there are few,
 one of sixteen afterwards.
 
-A fetch counts as one of a consumer or of a follower besides, and what only verifies a transaction
-counts under a name of its own.
+A fetch counts also as a fetch of a consumer or of a follower, and a request that only verifies a
+transaction counts under a name of its own.
 
 Mirrors `RequestMetrics`, and `RequestChannel.Request.updateRequestMetrics`, where names are chosen.
 """
@@ -39,7 +39,7 @@ class Timed(Protocol):
 
 
 class Conversions:
-    """What requests of one API took that had records converted: most have none."""
+    """The requests of one API whose records were converted: most APIs have none."""
 
     __slots__ = ("count", "samples", "total_bytes", "total_seconds")
 
@@ -78,7 +78,7 @@ class RequestMetrics:
 
     @property
     def parts(self) -> tuple[RequestMetrics, ...]:
-        """What it counts under other names."""
+        """The metrics that it counts under other names."""
         return ()
 
     def record(self, request: Timed, sent_at: float) -> None:
@@ -134,7 +134,7 @@ class FetchMetrics(RequestMetrics):
 
 
 class AddPartitionsToTxnMetrics(RequestMetrics):
-    """Those that add; a request that only verifies is an `AddPartitionsToTxnVerification`."""
+    """Requests that add; a request that only verifies is an `AddPartitionsToTxnVerification`."""
 
     __slots__ = ("verification",)
 
