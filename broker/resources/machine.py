@@ -1,9 +1,8 @@
-"""What this machine offers beyond POSIX, and what is done without it.
+"""The features of this machine beyond POSIX.
 
 Job: the one place that says which of these there are: epoll or kqueue, sendfile, RWF_NOWAIT,
-MSG_MORE, /proc.
-Whoever uses one of them asks here, and has a way without it.
-Invariant: with the environment variable PYBROKER_MACHINE=posix nothing of it is used; so the ways
+MSG_MORE, /proc. The users of such a feature ask here, and have a way without it.
+Invariant: with the environment variable PYBROKER_MACHINE=posix none of them is used; so the ways
 without are tested on Linux.
 
 Kafka leaves this to the Java machine and its `Selector`s.
@@ -27,7 +26,7 @@ RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0) if HAS_SENDFILE else 0
 # For a send that another one follows at once; 0 where the system has to guess.
 MSG_MORE: int = 0 if IS_PLAIN else getattr(socket, "MSG_MORE", 0)
 
-# That this process may use.
+# The cores that this process may use.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 PROC = None if IS_PLAIN or not os.path.exists("/proc/self/statm") else Path("/proc")

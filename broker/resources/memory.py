@@ -1,9 +1,9 @@
-"""Memory that a storm of requests took goes back to the system when the storm is over.
+"""Returns the memory that a storm of requests took to the system when the storm is over.
 
-glibc keeps what is freed for the next allocation: it lets the size from which a block is a mapping
-of its own grow with the blocks that are freed, and gives back the heap at its end only. So that
-size is fixed here, and what lies free inside of the heaps is given back when the process has grown
-by much since the last time. Other C libraries are left alone.
+glibc keeps freed blocks for the next allocation: it raises the size from which a block is a mapping
+of its own with the blocks that are freed, and returns the heap at its end only. So that size is
+fixed here, and free memory inside the heaps is returned when the process has grown by much since
+the last time. Other C libraries are left alone.
 
 Goes with `network.receive_buffer`, whose large buffers are mappings from the beginning.
 """
@@ -24,7 +24,7 @@ logger = logging.getLogger("pybroker.broker.resources.memory")
 
 # From this size on a block is a mapping of its own.
 MAPPED_BYTES = 256 * 1024
-# As much may lie free at the end of the heap.
+# The free bytes that may stay at the end of the heap.
 KEPT_FREE_BYTES = 4 * 1024 * 1024
 CHECK_SECONDS = 5.0
 # The heaps are looked through when the process is so much larger than after the last time.

@@ -1,4 +1,4 @@
-"""What the operating system says about this process and its directories, for monitoring."""
+"""Facts of the operating system about this process and its directories, for monitoring."""
 
 import getpass
 import os
@@ -57,5 +57,5 @@ def environment() -> Mapping[str, str]:
 
 
 def date_text(at_ms: int) -> str:
-    """As Java prints a Date: Sun Nov 22 12:30:25 UTC 2026."""
+    """A time as Java prints a Date: Sun Nov 22 12:30:25 UTC 2026."""
     return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(at_ms / 1000))

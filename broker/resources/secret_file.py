@@ -1,7 +1,8 @@
-"""A secret in a file that nobody else may read: never an argument, never a variable of a process.
+"""A secret in a file that only its owner may read: never an argument, never a variable of a
+process.
 
-Both are shown to other users by `ps` and /proc. A file that its group or others may read or write
-is refused rather than mended: who knows who has read it already.
+`ps` and /proc show arguments and variables to other users. A file that its group or others may read
+or write is refused rather than mended: its secret may have been read already.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Text from outside as one visible line: names, addresses and messages that clients, other brokers
 and files have made, on their way into a log or onto a terminal.
 
-Invariant: what comes out has no character that ends a line, moves a cursor, is read backwards or
-cannot be encoded. Such a character is written as Python writes it: `\\n`, `\\x1b`, `\\u2028`.
+Invariant: the result has no character that ends a line, moves a cursor, is read backwards or cannot
+be encoded. Such a character is written as Python writes it: `\\n`, `\\x1b`, `\\u2028`.
 Letters of all languages stay. Leaves out the backslash, which stays single: paths are readable, and
 nothing is read back from here.
 """
