@@ -1,7 +1,7 @@
 """One client socket of the embedded ZooKeeper: frames in, queued bytes out.
 
-Sends are tried at once; what the kernel does not take is sent by a task that lives only as long as
-it is needed. A client that does not read is first not read from, then cut off.
+Sends are tried at once; a task that lives only as long as it is needed sends the rest. A client
+that does not read is first not read from, then disconnected.
 """
 
 import socket
@@ -195,7 +195,9 @@ class Client:
 
 
 def _stranger(start: bytes) -> str | None:
-    """Who says this instead of the size of a connect request, if we know."""
+    """The protocol that begins with this instead of the size of a connect request, if we know
+    it.
+    """
     if start in _HTTP_METHODS:
         return "an HTTP request"
     if start[:2] == b"\x16\x03":

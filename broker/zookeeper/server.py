@@ -6,8 +6,8 @@ thread, many at a time (group commit), before the frames that depend on them are
 
 With credentials the server is closed: it listens on the loopback interface alone, and a connection
 that has not proved them has no session and no longer than a connection without a connect request.
-When a host has all its connections, strangers go before anybody is turned away, so that they cannot
-keep the brokers out.
+When a host has all its connections, unproved ones are closed before any new one is refused, so that
+they cannot keep the brokers out.
 
 Limits: frames (`jute.maxbuffer`), connections a host (`maxClientCnxns`), bytes queued to a slow
 client, frames that wait for the disk, time until the connect request (as ZooKeeper's
@@ -266,7 +266,7 @@ class ZooKeeperServer:
         return False
 
     def _tell_of_stranger(self, client: Client) -> None:
-        """A line for the first in a while: whoever tries all day must not fill the disk."""
+        """Log a line for the first in a while: constant attempts must not fill the disk."""
         self._untold_strangers += 1
         now = trio.current_time()
         if now < self._next_telling:
@@ -333,7 +333,9 @@ class ZooKeeperServer:
                 raise ProtocolError(f"no login within {SESSIONLESS_TIMEOUT_S:.0f} s")
 
     def _four_letter_answer(self, word: bytes, client: Client) -> bytes:
-        """It changes nothing, so that no defect in it may end the server."""
+        """The answer to a four-letter word; it changes nothing, so no defect in it may end the
+        server.
+        """
         try:
             return four_letter.answer(word, self._machine, self._info(client))
         except Exception:
