@@ -1,14 +1,14 @@
-"""What the client of one connection may do, remembered until an ACL changes.
+"""The permissions of the client of one connection, cached until an ACL changes.
 
 Job: `Access` asks the authorizer for one principal at one host and keeps the answers, so that the
-hot path is a look-up by the topic's name. `DenialLog` writes who was denied what, and the command
-that would allow it.
+hot path is a look-up by the topic's name. `DenialLog` logs each denial with the command that would
+allow the operation.
 
-Invariants: an answer of before the authorizer's last change is never given (`version`); what is
-remembered is bounded, and so are the lines that are logged.
+Invariants: an answer from before the authorizer's last change is never returned (`version`); the
+cache and the logged lines are bounded.
 
-Mirrors kafka.server.AuthHelper and the `kafka.authorizer.logger` of AclAuthorizer: what is allowed
-at DEBUG, what is denied at INFO; but each of them once per connection and change of ACLs.
+Mirrors kafka.server.AuthHelper and the `kafka.authorizer.logger` of AclAuthorizer: allowed
+operations at DEBUG, denied ones at INFO; but each of them once per connection and change of ACLs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _READ, _WRITE, _CREATE, _DELETE = (
 _WRITE_TOPIC: Final = (_WRITE << 4) + ResourceType.TOPIC
 _ALTER, _DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
 _CONFIGS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
-# What can be asked of a resource, and is told as bits (SEMANTICS 9).
+# The operations on each kind of resource, sent to clients as bits (SEMANTICS 9).
 OPERATIONS_ON: Final[Mapping[ResourceType, tuple[AclOperation, ...]]] = {
     ResourceType.TOPIC: (_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, *_CONFIGS),
     ResourceType.GROUP: (_READ, _DELETE, _DESCRIBE),
@@ -192,7 +192,7 @@ def _option(kind: ResourceType, name: str) -> str:
 
 
 def _word(name: str) -> str:
-    """As a shell takes it, in one line, and not for ever."""
+    """A name as a shell takes it, in one line and shortened."""
     shown = ascii(name[:LONGEST_NAME])
     if len(name) > LONGEST_NAME or shown[1:-1] != name:
         return shown

@@ -1,4 +1,4 @@
-"""ACLs as data: who may or may not do what to which resources, and filters that pick some.
+"""ACLs as data: the operations on resources that they allow or deny, and filters of ACLs.
 
 An ACL (`AclBinding`) is a pattern of resources and an entry: a principal, a host, an operation and
 whether it is allowed or denied. Nothing here decides anything, see `acl_authorizer`.
@@ -42,7 +42,7 @@ class AclBinding(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """What matches all of it; ANY and None match everything."""
+    """A filter that matches ACLs by all of its fields; ANY and None match everything."""
 
     type: ResourceType
     pattern: PatternType

@@ -1,7 +1,7 @@
-"""Whether somebody may do something: who answers that.
+"""The interface that decides whether a principal may do an operation.
 
-Job: `Authorizer`, which is asked with the vocabulary of `protocol.acls`. Which request asks what is
-on the page of each API.
+Job: `Authorizer`, whose questions use the vocabulary of `protocol.acls`. The page of each API lists
+the questions of its requests.
 
 Mirrors `org.apache.kafka.server.authorizer.Authorizer`.
 """

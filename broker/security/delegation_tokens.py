@@ -1,10 +1,10 @@
-"""Delegation tokens: who may make, prolong and end one, until when it holds, what it proves.
+"""Delegation tokens: the rules for creating, renewing and expiring them, and their credentials.
 
 Job: all tokens of the cluster as this broker knows them, and the rules of KIP-48 and KIP-373. A
 token is its id and an HMAC of it, made with a secret that all brokers share; the HMAC in base64 is
 the password with which the id logs in by SCRAM.
-Invariants: pure, time is given; a decision changes nothing by itself: whoever asked stores the
-token that comes out (`put`, `remove`) once it is in ZooKeeper; secrets and HMACs are in no repr.
+Invariants: pure, time is given; a decision changes nothing by itself: the caller stores the
+resulting token (`put`, `remove`) once it is in ZooKeeper; secrets and HMACs are in no repr.
 
 Mirrors DelegationTokenManager and DelegationTokenCache. Leaves out Java's overflow of a renewal
 period near 2^63, which ends a token there: it is cut at the token's longest life.
@@ -36,7 +36,7 @@ class TokenInfo(NamedTuple):
     expiry_ms: int
 
     def is_of(self, principal: KafkaPrincipal) -> bool:
-        """It is the owner or a renewer."""
+        """Whether the principal is the owner or a renewer."""
         return principal[:2] in self.names()
 
     def names(self) -> Iterator[tuple[str, str]]:
@@ -49,7 +49,7 @@ class TokenInfo(NamedTuple):
 
 
 class TokenCredentials(NamedTuple):
-    """What a login with a token needs."""
+    """The data that a login with a token needs."""
 
     owner: KafkaPrincipal
     expiry_ms: int
@@ -83,7 +83,7 @@ class DelegationTokens:
     def hmac_of(self, token_id: str) -> bytes:
         return hmac.digest(self._secret, token_id.encode(), hashlib.sha512)
 
-    # What is known
+    # Known tokens
 
     def put(self, token: TokenInfo) -> None:
         self._by_id[token.token_id] = token

@@ -1,13 +1,13 @@
 """The steps of a login on one connection, and of the next one on it (KIP-368).
 
-Job: which mechanism, whose tokens, when it is over and how: a machine that is told of handshakes
-and tokens, and says what to answer.
+Job: the state machine of a login: it takes handshakes and tokens, chooses the mechanism, and
+returns the answers and the end.
 
 Invariants:
-- The order is that of `_TURNS`: what comes at another time is `out of turn`, and ends it.
+- The order is that of `_TURNS`: a message at another time is `out of turn`, and ends the login.
 - There is a principal from the first success on, and no later login changes it.
-- A refusal is an `Outcome` with `ends`, for the log; nothing is taken after it. A client is told no
-  more than Kafka tells it.
+- A refusal is an `Outcome` with `ends`, for the log; later messages are not accepted. A client
+  learns no more than Kafka tells it.
 
 Mirrors the states of `SaslServerAuthenticator` with its `ReauthInfo`.
 """
@@ -44,7 +44,7 @@ class LoginRules(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What is answered; `ends` says for the log why the connection is closed behind it."""
+    """An answer; `ends` says for the log why the connection is closed behind it."""
 
     token: bytes = b""
     error: ErrorCode = ErrorCode.NONE
@@ -54,14 +54,14 @@ class Outcome(NamedTuple):
 
 
 class Turn(Enum):
-    """What may come next."""
+    """The kind of message that may come next."""
 
     FIRST = auto()  # versions or a handshake
     HANDSHAKE = auto()
     TOKEN = auto()
     ANYTHING = auto()  # the client is known
     NOTHING = auto()  # it was refused
-    BAD_MECHANISM = auto()  # whatever comes is refused
+    BAD_MECHANISM = auto()  # every message is refused
 
 
 class Login:

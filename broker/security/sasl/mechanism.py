@@ -1,4 +1,4 @@
-"""What a login needs of a mechanism.
+"""The interface between a login and its mechanism.
 
 Mirrors `javax.security.sasl.SaslServer`.
 """
@@ -30,7 +30,7 @@ class ServerMechanism(Protocol):
         """When what the client has shown ends, in milliseconds since the epoch."""
 
     def step(self, token: bytes, now_ms: int) -> bytes:
-        """What is answered to the client's token."""
+        """The answer to the client's token."""
 
 
 NewMechanism: TypeAlias = Callable[[], ServerMechanism]

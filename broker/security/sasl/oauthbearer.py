@@ -1,9 +1,9 @@
-"""OAUTHBEARER: a client shows a token; what it must be is known to a `TokenCheck`.
+"""OAUTHBEARER: a client sends a token, which a `TokenCheck` validates.
 
 Invariants:
 - A refused token is answered with a JSON object without an error code; the client acknowledges it,
-  and is then told the same with one, as RFC 7628 has it.
-- Neither says more than that the token is not valid, or which scopes it lacks.
+  and then gets the same answer with a code, as RFC 7628 has it.
+- Both answers say only that the token is not valid, or which scopes it lacks.
 
 Mirrors `OAuthBearerSaslServer`. Extensions of clients are read and have no effect.
 """
@@ -25,7 +25,7 @@ logger = logging.getLogger("pybroker.broker.security")
 
 
 class ValidToken(NamedTuple):
-    """What a token says that counts."""
+    """The claims of a token that are used."""
 
     name: str
     expires_at_ms: int
@@ -97,7 +97,7 @@ def _json_reason(scope: str | None) -> str:
     return f'{{"status":"insufficient_scope", "scope":"{scope}"}}'
 
 
-# What both kinds of tokens are made of
+# Parts of both kinds of tokens
 
 MAX_CLAIM_TEXT = 1000
 

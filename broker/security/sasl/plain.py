@@ -1,7 +1,7 @@
 """PLAIN: passwords stand in the broker's JAAS options as `user_<name>`.
 
 Invariants:
-- A name that is not there costs what a wrong password costs, and is told alike.
+- An unknown name costs as much time as a wrong password, and gets the same answer.
 
 Mirrors `PlainSaslServer` and `PlainServerCallbackHandler`.
 """

@@ -7,8 +7,8 @@ the name as it is. Without a rule that matches the client is refused.
 Invariants: pure; a rule that cannot be read is a BadRule when it is parsed. A name is bounded by
 MAX_NAME_CHARACTERS, since a pattern may take long over it.
 
-Mirrors `SslPrincipalMapper`. Patterns are Java's, of which nearly all mean the same here; named
-groups are rewritten.
+Mirrors `SslPrincipalMapper`. Patterns are Java's; nearly all mean the same here, and named groups
+are rewritten.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PARSER: Final = re.compile(_RULE)
 _NAMED_GROUP: Final = re.compile(r"(?<!\\)\(\?<(?![=!])")
 _NAMED_REFERENCE: Final = re.compile(r"(?<!\\)\\k<(\w+)>")
 
-# What follows a dollar; what is escaped is stepped over.
+# A reference after a dollar; escaped characters are skipped.
 _DOLLAR: Final = re.compile(r"\\.|\$(?:\{\w*\}|[0-9])?", re.DOTALL)
 
 
@@ -36,7 +36,7 @@ class BadRule(Exception):
 
 
 class NoRuleApplies(Exception):
-    """The client is nobody that is known."""
+    """No rule maps the client's name to a user."""
 
 
 class Rule(NamedTuple):
