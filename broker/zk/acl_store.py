@@ -1,15 +1,15 @@
-"""ACLs in ZooKeeper: written here, followed by every broker, told to its `AclAuthorizer`.
+"""ACLs in ZooKeeper: written here, followed by every broker, applied to its `AclAuthorizer`.
 
-Job: `run` loads all ACLs and follows what other brokers change; `update` changes those of one
-resource, which holds on this broker as soon as it is written, and tells the others.
-Invariants: one change at a time on this broker, so that what the authorizer knows of a resource is
-never replaced by something older; a node is written on top of the version it was computed from, or
-not at all, and in the same transaction as the node that tells of it. While ZooKeeper is away, or
-holds something that is not understood, the authorizer goes on with what it knows; a broker does not
-start with ACLs that it does not understand. At most MAX_WAITING changes wait for their turn.
+Job: `run` loads all ACLs and follows the changes of other brokers; `update` changes the ACLs of one
+resource, applies them on this broker as soon as they are written, and notifies the others.
+Invariants: one change at a time on this broker, so that older ACLs of a resource never replace
+newer ones in the authorizer; a node is written on top of the version it was computed from, or not
+at all, and in the same transaction as its change notification. While ZooKeeper is away, or holds
+ACLs that cannot be decoded, the authorizer keeps its present ones; a broker does not start with
+ACLs that it cannot decode. At most MAX_WAITING changes wait for their turn.
 
 Mirrors kafka.security.authorizer.AclAuthorizer (loadCache, updateResourceAcls, the change handler),
-which writes the node that tells of a change in a transaction of its own, after the change.
+which writes the change notification in a transaction of its own, after the change.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Versioned(NamedTuple):
 
 
 class AclStore:
-    """`authorizer` is told of all ACLs, and nobody else changes what it knows."""
+    """The store gives `authorizer` all ACLs, and is the only one to change them there."""
 
     __slots__ = ("_client", "_lock", "_versions", "_waiting", "authorizer")
 
@@ -175,7 +175,7 @@ class AclStore:
     # Changing
 
     async def update(self, resource: ResourcePattern, change: Change, in_turns: InTurns) -> None:
-        """Change the ACLs of one resource, whoever else does so; UpdateFailed if that is not done.
+        """Change the ACLs of one resource, also while others do so; UpdateFailed if that fails.
 
         Waits as long as ZooKeeper is away.
         """
@@ -206,7 +206,7 @@ class AclStore:
                 new = await in_turns(change(now.entries))
                 written = await self._write(resource, now, new)
             except SessionExpired:
-                now = None  # it may have been written, or not: whatever is there now tells
+                now = None  # it may have been written or not: the next read shows it
                 continue
             except (MalformedZnode, ZkError) as error:
                 raise UpdateFailed(f"{path} in ZooKeeper: {error}") from None
@@ -223,7 +223,7 @@ class AclStore:
     async def _write(
         self, resource: ResourcePattern, now: _Versioned, new: Entries
     ) -> _Versioned | None:
-        """What is there then; None if something else was there before."""
+        """Returns the node after the write; None if its version was not the expected one."""
         path = acl_znodes.resource_path(resource)
         if new == now.entries:
             if now.version == ABSENT:

@@ -1,9 +1,9 @@
-"""Where ACLs are in ZooKeeper, and what is written there.
+"""The paths and payloads of ACLs in ZooKeeper.
 
-Literal patterns are nodes below /kafka-acl/<Type>, prefixed ones below /kafka-acl-extended, changes
-are told through sequence nodes, of the two kinds apart. Payloads are as Apache Kafka 3.9 writes
-them; reading something else raises only MalformedZnode, where Kafka reads broken JSON as no ACLs:
-they might deny something.
+Literal patterns are nodes below /kafka-acl/<Type>, prefixed ones below /kafka-acl-extended; changes
+are announced by sequence nodes, apart for the two kinds. Payloads are as Apache Kafka 3.9 writes
+them; any other payload raises only MalformedZnode, where Kafka reads broken JSON as no ACLs: the
+lost ones might deny something.
 
 Mirrors the ZkAclStore and ZkAclChangeStore of kafka.zk.ZkData, and AclEntry's JSON.
 """
@@ -89,7 +89,7 @@ def encode_entries(entries: Iterable[AccessControlEntry]) -> bytes:
 
 
 def decode_entries(data: bytes | None) -> frozenset[AccessControlEntry]:
-    """No data are no entries. What a newer broker may have written becomes UNKNOWN."""
+    """No data means no entries. Unknown values, of a newer broker for example, become UNKNOWN."""
     if not data:
         return frozenset()
     try:

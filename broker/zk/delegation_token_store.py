@@ -1,7 +1,7 @@
 """Delegation tokens in ZooKeeper: written here, followed by every broker, ended by the controller.
 
-Job: what is decided in `security.delegation_tokens` becomes a znode, then holds on this broker,
-then is told to the others. On the controller, expired tokens are deleted now and then.
+Job: a decision of `security.delegation_tokens` is written as a znode, then applied on this broker,
+then announced to the others. On the controller, expired tokens are deleted now and then.
 Invariants: one change at a time on this broker, so that a decision holds until it is written; the
 HMAC and the secret are in no znode and no log line.
 

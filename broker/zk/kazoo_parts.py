@@ -1,10 +1,10 @@
-"""What kazoo is given of ours: sockets over TLS, a login, ACLs, a logger that tells no secret.
+"""Our parts for kazoo: sockets over TLS, a login, ACLs, a logger without secrets.
 
-kazoo makes its own TLS context: it trusts the machine's authorities beside the ones it is given,
-takes PEM files alone, and cannot hold the protocol's version. And its loop waits for the socket
+kazoo makes its own TLS context: it trusts the machine's authorities beside the configured ones,
+takes PEM files alone, and cannot restrict the protocol's version. And its loop waits for the socket
 although the next answer may have been read already, decrypted inside of the TLS object, when a
-server puts two into one TLS record: they would wait for the next ping. So `select` asks the TLS
-objects first.
+server puts two into one TLS record: the second would wait for the next ping. So `select` asks the
+TLS objects first.
 """
 
 from __future__ import annotations

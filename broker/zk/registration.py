@@ -8,7 +8,7 @@ broker is started again before the session of its killed predecessor has expired
 session's id and password (mode 0600) in the log directory; `release_previous_session` re-attaches
 to that session and closes it, so that its registration vanishes at once. It must be called only
 while the log directory's lock is held: the lock proves that the predecessor is dead. The file
-names its ensemble by the cluster id: that stays when the ensemble moves to other addresses.
+names its ensemble by the cluster id, which stays when the ensemble moves to other addresses.
 
 Mirrors KafkaServer.startup, KafkaZkClient.registerBroker and getOrCreateClusterId.
 """
@@ -210,7 +210,7 @@ async def release_previous_sessions(
     session_timeout_ms: int = 18_000,
     security: ZooKeeperSecurity = NO_SECURITY,
 ) -> bool:
-    """As `release_previous_session`, for whatever session is remembered in any of these."""
+    """Like `release_previous_session`, for each session remembered in any of these directories."""
     tried = set()
     alive = False
     for log_dir in log_dirs:
