@@ -1,4 +1,4 @@
-"""`pybroker acls add|list|remove`: who may do what, in the words of kafka-acls.
+"""`pybroker acls add|list|remove`: permissions, in the words of kafka-acls.
 
 Mirrors: kafka.admin.AclCommand, its --producer and --consumer included. `alice` is short for
 `User:alice`.
@@ -218,7 +218,9 @@ def _pattern(resource: Resource, prefix: bool) -> PatternType:
 def _convenient(
     resources: list[Resource], *, producer: bool, consumer: bool
 ) -> list[tuple[Resource, AclOperation]]:
-    """As --producer and --consumer of kafka-acls. Raises UserError."""
+    """The resources and operations of --producer and --consumer, as in kafka-acls. Raises
+    UserError.
+    """
     of = {kind: [one for one in resources if one.type is kind] for kind in ResourceType}
     topics, groups = of[ResourceType.TOPIC], of[ResourceType.GROUP]
     ids = of[ResourceType.TRANSACTIONAL_ID]

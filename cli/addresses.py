@@ -1,12 +1,11 @@
-"""Which cluster is meant where a command is not told: variables, profiles, local clusters.
+"""The cluster of a command that names none: variables, profiles, local clusters.
 
 In this order: --bootstrap-server; --profile or $PYBROKER_PROFILE; $PYBROKER_BOOTSTRAP; the cluster
 that runs in $PYBROKER_DATA_DIR or ~/.pybroker; unless that variable is set, the one ephemeral
-cluster that runs here (of several nobody knows which is meant: who is at a terminal is asked); port
-9092.
+cluster that runs here (of several a user at a terminal chooses); port 9092.
 
-A profile is a file of properties, `~/.config/pybroker/NAME.properties`: bootstrap.servers, and
-what logging in takes, as --command-config has it.
+A profile is a file of properties, `~/.config/pybroker/NAME.properties`: bootstrap.servers, and the
+login settings, as --command-config has them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ BOOTSTRAP_KEY = "bootstrap.servers"
 
 
 class AddressError(Exception):
-    """It cannot be said which cluster is meant; the message says what to do."""
+    """The cluster cannot be determined; the message gives the remedy."""
 
 
 class SeveralClusters(AddressError):
@@ -36,7 +35,7 @@ class SeveralClusters(AddressError):
 
 
 def profile_directory() -> Path:
-    """Where profiles are: below $XDG_CONFIG_HOME or ~/.config."""
+    """The directory of profiles: below $XDG_CONFIG_HOME or ~/.config."""
     base = os.environ.get("XDG_CONFIG_HOME") or cluster_state.home_directory() / ".config"
     return Path(base) / "pybroker"
 

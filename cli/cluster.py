@@ -219,7 +219,7 @@ def _start_here(
     """This process is the supervisor, until the end."""
 
     def on_ready(state: ClusterState, seconds: float, console_line: str) -> None:
-        with contextlib.suppress(OSError):  # nobody reads it, but the cluster runs
+        with contextlib.suppress(OSError):  # the output is closed, but the cluster runs
             _announce(spec, state, seconds, console_line)
 
     return _supervise(spec, started, on_ready, console, owner)
@@ -373,7 +373,7 @@ def _announce(spec: ClusterSpec, state: ClusterState, seconds: float, console_li
 
 
 def _announce_security(console: Console, security: SecurityFiles) -> None:
-    """Where the settings are; they hold passwords, so they are not shown themselves."""
+    """Show the paths of the settings; they hold passwords, so they are not shown themselves."""
     from ..local.client_files import FILES
     from ..local.secured import ADMIN, CLIENT_PROPERTIES, USER
 

@@ -1,4 +1,4 @@
-"""What people see of a local cluster: its nodes with their roles, leaders and memory.
+"""The table of a local cluster: its nodes with their roles, leaders and memory.
 
 The processes come from the supervisor's file, roles and partitions from the metadata of any broker
 that answers; without one, the table says so and shows the processes alone.

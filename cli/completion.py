@@ -58,7 +58,7 @@ def _names(
 
 
 def _asked(context: click.Context, ask: Callable[[Cluster], Awaitable[list[str]]]) -> list[str]:
-    """Raises whatever stands in the way."""
+    """Names from the cluster. Raises every error on the way."""
     import trio
 
     from ..client.cluster import Cluster

@@ -1,7 +1,7 @@
-"""`pybroker console`: a cluster to look at, in a browser on this machine.
+"""`pybroker console`: pages about a cluster, in a browser on this machine.
 
 With --until-stdin-ends it belongs to `pybroker start --console`: its first line is for that
-command, and it ends when whoever started it is gone.
+command, and it ends when its parent process is gone.
 """
 
 from __future__ import annotations

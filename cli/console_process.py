@@ -1,7 +1,7 @@
 """The console that `pybroker start --console` has beside its cluster: a process of its own.
 
-It is told to end when the cluster stops, and ends by itself when the supervisor is gone: its
-standard input is a pipe that the supervisor holds. That it cannot be served does not keep a cluster
+It is ended when the cluster stops, and ends by itself when the supervisor is gone: its standard
+input is a pipe that the supervisor holds. A console that fails to start does not keep a cluster
 from running.
 """
 

@@ -1,7 +1,7 @@
 """`pybroker consume`: the records of topics, from anywhere to anywhere, as text or JSON lines.
 
 Without --group every partition is read, and nothing is committed. With it this is a member of the
-group: it shares the partitions with the others, begins at what is committed, and commits.
+group: it shares the partitions with the others, begins at the committed offsets, and commits.
 Mirrors: kcat -C and -G, kafka-console-consumer.
 """
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 POLL_RECORDS = 10_000
-SILENCE_SECONDS = 1.0  # then it is told what an open transaction hides
+SILENCE_SECONDS = 1.0  # then records hidden by an open transaction are reported
 
 
 Line = Callable[[RecordText], bytes]
 
 
 class Wish(NamedTuple):
-    """What is to be read."""
+    """The topics, the bounds and the mode of reading."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...] | None
@@ -259,7 +259,7 @@ class _Reading:
     async def _find_ends(
         self, cluster: Cluster, there: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Where reading is over, if it ever is."""
+        """The offsets at which reading ends; none for partitions that are read forever."""
         from ..client.admin.records import LATEST, Records, all_at
 
         end = self._wish.end
@@ -317,7 +317,7 @@ class _Reading:
                 try:
                     output.write(lines)
                     output.flush()
-                except OSError:  # a group goes on with what nobody has seen
+                except OSError:  # the group continues with the records that were not shown
                     _give_back(consumer, received[0])
                     raise
                 self._last_seen, self._has_told = now, False
@@ -331,7 +331,7 @@ class _Reading:
                 return
 
     def _up_to_the_end(self, consumer: Consumer, received: Sequence[Received]) -> list[RecordText]:
-        """Those of a poll that are wanted; a group goes on with the others."""
+        """The wanted records of a poll; a group continues with the others."""
         if not received:
             return []
         place = (received[0].topic, received[0].partition)

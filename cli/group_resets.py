@@ -1,4 +1,4 @@
-"""Where `pybroker groups reset` puts a group: what `--to` says, and what a file says.
+"""The targets of `pybroker groups reset`: the values of `--to`, and files.
 
 Mirrors: the reset specifications of ConsumerGroupCommand.
 """
@@ -46,7 +46,7 @@ class Reset(NamedTuple):
     ago_ms: int | None = None
 
     def timestamp(self, now_ms: int) -> int | None:
-        """Which time to look for, if it is one."""
+        """The time to look for; None if the target is no time."""
         return now_ms - self.ago_ms if self.ago_ms is not None else self.at_ms
 
     def offset(self, first: int, end: int, now: int | None, at_time: int | None) -> int | None:
@@ -85,7 +85,7 @@ def parse_reset(
 
 
 def parse_where(text: str) -> Reset:
-    """What `--to` says. Raises UserError."""
+    """The target in `--to`. Raises UserError."""
     if text in ("earliest", "latest", "current"):
         return Reset(word=text)
     if re.fullmatch(r"\d+", text):

@@ -1,6 +1,6 @@
-"""Ctrl-C for commands that end well: they finish what is under way, and say what they have done.
+"""Ctrl-C for commands that end well: they finish their work in progress and report its results.
 
-The first Ctrl-C cuts short only what waits (`Interrupt.unless_told`); the second one breaks the
+The first Ctrl-C cuts only waits short (`Interrupt.unless_told`); the second one breaks the
 command off, as it would have without this.
 """
 
@@ -23,7 +23,7 @@ class Interrupt:
         self._waiting: trio.CancelScope | None = None
 
     async def unless_told(self, wait: Callable[[], Awaitable[T]]) -> T | None:
-        """What `wait` returns; None if Ctrl-C came before or meanwhile."""
+        """The result of `wait`; None if Ctrl-C came before or meanwhile."""
         if self.is_told:
             return None
         with trio.CancelScope() as self._waiting:

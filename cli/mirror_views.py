@@ -26,7 +26,7 @@ OURS = "pybroker_mirror"
 
 
 class FlowRates:
-    """Records and bytes a second of one flow, evened out; `now` is of a clock that only goes on."""
+    """Records and bytes a second of one flow, evened out; `now` is of a monotonic clock."""
 
     def __init__(self, stats: FlowStats, now: float) -> None:
         self.stats = stats
@@ -43,7 +43,7 @@ class FlowRates:
         self._at, self._seen = now, (records, size)
 
     def row(self) -> dict[str, object]:
-        """What is shown of the flow; sizes in bytes, times in ms."""
+        """The shown values of the flow; sizes in bytes, times in ms."""
         stats = self.stats
         ages = [one.age_ms for one in stats.partitions.values()]
         return {

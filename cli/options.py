@@ -86,7 +86,7 @@ def _is_at_terminal() -> bool:
 
 
 def _chosen(clusters: Sequence[cluster_state.ClusterState]) -> str:
-    """By whoever sits at the terminal."""
+    """The cluster that the user at the terminal chooses."""
     click.echo(f"{len(clusters)} local clusters are running:", err=True)
     for number, one in enumerate(clusters, 1):
         click.echo(f"  {number}  {one.bootstrap}  in {one.data_dir}", err=True)

@@ -1,7 +1,7 @@
 """`pybroker perf produce|consume|e2e|groups`: how fast a cluster is, in the units of Kafka's tools.
 
-MB are 1,048,576 bytes and latencies go from a call to its acknowledgement, as there. All of it is
-this client's speed, too: it runs on one core.
+MB are 1,048,576 bytes and latencies go from a call to its acknowledgement, as there. The results
+include this client's own speed: it runs on one core.
 Mirrors: kafka-producer-perf-test, kafka-consumer-perf-test and kafka-e2e-latency.
 """
 
@@ -219,7 +219,7 @@ def consume(
 
 
 async def _read(consumer: Consumer, series: Series, records: int) -> None:
-    """So many records, or until none comes for a while."""
+    """Read so many records, or until none comes for a while."""
     batches = consumer.batches()
     while series.meter.records < records:
         with trio.move_on_after(SILENCE_SECONDS) as limit:

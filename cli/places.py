@@ -80,5 +80,5 @@ async def find_places(cluster: Cluster, texts: Sequence[str]) -> list[TopicParti
 
 
 def place_text(place: TopicPartition) -> str:
-    """As everyone writes it: `flights-0`."""
+    """A partition in the usual form: `flights-0`."""
     return f"{place[0]}-{place[1]}"

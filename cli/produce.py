@@ -1,8 +1,7 @@
 """`pybroker produce`: lines, JSON lines, hexadecimal or whole files to topics.
 
-Lines are split as bytes, so that any text passes unchanged. What has been read is sent whenever the
-input pauses; a line that is wrong, or a record that is refused, ends the command, and what came
-before is written.
+Lines are split as bytes, so that any text passes unchanged. Records are sent whenever the input
+pauses; a bad line, or a refused record, ends the command, and the records before it are written.
 Mirrors: kcat -P and kafka-console-producer.
 """
 
@@ -235,7 +234,7 @@ def produce(
 
 
 class _Writing:
-    """What has been read and written so far."""
+    """The records read and written so far."""
 
     def __init__(self, topic: str, partition: int | None, reading: Reading, *, show: bool) -> None:
         self._topic, self._partition = topic, partition

@@ -36,11 +36,11 @@ class MovePlan(NamedTuple):
     targets: Mapping[TopicPartition, list[int]]
 
     def topics(self) -> set[str]:
-        """Of those that move."""
+        """The topics of the partitions that move."""
         return {topic for topic, _ in self.targets}
 
     def rows(self) -> list[Row]:
-        """What moves from where to where."""
+        """The moves, each with its old and its new replicas."""
         return [
             {"partition": place_text(place), "from": self.now[place], "to": ids}
             for place, ids in sorted(self.targets.items())
@@ -50,7 +50,9 @@ class MovePlan(NamedTuple):
 def spread(
     now: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[int]
 ) -> dict[TopicPartition, list[int]]:
-    """As many replicas as there are, over `brokers`, the leaders in turn; who may stay, stays."""
+    """As many replicas as there are, over `brokers`, the leaders in turn; replicas stay if they
+    may.
+    """
     load = dict.fromkeys(brokers, 0)
     leading = dict.fromkeys(brokers, 0)
     targets = {}

@@ -6,7 +6,7 @@
     %{k:big64} %{v:little32} a signed number of 8, 16, 32 or 64 bits (hex if it has another length)
 
 JSON lines are objects: topic, partition, offset, timestamp, key, value, headers as a list of
-[name, value]; what is no UTF-8 is in key_base64 and value_base64 instead. What is printed so can be
+[name, value]; bytes that are no UTF-8 are in key_base64 and value_base64 instead. The lines can be
 read again.
 Mirrors: the format strings of kcat, with rpk's words for forms.
 """

@@ -1,4 +1,4 @@
-"""Where reading begins and ends: `-o` and `--until`; pure.
+"""The bounds of reading: `-o` and `--until`; pure.
 
 Mirrors: the -o of kcat.
 """

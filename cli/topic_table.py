@@ -1,4 +1,4 @@
-"""What `pybroker topics describe` prints of a topic."""
+"""The output of `pybroker topics describe` for a topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNKNOWN = "-"  # of a partition without a leader
 
 
 class Problem(Enum):
-    """What may be wrong with a partition."""
+    """A possible problem of a partition."""
 
     UNDER_REPLICATED = "under-replicated"
     LEADERLESS = "leaderless"
@@ -55,11 +55,11 @@ class TopicView(NamedTuple):
     byte_rates: Mapping[int, float]
 
     def effective(self, key: str) -> str:
-        """What the topic goes by."""
+        """The value of a config in effect for the topic."""
         return next((one.value or "" for one in self.configs if one.name == key), "")
 
     def overrides(self) -> dict[str, str]:
-        """What is set on the topic itself."""
+        """The configs set on the topic itself."""
         return {
             one.name: one.value or "" for one in self.configs if one.source is ConfigSource.TOPIC
         }

@@ -228,7 +228,7 @@ async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -
         elapsed = trio.current_time() - began
         both = ends.keys() & before.keys()
         speeds = {p[1]: (ends[p].offset - before[p].offset) / elapsed for p in both}
-        # What retention deletes meanwhile is no writing.
+        # A size that retention has reduced meanwhile counts as no writing.
         byte_speeds = {
             n: max(sizes[n] - sizes_before[n], 0) / elapsed for n in sizes.keys() & sizes_before
         }

@@ -1,8 +1,8 @@
 """`pybroker verify`: write records, and check that each comes back once, whole and in order.
 
-Every record has a number, the run's own name and a checksum. Whatever is done to the cluster
-meanwhile, what was acknowledged must come back; what was not may. A record that comes twice is one
-too many, since the producer is idempotent.
+Every record has a number, the run's own name and a checksum. Under any fault of the cluster
+meanwhile, acknowledged records must come back; others may. A record that comes twice is one too
+many, since the producer is idempotent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHOWN = 10
 
 
 class Ledger:
-    """What was acknowledged and what was read; numbers are those of the records, pure."""
+    """The acknowledged and the read records, by their numbers; pure."""
 
     def __init__(self, run: bytes) -> None:
         self._run = run
@@ -160,7 +160,7 @@ def verify(
 
 
 async def _read(consumer: Consumer, ledger: Ledger, all_there: trio.Event) -> None:
-    """For ever; it is told once nothing is missing after the last was written."""
+    """Read for ever; sets `all_there` once all records are read after the last was written."""
     while True:
         for one in await consumer.poll(POLL_SECONDS, AHEAD_RECORDS):
             ledger.take(one.partition, one.offset, one.value)
