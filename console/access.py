@@ -1,12 +1,12 @@
-"""Who may speak to the console: its own pages, in the browser of whoever has the address; pure.
+"""Access to the console: only its own pages, in a browser that has the token; pure.
 
-The address that is printed has a token. Who brings it gets a cookie and is sent on to the page
-itself, so that the token leaves the address bar. The cookie is SameSite=Strict and HttpOnly.
+The address that is printed has a token. A browser that brings it gets a cookie and is redirected to
+the page itself, so that the token leaves the address bar. The cookie is SameSite=Strict and
+HttpOnly.
 
-Invariants: nothing is answered under another Host than those the console listens as (a name that
-was bound to 127.0.0.1 by a stranger's DNS gets nothing); a request that another site's page has
-made is refused, whatever it carries; what changes anything comes by POST from our own page, as
-JSON, and only where writing is allowed.
+Invariants: a request under a Host other than the console's own is refused (a name that a stranger's
+DNS has bound to 127.0.0.1 gets nothing); a request from another site's page is refused, whatever it
+carries; a change comes by POST from our own page, as JSON, and only where writing is allowed.
 Mirrors: the token of Jupyter's server; Fetch Metadata's resource isolation policy.
 """
 
@@ -48,7 +48,7 @@ class Access:
     session: str = field(repr=False)
 
     def refusal(self, asked: Asked) -> Denied | None:
-        """Why this request is not answered; None if it is. Who brings the token is let in."""
+        """Why this request is refused; None if it is not. A request with the token is accepted."""
         stranger = self._stranger(asked)
         if stranger is not None:
             return stranger

@@ -1,4 +1,4 @@
-"""The one who asks: looks at the cluster again and again, and tells all browsers what is new.
+"""The only reader of the cluster: looks at it again and again, and sends the news to all browsers.
 
 However many browsers are open, the cluster is asked once. A look that takes long is followed by a
 pause that is longer still, so that a large or a busy cluster is asked less often.
@@ -95,7 +95,7 @@ class Collector:
         return ",".join(known) or str(self._facts["bootstrap"])
 
     def everything(self) -> dict[str, Any]:
-        """What a browser gets first."""
+        """The first message to a browser."""
         return {
             "kind": "all",
             "facts": self._facts,
@@ -187,7 +187,7 @@ class Collector:
             self.live.send({"kind": "events", "events": events})
 
     def metrics_ports(self) -> dict[int, tuple[str, int]]:
-        """Of the brokers that run here and serve any, and those that we were told of."""
+        """The metrics ports of brokers that run here, and the configured ones."""
         return {**self._metrics} | {
             row["id"]: (row["host"], row["metrics_port"])
             for row in self.nodes

@@ -1,4 +1,4 @@
-"""What the pages about groups ask for; where a group's offsets are put."""
+"""The data for the pages about groups, and resets of their offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has been: the last events, and series of the last 15 minutes; pure.
+"""The past: the last events, and series of the last 15 minutes; pure.
 
 Invariants: nothing here grows beyond its limit; points of a series are in the order of their times.
 All times are in ms since 1970.
@@ -63,7 +63,7 @@ class Series:
         self._points: dict[str, deque[Point]] = {}
 
     def add(self, values: Mapping[str, float], now_ms: int) -> None:
-        """What is not named any more goes when its last point is too old."""
+        """Add a point to each named series; others are dropped when their last point is too old."""
         for name, value in values.items():
             if name not in self._points and len(self._points) >= SERIES_MAX:
                 continue

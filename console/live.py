@@ -1,7 +1,7 @@
-"""What is new, sent to all browsers that look on: Server-Sent Events.
+"""The news for all connected browsers: Server-Sent Events.
 
-Invariant: a message is made once, whoever looks on; a browser that does not keep up is let go, and
-comes back by itself with everything anew.
+Invariant: a message is made once for all browsers; a browser that does not keep up is disconnected,
+and reconnects by itself for the whole state.
 """
 
 from __future__ import annotations
@@ -66,5 +66,5 @@ class Live:
 
 
 def packed(message: dict[str, Any]) -> bytes:
-    """As an event; JSON has no line breaks of its own."""
+    """The message as an event; JSON has no line breaks of its own."""
     return b"data: " + json.dumps(message, separators=(",", ":")).encode() + b"\n\n"

@@ -1,7 +1,7 @@
-"""What a line of a node's log tells an onlooker; pure.
+"""Events for the timeline from the lines of a node's log; pure.
 
-Only some loggers are heeded, by the end of their names, and of these only lines that say one of the
-things below: all else that nodes write is for who reads the log itself.
+Only some loggers count, by the end of their names, and of these only lines that match one of the
+patterns below: all other lines are only for readers of the log itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def parsed(line: str) -> Line | None:
 
 
 def happening_of(node: str, line: Line) -> Happening | None:
-    """What goes into the timeline."""
+    """The event of a line for the timeline; None if it has none."""
     for logger, words, kind in TOLD:
         if line.logger.endswith(logger) and (match := words.match(line.message)):
             return Happening(kind, f"{node}: {match[0]}", line.at_ms)

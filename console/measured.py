@@ -1,4 +1,4 @@
-"""What brokers measure, out of the text of their metrics ports; pure.
+"""The values in the text of brokers' metrics ports; pure.
 
 Only the lines that are wanted are parsed: a broker with thousands of partitions writes tens of
 thousands of them.
@@ -63,9 +63,10 @@ class Measured(NamedTuple):
 
 
 def measured(text: str) -> Measured:
-    """Totals are sums over APIs and versions; what is told by topic as well is not counted twice.
+    """Totals are sums over APIs and versions; metrics that also exist by topic are not counted
+    twice.
 
-    Raises ValueError for what no broker writes.
+    Raises ValueError for text that no broker writes.
     """
     totals: defaultdict[str, float] = defaultdict(float)
     gauges: dict[str, float] = {}
@@ -92,7 +93,7 @@ def measured(text: str) -> Measured:
 
 
 def log_ends(text: str, topic: str) -> dict[int, int]:
-    """Where the broker's replicas of a topic end, by partition."""
+    """The end offsets of the broker's replicas of a topic, by partition."""
     return {
         int(labels["partition"]): int(value)
         for _, labels, value in _samples(text, (LOG_END,))
@@ -101,7 +102,7 @@ def log_ends(text: str, topic: str) -> dict[int, int]:
 
 
 class Rolls:
-    """Which logs have begun another segment between two looks; only what is new is parsed."""
+    """The logs that have begun another segment between two looks; only new lines are parsed."""
 
     def __init__(self) -> None:
         self._before: dict[int, frozenset[str]] = {}

@@ -1,4 +1,4 @@
-"""The metrics ports of brokers, read over HTTP; who does not answer has nothing to say."""
+"""The metrics ports of brokers, read over HTTP; a port that does not answer is left out."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Answer(NamedTuple):
 
 
 async def read_path(address: Address, path: str) -> Answer | None:
-    """What a port says to a question; None if nobody answers in time."""
+    """The answer of a port to a request; None if there is none in time."""
     received = bytearray()
     with trio.move_on_after(ANSWER_SECONDS):
         if await _get(address, path, received.extend):

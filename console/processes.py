@@ -1,7 +1,7 @@
-"""The processes of a local cluster: which there are, and what each takes of the machine.
+"""The processes of a local cluster, and the CPU time, memory and disk space that each takes.
 
-What /proc does not tell (another system than Linux) is None. Disk is counted seldom, since all
-files of a directory are looked at.
+Values that only /proc has are None elsewhere than on Linux. Disk is counted seldom, since all files
+of a directory are looked at.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ..local import cluster_state
 from ..local.cluster_state import ClusterError, NodeState
 
 DISK_SECONDS: Final = 15.0
-BLOCK_BYTES: Final = 512  # of st_blocks, whatever the file system has
+BLOCK_BYTES: Final = 512  # of st_blocks, on every file system
 _AFTER_NAME: Final = ") "
 # Fields of /proc/PID/stat behind the name: user and system time in ticks, start in ticks.
 _USER, _SYSTEM, _START = 11, 12, 19
 
 
 class Taken(NamedTuple):
-    """What a process has taken; `started` in seconds since the machine's start."""
+    """The CPU time of a process so far; `started` in seconds since the machine's start."""
 
     cpu_seconds: float
     started: float
@@ -45,7 +45,9 @@ def taken_by(pid: int) -> Taken | None:
 
 
 class Processes:
-    """Those of the cluster on `data_dir`. `look` blocks: call it in a thread, one at a time."""
+    """The processes of the cluster on `data_dir`. `look` blocks: call it in a thread, one at a
+    time.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir

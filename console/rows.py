@@ -1,7 +1,7 @@
-"""Records and markers of one fetch, and what has become of the transactions they are of; pure.
+"""Records and markers of one fetch, and the states of their transactions; pure.
 
-A fetch below the last stable offset says what is aborted there; all else of transactions is
-committed. Above it a record is open until its producer's marker is read.
+A fetch below the last stable offset names the aborted transactions there; all others are committed.
+Above it a record is open until its producer's marker is read.
 Mirrors: CompletedFetch of the Java client, which leaves out what is shown here.
 """
 
@@ -35,7 +35,7 @@ class Row:
 
 
 class Fetched(NamedTuple):
-    """What a fetch from `position` has brought; `aborted`: None above the last stable offset."""
+    """The result of a fetch from `position`; `aborted`: None above the last stable offset."""
 
     place: TopicPartition
     columns: RecordColumns
@@ -90,7 +90,9 @@ class OpenRows:
         self._open: dict[tuple[TopicPartition, int], list[Row]] = {}
 
     def take(self, row: Row) -> None:
-        """What is open waits for its producer's marker, which says what has become of it."""
+        """Update the states: an open record waits for its producer's marker, which has the
+        outcome.
+        """
         if row.producer is None:
             return
         key = ((row.record.topic, row.record.partition), row.producer)

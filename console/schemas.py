@@ -1,7 +1,7 @@
 """Keys and values as people read them: by the schemas of a registry, where there is one.
 
-What cannot be read by its schema is shown as it is, with the reason. A registry that does not
-answer is not asked again for PAUSE_SECONDS, and at most for NEW_MAX schemas at a time.
+Bytes that cannot be decoded by their schema are shown as they are, with the reason. A registry that
+does not answer is not asked again for PAUSE_SECONDS, and at most for NEW_MAX schemas at a time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The console's web server: Hypercorn's trio worker with the application of `app`.
 
-It listens on 127.0.0.1 alone. See docs/decisions/console.md for why these, and what they cost.
+It listens on 127.0.0.1 alone. docs/decisions/console.md explains the choice of these, and their cost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost")
 
 
 class ConsoleOptions(NamedTuple):
-    """What a console shows, and where. Port 0: any free one; `data_dir`: of a local cluster."""
+    """The cluster and the port of a console. Port 0: any free one; `data_dir`: of a local
+    cluster.
+    """
 
     bootstrap: str
     security: dict[str, str]

@@ -19,7 +19,7 @@ class Shared:
         self._asking: dict[str, trio.Lock] = {}
 
     def forget(self) -> None:
-        """Something was changed: whoever asks from now on is not told how it was."""
+        """Forget all answers after a change, so that later questions do not get the old state."""
         self._answers.clear()
 
     async def get(self, name: str, seconds: float, ask: Callable[[], Awaitable[Any]]) -> Any:
