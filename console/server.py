@@ -1,6 +1,6 @@
 """The console's web server: Hypercorn's trio worker with the application of `app`.
 
-It listens on 127.0.0.1 alone. docs/decisions/console.md explains the choice of these, and their cost.
+It listens on 127.0.0.1 alone. docs/decisions/console.md explains the choice and its cost.
 """
 
 from __future__ import annotations
