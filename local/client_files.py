@@ -1,7 +1,7 @@
 """Settings of a secured cluster's clients, as files that are ready to paste or to run.
 
 One directory for each user, `security/admin` and `security/user`, written at each start, since the
-ports may be others. They hold the password, so they are as private as it.
+ports may have changed. They hold the password, so they are as private as the password file.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ sasl.username={user}
 sasl.password={password}
 """
 
-# What each is for, for people.
+# The purpose of each, for people.
 FILES = {
     CLIENT_PROPERTIES: "Java clients and Kafka's tools: --command-config",
     "with_kafka_python.py": "kafka-python",

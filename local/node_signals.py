@@ -1,4 +1,4 @@
-"""What signals and pipes mean to the processes of a local cluster.
+"""The meaning of signals and pipes for the processes of a local cluster.
 
 | process    | stops in order on   | at once on                 | ignores                   |
 |------------|---------------------|----------------------------|---------------------------|
@@ -7,11 +7,11 @@
 | ZooKeeper  | USR1                | the end of its lifeline    | TERM, INT, HUP            |
 
 A signal to the whole group (a closed terminal, `timeout`, systemd) is then a clean stop: the
-supervisor, which hears it as well, ends the brokers' lifeline, and ZooKeeper outlives them.
+supervisor, which gets it as well, ends the brokers' lifeline, and ZooKeeper outlives them.
 
-A lifeline is a pipe that carries nothing; its end says that everybody who held it is gone. The
-brokers' is held by the supervisor alone, so it ends with the supervisor, however that went.
-ZooKeeper's is held by the supervisor and by every broker, so that they find it to say goodbye to.
+A lifeline is a pipe that carries nothing; its end says that all its holders are gone. The brokers'
+is held by the supervisor alone, so it ends with the supervisor in every case. ZooKeeper's is held
+by the supervisor and by every broker, so that ZooKeeper is there while they close their sessions.
 
 Where the system can (Linux), a paused node is woken by the death of its supervisor: it could not
 see the end of its lifeline otherwise. An orphan that does not end in time is ended by its alarm.
@@ -29,7 +29,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def prepare_for_forks() -> None:
-    """What a node needs after its fork, loaded once before."""
+    """Load modules once that every node needs after its fork."""
     if sys.platform == "linux":
         import ctypes  # noqa: F401
 

@@ -1,18 +1,18 @@
-"""What makes a local cluster a secured one: `DATA/security`, and the broker's keys that use it.
+"""The security files of a local cluster: `DATA/security`, and the broker's keys that use them.
 
 - `ca.pem`, `ca-key.pem`, `broker-N.pem`, `supervisor.pem`: see `certificates`.
 - `admin.password`, `user.password`, `zookeeper`, `token-secret`: made once, 32 random characters; a
   user whose file was removed gets another password at the next start.
 - `admin/`, `user/`: settings of clients, ready to paste, written at each start: see `client_files`.
 
-Clients come by SASL_SSL with a SCRAM password. The brokers, and the supervisor when it makes the
-two users, come by the listener INTERNAL, which asks for a certificate of the cluster's authority,
+Clients connect over SASL_SSL with a SCRAM password. The brokers, and the supervisor when it makes
+the two users, use the listener INTERNAL, which asks for a certificate of the cluster's authority,
 so that no password has to be in ZooKeeper before the first broker starts. The embedded ZooKeeper
-lets in who has the secret in `zookeeper`.
+accepts the secret in `zookeeper`.
 
 Invariants: the directory is of mode 0700, its files of 0600; no secret leaves it but into the
-memory of the cluster's processes. A directory that has it is never started open, and no key that
-it depends on can be given by --config.
+memory of the cluster's processes. A data directory that has it is never started open, and no key
+that security depends on can be given by --config.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SCRAM_MODULE = MODULES[MECHANISMS[0]]
 
 
 class SecurityFiles:
-    """Those of one data directory; `exists` says whether its cluster is a secured one."""
+    """The files of one data directory; `exists` says whether its cluster is a secured one."""
 
     def __init__(self, data_dir: Path) -> None:
         self.directory = data_dir / DIRECTORY
@@ -63,8 +63,9 @@ class SecurityFiles:
         return self.directory.exists()
 
     def prepare_secrets(self) -> None:
-        """Raises ClusterError, OSError. Nobody else enters the data directory from now on: what is
-        in the records and logs of a secured cluster is not for them either."""
+        """Raises ClusterError, OSError. Other users cannot enter the data directory from now on:
+        the records and logs of a secured cluster are not for them either.
+        """
         self.directory.parent.chmod(DIRECTORY_MODE)
         private_directory(self.directory)
         self._make(self.zookeeper, prefix="cluster:")
@@ -83,7 +84,7 @@ class SecurityFiles:
         return True
 
     def prepare_certificates(self, broker_ids: Iterable[int]) -> None:
-        """Those that are missing, or end soon."""
+        """Make the certificates that are missing, or end soon."""
         from .certificates import prepare_certificates
 
         members = [*(_member(broker_id) for broker_id in broker_ids), _SUPERVISOR]
@@ -94,7 +95,7 @@ class SecurityFiles:
         return self._read(self._password_file(user))
 
     def keep_password(self, user: str, password: str) -> None:
-        """It has been changed in the cluster."""
+        """Write a password that has been changed in the cluster to its file."""
         write_private(self._password_file(user), f"{password}\n".encode())
 
     def _password_file(self, user: str) -> Path:
@@ -190,12 +191,12 @@ def _member(broker_id: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As JAAS texts have it."""
+    """A text in quotes, escaped as in JAAS texts."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def own_hosts() -> list[str]:
-    """What else this machine is called."""
+    """The other names of this machine."""
     name = socket.gethostname()
     return [name] if re.fullmatch(r"[A-Za-z0-9.-]{1,63}", name) else []
