@@ -4,7 +4,7 @@ The nodes are those of `pybroker start`, under a supervisor that the fork server
 way to start them. This class is the test's side, synchronous throughout.
 
 Invariants: after `stop`, and after the test process has ended in any way, no process of it runs and
-its own temporary directory is gone; what is asked of a cluster that does not run is a ClusterError.
+its own temporary directory is gone; every question to a stopped cluster is a ClusterError.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class KafkaCluster:
     def __repr__(self) -> str:
         return f"<KafkaCluster {self._bootstrap if self.is_running else 'that does not run'}>"
 
-    # Where it is
+    # Its address
 
     @property
     def bootstrap(self) -> str:
@@ -366,8 +366,8 @@ class KafkaCluster:
     def kill(self, node: int | str, *, as_lost: bool = False) -> Fault:
         """SIGKILL, as a crash; undone by a restart. `node` is a broker's id or "zookeeper".
 
-        The cluster hears of it at once; `as_lost` is as if the machine had vanished: the cluster
-        misses it when its session has expired, after 6 s.
+        The cluster notices it at once; `as_lost` is as if the machine had vanished: the cluster
+        notices it when the session has expired, after 6 s.
         """
         return self._harm("kill-as-lost" if as_lost else "kill", node, self.restart)
 
@@ -391,8 +391,9 @@ class KafkaCluster:
         self._members.command("restart", node)
 
     def expire_session(self, broker: int) -> None:
-        """End a broker's ZooKeeper session, as if ZooKeeper had not heard of it for too long, and
-        wait until it has registered anew."""
+        """End a broker's ZooKeeper session, as if its heartbeats had been missing for too long, and
+        wait until it has registered anew.
+        """
         before = self._members.tell(broker, do="registrations")
         self._members.command("expire-session", broker)
         deadline = time.monotonic() + DEFAULT_TIMEOUT_SECONDS
@@ -410,8 +411,9 @@ class KafkaCluster:
         self.story.tell(f"broker {to} leads {topic}-{partition}")
 
     def break_disk(self, broker: int, fault: str = "full") -> Fault:
-        """`full`: no write succeeds; `failing`: no read does, either. As Kafka does, a broker whose
-        only log directory has failed ends. Undone by a restart."""
+        """`full`: every write fails; `failing`: every read fails, too. As in Kafka, a broker whose
+        only log directory has failed stops. Undone by a restart.
+        """
         self._members.tell(broker, do="disk", fault=fault)
         self.story.tell(f"the disk of {broker} is {fault}")
 
@@ -454,11 +456,11 @@ class KafkaCluster:
     def advance(
         self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Let time pass for the brokers at once, for good: what retention lets go is gone, members
-        of groups that have not been heard of meanwhile (all of them, if it is longer than their
-        session) are out, open transactions time out, tokens and committed offsets expire.
+        """Let time pass for the brokers at once, for good: retention deletes expired records,
+        members of groups without a heartbeat meanwhile (all of them, if it is longer than their
+        session) are removed, open transactions time out, tokens and committed offsets expire.
 
-        Not for ZooKeeper's sessions, nor for clients, whose own clocks go on as they did.
+        Not for ZooKeeper's sessions, nor for clients, whose own clocks run on unchanged.
         """
         passed = seconds + 60 * minutes + 3600 * hours + 86_400 * days
         self._has_own_time = True
@@ -475,7 +477,7 @@ class KafkaCluster:
     # Faults, undone
 
     def heal(self) -> None:
-        """Undo all faults, the last one first; what cannot be undone is told when all are done."""
+        """Undo all faults, the last one first; then raises the first error of an undo, if any."""
         problems: list[ClusterError] = []
         for fault in self._faults[::-1]:
             try:
@@ -492,11 +494,11 @@ class KafkaCluster:
     def _forget_faults(self, *names: str) -> None:
         self._faults[:] = [one for one in self._faults if one.name not in names]
 
-    # What is known of it
+    # Its state
 
     @property
     def is_whole(self) -> bool:
-        """It runs, all nodes of it run, and no fault is left."""
+        """Whether the cluster and all its nodes run, and no fault is left."""
         if not self.is_running or self._faults or self._has_own_time:
             return False
         try:
@@ -506,9 +508,10 @@ class KafkaCluster:
         return all(node.status == cluster_state.NodeStatus.RUNNING for node in nodes)
 
     def tell_story(self) -> str:
-        """What happened and when, changes of leaders and replicas in sync among it, how the cluster
-        is now, and the last lines of its logs; the plugin shows it with a test that has failed.
-        Takes seconds at most; raises nothing."""
+        """The events of the cluster with their times, with changes of leaders and of in-sync
+        replicas, its present state, and the last lines of its logs; the plugin shows it with a
+        failed test. Takes seconds at most; raises nothing.
+        """
         with contextlib.suppress(ClusterError, OSError):
             self._members.remember()
         lines = chapter("events", self.story.lines())

@@ -1,8 +1,8 @@
-"""How a test has something done in a process of its cluster: a Unix socket in its directory.
+"""The channel from a test to a process of its cluster: a Unix socket in the cluster's directory.
 
 One request a connection: a line of JSON `{"do": NAME, ...}`, answered by `{"done": ...}` or
-`{"error": TEXT}`. Only the owner may connect. Whatever a caller sends, and however slowly, ends
-nothing but its connection, of which MAX_CALLERS are open at most.
+`{"error": TEXT}`. Only the owner may connect. A bad or a slow caller ends nothing but its own
+connection, of which MAX_CALLERS are open at most.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a test asks of its cluster, and has done by it: topics, records, leaders, ISR.
+"""A test's questions and orders to its cluster: topics, records, leaders, ISR.
 
 All of it goes over the wire, as any client's requests do. A synchronous caller may stand anywhere:
 in a thread, in asyncio, in trio, in a notebook's loop; so each question runs in a thread of its
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class Address(NamedTuple):
-    """Where a cluster is, and how one logs in: the settings of Kafka's clients, {} for none."""
+    """The address of a cluster, and the login: the settings of Kafka's clients, {} for none."""
 
     bootstrap: str
     security: Mapping[str, str]

@@ -1,8 +1,8 @@
-"""Which requests are harmed: the n-th of an API and client id, and how.
+"""The rules of harmed requests: the n-th of an API and client id, and the harm; pure.
 
-A rule counts the requests that it fits, each rule for itself and each broker for itself, and takes
+A rule counts the requests that match it, each rule for itself and each broker for itself, and takes
 `times` of them from the `nth` on. The first rule that takes a request decides; the others have
-counted it, too. Pure.
+counted it, too.
 
 Like: `rd_kafka_mock_push_request_errors` of librdkafka and `Cluster.ControlKey` of kfake, which
 are mock clusters; here a real broker answers all else.
@@ -18,7 +18,7 @@ from ..protocol.errors import ErrorCode
 
 
 class Harm(StrEnum):
-    """What becomes of a request."""
+    """The harm to a request."""
 
     FAIL = "fail"  # answered with an error, and not carried out
     DROP = "drop"  # neither carried out nor answered

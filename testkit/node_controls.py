@@ -1,7 +1,7 @@
-"""What a test may do inside of a broker's process: harm requests and the disk, move the clock.
+"""A test's actions inside of a broker's process: harm requests and the disk, move the clock.
 
 Runs beside the broker (`server.Companion`) in clusters that the fork server starts, and in no
-other, and does what comes through `controls`.
+other, and carries out the requests that come through `controls`.
 
 Invariants: without a rule no request passes here; without a fault of the disk no write does.
 """
@@ -37,7 +37,7 @@ _MS = 1000
 
 
 def controls_socket(data_dir: Path, broker_id: int) -> Path:
-    """Where the controls of this broker listen."""
+    """The socket of this broker's controls."""
     return data_dir / f"controls-{broker_id}.sock"
 
 
@@ -129,13 +129,13 @@ class NodeControls:
     # Time
 
     def _set_clock(self, ahead_ms: int) -> None:
-        """What goes by the monotonic clock goes on, as on a machine whose clock is set."""
+        """Set the wall clock only: timers of the monotonic clock run on, as on a real machine."""
         clocks = self._broker.clocks
         clocks.ahead_ms = ahead_ms
         clocks.look()
 
     async def _advance(self, ms: int) -> None:
-        """As if so much time had passed, in which nobody did anything."""
+        """Let so much time pass at once, without any request meanwhile."""
         parts = self._broker.parts
         logs = self._broker.logs
         assert logs is not None

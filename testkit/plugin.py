@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture `kafka`, the marker of the same name, options.
 
 Invariants: nothing of the broker is imported, and no process started, unless a test that is to run
-wants a cluster; then the fork server, whose start takes a moment, gets it while others run. A
+wants a cluster; then the fork server, whose start takes a moment, starts while others run. A
 cluster is shared by all tests of a session (with xdist, of a worker) that want one like it, as long
 as they leave it whole; the topics that a test has made go with the test.
 """
@@ -26,7 +26,7 @@ MARKER = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `kafka` is like where no marker says so: options, and the ini file's keys."""
+    """Add the options, and the ini file's keys, that shape `kafka` where no marker does."""
     group = parser.getgroup("kafka", "Kafka clusters of pybroker")
     group.addoption(
         "--kafka-brokers", type=int, metavar="N", help="How many brokers the fixture kafka has."

@@ -57,7 +57,9 @@ class RequestFaults:
         times: int | None = 1,
         broker: int | None = None,
     ) -> RequestFault:
-        """Neither carry out nor answer; the connection hears nothing more until it is closed."""
+        """Neither carry out nor answer; the connection gets no further answer until it is
+        closed.
+        """
         return self._harm(Harm.DROP, api, broker, client_id, nth, times)
 
     def close(

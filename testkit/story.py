@@ -1,4 +1,4 @@
-"""What happened to a cluster, and when: for the report of a test that has failed."""
+"""The events of a cluster, with their times: for the report of a failed test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Story:
         self._events.append((time.monotonic() - self._began, text))
 
     def add(self, changes: Iterable[Change]) -> None:
-        """What brokers saw meanwhile."""
+        """Add changes that brokers saw meanwhile."""
         self._changes.update(dict.fromkeys(changes))
         while len(self._changes) > MAX_EVENTS:
             del self._changes[next(iter(self._changes))]
