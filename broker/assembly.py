@@ -128,7 +128,7 @@ class Replicas(NamedTuple):
 
 
 class Control(NamedTuple):
-    """The controller on this broker, and what speaks with the one of the cluster."""
+    """The controller on this broker, and the clients of the cluster's controller."""
 
     controller: ControllerRuntime
     client: ControllerClient

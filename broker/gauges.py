@@ -161,7 +161,7 @@ def register_transaction_gauges(
     clock: Callable[[], int],
     max_timeout_ms: int,
 ) -> None:
-    """`max_timeout_ms`: transaction.max.timeout.ms; what is open for longer hangs."""
+    """`max_timeout_ms`: transaction.max.timeout.ms; a transaction that is open for longer hangs."""
     metrics.gauge(
         "kafka_server_replicamanager_partitionswithlatetransactionscount",
         lambda: partitions_with_late_transactions(manager.hosted, clock(), max_timeout_ms),

@@ -2,8 +2,8 @@
 
 Start: ZooKeeper and cluster id, broker id, dynamic configs, log directories (recovery), replica
 manager, sockets bound, registration (which gives the broker epoch), controller, coordinators,
-config changes, and last the processing of connections. Ready is when the controller has told this
-broker that it is alive: then a client that connects finds a cluster.
+config changes, and last the processing of connections. The broker is ready when the controller has
+sent it metadata with itself alive: then a client that connects finds a cluster.
 
 Stop: controlled shutdown, config changes, sockets and handlers, coordinators, controller, replicas
 (high watermarks), logs (flushed, checkpointed, marked clean), ZooKeeper session.
@@ -83,7 +83,7 @@ class Companion(Protocol):
     """A task beside a broker in its process: the controls of tests."""
 
     async def run(self, broker: Broker) -> None:
-        """From when the broker's sockets are served until it ends."""
+        """Runs from the time the broker's sockets are served until it ends."""
 
 
 class BoundAddresses(NamedTuple):
@@ -142,7 +142,7 @@ def _only_error(error: BaseException) -> BaseException:
 
 
 class BrokerState(IntEnum):
-    """Kafka's, as far as somebody can see them here."""
+    """Kafka's states, as far as they are visible here."""
 
     STARTING = 1
     RUNNING = 3
@@ -185,7 +185,7 @@ class Broker:
         task_status: trio.TaskStatus[BoundAddresses],
     ) -> None:
         await self._identify()
-        close = self._release_logs  # what a failure from here on leads to
+        close = self._release_logs  # after a failure from here on
         try:
             await self._load_logs()
             self.is_loaded = True
@@ -232,9 +232,7 @@ class Broker:
         self.listeners = settings.listener_specs(self.config, self.tls)
 
     async def _own_configs(self, entity: str, stored: dict[str, str]) -> dict[str, str]:
-        """The configs of this broker with readable passwords; those of an old secret are
-        rewritten.
-        """
+        """The configs of this broker with readable passwords; old secrets' are rewritten."""
         if not passwords.has_passwords(stored):
             return stored
         run = trio.to_thread.run_sync
@@ -298,8 +296,8 @@ class Broker:
         """Put this broker into /brokers/ids; also after its session has expired."""
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
-        # Before the node is there: killed in between, a successor must be able to close it. What
-        # was remembered before has expired, or was released by this start.
+        # Before the node is there: if killed in between, a successor must be able to close it.
+        # Sessions remembered before have expired, or were released by this start.
         save_sessions(self._session_dirs(), self.cluster_id, self.zookeeper.session)
         self.broker_epoch = await self.zookeeper.run(
             register_broker(
@@ -389,7 +387,7 @@ class Broker:
         return bound
 
     async def _wait_until_ready(self) -> None:
-        """Until the controller has told us that we are alive, or may not tell us anything."""
+        """Wait until the controller's metadata has this broker alive, but not for long."""
         with trio.move_on_after(READY_TIMEOUT_SECONDS):
             await self.alive.wait()
             self.parts.dispatcher.open()
@@ -461,7 +459,7 @@ class Broker:
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Not a failure of a part, after which nothing may be marked clean."""
+    """Whether it is no failure of a part, after which nothing may be marked clean."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None
     return isinstance(error, trio.Cancelled)

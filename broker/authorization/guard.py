@@ -243,7 +243,7 @@ class _Denials:
 
 
 class _Hiding:
-    """The answer loses what its sender may not see."""
+    """Removes from an answer the parts that its client may not see."""
 
     __slots__ = ("_hidden",)
 
@@ -279,7 +279,7 @@ def _may_see(request: Request, question: Question, subject: Any) -> bool:
 
 
 def _walk(message: Any, path: list[str]) -> list[Any]:
-    """All that have the list which is filtered."""
+    """All messages that contain the filtered list."""
     holders = [message]
     for name in path:
         holders = [inner for holder in holders for inner in getattr(holder, name)]

@@ -31,7 +31,7 @@ class CleaningFailed(Exception):
 
 
 class WorkerStopped(Exception):
-    """The worker gave up because it was told to."""
+    """The worker stopped on request."""
 
 
 class WorkerDied(Exception):
@@ -92,7 +92,7 @@ class CleanerProcess:
             await self._send({"abort": True})
 
     async def stop(self) -> None:
-        """End the process; kill it if it does not go by itself."""
+        """End the process; kill it if it does not end."""
         process, self._process = self._process, None
         self._held = b""
         if process is None:

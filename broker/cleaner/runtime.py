@@ -87,7 +87,7 @@ class CleanerRuntime:
         return rate / max(len(self._running), 1)
 
     def configs_changed(self) -> None:
-        """All count from the next cleaning on, the rate at once."""
+        """Apply changed configs: the rate at once, all others from the next cleaning on."""
         self._changed.set()
         self._changed = trio.Event()
         self._start_missing_tasks()
@@ -130,7 +130,7 @@ class CleanerRuntime:
             await process.stop()
 
     async def _back_off(self, process: CleanerProcess, used_at: float) -> None:
-        """Until it is time to look again; a process that is idle for long is ended meanwhile."""
+        """Wait for the next look; a process that is idle for long is ended meanwhile."""
         backoff_seconds = self._config.get_int("log.cleaner.backoff.ms") / 1000
         deadline = trio.current_time() + max(backoff_seconds, MIN_BACKOFF_SECONDS)
         idle_at = used_at + IDLE_SECONDS
@@ -146,7 +146,7 @@ class CleanerRuntime:
     # One cleaning
 
     async def _clean_next(self, number: int, process: CleanerProcess) -> bool:
-        """Clean the log that needs it most; False if there is none, or if it went wrong."""
+        """Clean the log that needs it most; False if there is none, or if it failed."""
         cleaning = self.manager.choose(self._clock(), self._settings())
         if cleaning is None:
             return False

@@ -71,7 +71,7 @@ class _ToListener:
         self._server = tls.of(name)
         self._made_for = self._present()
         self._context = client_tls(config, self._listener)
-        self._told_at: dict[Endpoint, float] = {}  # of those that do not let this broker in
+        self._told_at: dict[Endpoint, float] = {}  # of brokers that refuse this one
 
     async def connect(self, endpoint: Endpoint) -> Link:
         present = self._present()

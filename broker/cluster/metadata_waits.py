@@ -1,7 +1,7 @@
-"""Waiting for the metadata cache to show what an administrator has asked for.
+"""Waiting until the metadata cache shows the change that an administrator has asked for.
 
-Mirrors DelayedCreatePartitions and DelayedDeleteTopics with their purgatory: few wait at a time,
-so that each looks again after every UpdateMetadata.
+Mirrors DelayedCreatePartitions and DelayedDeleteTopics with their purgatory: few requests wait at a
+time, so each checks again after every UpdateMetadata.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The topic configs of what this broker hosts, ready to be read without waiting.
+"""The topic configs of this broker's replicas, ready to be read without waiting.
 
 A log is created in the middle of a LeaderAndIsr, which must not wait; so the configs of the topics
 in it are fetched before it is handled (`load`). Changes come through the config store's `follow`.

@@ -36,8 +36,8 @@ logger = logging.getLogger("pybroker.broker.topics")
 
 UNSET = -1
 MAX_REFUSED_NAMES = 1_000
-# Topics that are being created because clients have asked for them; those of more wait and are
-# asked for again. Each is a few round trips to ZooKeeper and a few files.
+# Topics that are being created because clients have asked for them; requests for more have to be
+# retried. Each is a few round trips to ZooKeeper and a few files.
 MAX_AUTO_CREATIONS = 1_000
 MAX_AUTO_CREATIONS_AT_ONCE = 4
 AUTO_CREATION_WAIT_MS = 5_000
@@ -61,7 +61,7 @@ class TopicSettings(NamedTuple):
 
 
 class _AutoCreation:
-    """A topic that is being created, and who waits for it."""
+    """A topic that is being created, and the waiters for it."""
 
     __slots__ = ("_tell", "before", "done", "earlier", "settings")
 
@@ -109,7 +109,7 @@ class TopicCreator:
         self._refused: set[str] = set()  # names whose refusal has been logged
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Create in the background what `auto_create` was asked for, until cancelled."""
+        """Create the topics of `auto_create` in the background, until cancelled."""
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:
@@ -203,7 +203,7 @@ class TopicCreator:
         return None
 
     def _log_refusal(self, topic: str, problem: str) -> None:
-        """Once a name: clients ask again and again."""
+        """Log once a name: clients ask again and again."""
         if topic not in self._refused:
             if len(self._refused) >= MAX_REFUSED_NAMES:
                 self._refused.clear()
@@ -257,7 +257,7 @@ class TopicCreator:
             nursery.cancel_scope.cancel()
 
     async def _outcome(self, topic: str, creation: _AutoCreation) -> ErrorCode:
-        """Create it; LEADER_NOT_AVAILABLE if it is there now, or if it is worth asking again."""
+        """Create it; LEADER_NOT_AVAILABLE if it exists now, or if a retry may succeed."""
         settings = creation.settings
         try:
             await self.create(

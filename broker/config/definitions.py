@@ -57,7 +57,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 LISTENER_PREFIX = "listener.name."
-# Beside those that begin with ssl. or sasl.
+# Further keys, beside all that begin with ssl. or sasl.
 LISTENER_KEYS = frozenset(
     {
         "max.connections", "max.connection.creation.rate", "num.network.threads",

@@ -30,7 +30,7 @@ from .kafka_config import KafkaConfig
 
 logger = logging.getLogger("pybroker.broker.config")
 
-MAX_TOLD_KEYS = 20  # in the log line about what cannot be used
+MAX_TOLD_KEYS = 20  # in the log line about unusable ones
 
 # Of a running broker; they come from server.properties.
 _LISTENERS = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
@@ -57,7 +57,7 @@ _REPORTER_CLASSES = frozenset({"org.apache.kafka.common.metrics.JmxReporter"})
 
 
 class _Entry(NamedTuple):
-    """A dynamic config and where it is set."""
+    """A dynamic config, and whether it is set for this broker or for all."""
 
     name: str
     text: str
@@ -140,7 +140,7 @@ def _is_foreign(name: str) -> bool:
 
 
 def _problem(config: KafkaConfig, entry: _Entry) -> str | None:
-    """Why a single config cannot be set; None if it can. Kafka keeps keys that it does not know."""
+    """Why a single config cannot be set; None if it can. Kafka keeps unknown keys."""
     name = entry.name
     definition = definition_of(name)
     if definition is None:
@@ -231,7 +231,7 @@ def take_over(
     default: Mapping[str, str] | None = None,
     broker: Mapping[str, str] | None = None,
 ) -> set[str]:
-    """Take over the dynamic configs of ZooKeeper as far as they can be used; None is unchanged.
+    """Apply the dynamic configs of ZooKeeper as far as they are valid; None leaves them unchanged.
 
     Returns the keys whose value changed.
     """
@@ -272,7 +272,7 @@ def _those_that_fit(
     own = tuple(f"{LISTENER_PREFIX}{listener.name.lower()}." for listener in config.listeners)
 
     def matters(entry: _Entry) -> bool:
-        """Nothing depends on unknown keys and those of other listeners."""
+        """Whether others depend on it: not on unknown keys, nor on keys of other listeners."""
         if entry.name.startswith(LISTENER_PREFIX):
             return entry.name.startswith(own)
         return definition_of(entry.name) is not None

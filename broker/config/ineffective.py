@@ -67,7 +67,7 @@ def protection_of(name: str) -> str | None:
 
 
 def asked_for(values: Mapping[str, str]) -> dict[str, str]:
-    """The protections that `values` ask for in vain, each with what is not done."""
+    """The protections that `values` ask for in vain, each with the missing part."""
     return {
         name: missing
         for name, text in values.items()

@@ -51,7 +51,7 @@ class ConfigSource(IntEnum):
 
 
 class KafkaConfig:
-    """The configuration of one broker. `static` is what the operator has written."""
+    """The configuration of one broker. `static` holds the operator's own settings."""
 
     def __init__(self, static: Mapping[str, str]) -> None:
         self.static = dict(static)
@@ -224,7 +224,7 @@ class KafkaConfig:
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
-        """By host name or address, as written."""
+        """The limits by host name or address, as written."""
         overrides = {}
         text = self.get_string("max.connections.per.ip.overrides").rstrip(", \t")
         for entry in map(trim, text.split(",") if text else ()):

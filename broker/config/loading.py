@@ -124,7 +124,7 @@ def warn_of_unknown(values: Mapping[str, str]) -> None:
 
 
 def warn_of_idle(config: KafkaConfig) -> None:
-    """Only keys that change something here have a description."""
+    """Warn of set keys without effect: only keys with an effect here have a description."""
     missing = ineffective.asked_for(config.static)
     if missing and config.get_boolean(ineffective.ALLOW):
         logger.warning("%s", ineffective.explained(missing))

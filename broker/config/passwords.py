@@ -38,9 +38,7 @@ _PASSWORD_KEYS = tuple(
 
 
 def is_password(name: str) -> bool:
-    """Whether a key is a password: as in Kafka by its last part, after any listener or
-    mechanism.
-    """
+    """Whether a key is a password: as in Kafka by its last part, after listener and mechanism."""
     return name.endswith(_PASSWORD_KEYS)
 
 
@@ -105,7 +103,7 @@ def writable(config: KafkaConfig, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def was_written_with_another(config: KafkaConfig, stored: Mapping[str, str]) -> bool:
-    """Whether password.encoder.old.secret can read a password: it is to be written anew."""
+    """Whether password.encoder.old.secret can decrypt a password: it must be rewritten then."""
     old = config.text(OLD_SECRET)
     for name, text in stored.items():
         if old and is_password(name):

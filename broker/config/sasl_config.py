@@ -242,7 +242,7 @@ def check_broker_login(config: KafkaConfig) -> None:
 
 
 def broker_login(config: KafkaConfig, listener: str) -> Login:
-    """With which this broker logs in at others: with its own name in its own listener's text.
+    """The login of this broker at others: with its own name in its own listener's text.
 
     Raises SettingsError, or ConfigError for a JAAS file.
     """

@@ -71,18 +71,18 @@ def server_tls(config: KafkaConfig, listener: Listener, settings: TlsSettings) -
 
 
 def store_key(config: KafkaConfig, listener: Listener, kind: str) -> str:
-    """The key that says where the `keystore` or the `truststore` of a listener is."""
+    """The key of the location of a listener's `keystore` or `truststore`."""
     return _written(config, listener, f"ssl.{kind}.location")
 
 
 def _written(config: KafkaConfig, listener: Listener, key: str) -> str:
-    """The key that gives the value: that of the listener if it is set."""
+    """The key in effect: the listener's own if it is set."""
     prefixed = f"{LISTENER_PREFIX}{listener.name.lower()}.{key}"
     return prefixed if config.is_set(prefixed) else key
 
 
 def client_tls(config: KafkaConfig, listener: Listener) -> ssl.SSLContext | None:
-    """For our own connections to this listener of other brokers; None where it is plain text."""
+    """The TLS of our own connections to this listener of other brokers; None for plain text."""
     settings = tls_settings(config, listener)
     if settings is None:
         return None

@@ -13,8 +13,8 @@ in memory, with itself and with the present one. An expired certificate is used,
 logged.
 
 Mirrors `SslFactory.reconfigure` with its `CertificateEntries` and `SslEngineValidator`, and
-DynamicBrokerConfig's `reloadUpdatedFilesWithoutConfigChange`. Beyond Kafka: files are looked at by
-themselves too.
+DynamicBrokerConfig's `reloadUpdatedFilesWithoutConfigChange`. Beyond Kafka: changed files are
+noticed without a request, too.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TlsListeners:
         return bool(self._servers)
 
     def of(self, listener: str) -> ServerTls | None:
-        """None if it speaks in plain text."""
+        """The TLS of a listener; None for plain text."""
         return self._servers.get(listener)
 
     @staticmethod
@@ -115,7 +115,7 @@ class TlsListeners:
 
 
 def stamp_of(settings: TlsSettings) -> Stamp:
-    """Of its files, as they are on the disk."""
+    """The present state of its files on the disk."""
     found = []
     for path in settings.files:
         try:
@@ -152,7 +152,7 @@ def _check_brokers_agree(now: ServerTls, after: ServerTls, wanted: Wanted) -> No
 
 
 def handshake_problem(client: ssl.SSLContext, server: ssl.SSLContext) -> str | None:
-    """Why the two would not come together; None if they do."""
+    """Why a handshake between the two fails; None if it succeeds."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     here = client.wrap_bio(to_client, to_server)
     there = server.wrap_bio(to_server, to_client, server_side=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...storage.segment import Segment
     from ...storage.time_index import TimeIndex
 
-AROUND = 3  # entries, segments and batches shown on each side of the one that counts
+AROUND = 3  # entries, segments and batches shown on each side of the found one
 MOST_BATCHES = 200
 
 Step = dict[str, Any]

@@ -60,7 +60,7 @@ def what_waits(
 
 
 def _some(purgatory: Purgatory[Any]) -> list[Operation]:
-    """Operations whose request is known, each once."""
+    """Operations with a known request, each once."""
     found = dict.fromkeys(islice(purgatory.waiting(), MOST_LOOKED_AT))
     return [one for one in found if hasattr(one.token, "request")]
 

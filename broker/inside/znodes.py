@@ -20,7 +20,7 @@ HIDDEN = "hidden: secrets may be in it"
 
 
 async def znode(zookeeper: ZooKeeperClient, path: str) -> dict[str, Any] | None:
-    """Its children by name, its data as text, its versions; None if there is none."""
+    """A znode's children by name, its data as text, its versions; None if it does not exist."""
     found, children, data = await zookeeper.execute(
         [Exists(path), GetChildren(path), GetData(path)]
     )

@@ -61,7 +61,7 @@ class JwksSource:
 
 def read_jwks(url: str) -> bytes:
     """OSError or ValueError if it cannot be."""
-    from urllib.request import urlopen  # few brokers need it, and it is a megabyte
+    from urllib.request import urlopen  # few brokers need it, and it takes a megabyte
 
     if urlsplit(url).scheme not in ("file", "http", "https"):
         raise ValueError("it is no file:, http: or https: address")

@@ -66,7 +66,7 @@ class LoginTasks:
             connection.fail(error)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled."""
+        """Run the waits and steps until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(_for_ever, self._close_strangers)

@@ -67,10 +67,10 @@ class Logins:
             os.environ["KRB5_CONFIG"] = kerberos  # the one way to tell MIT's library
         self._tasks = LoginTasks()
         self._listeners: dict[str, SaslListener] = {}
-        self._mechanisms: dict[str, Mechanisms] = {}  # by listener: what its rules were made of
-        self._problem = ""  # told already
+        self._mechanisms: dict[str, Mechanisms] = {}  # by listener: the source of its rules
+        self._problem = ""  # logged already
         self._sources: dict[TokenRules, JwksSource] = {}
-        self._running: set[TokenRules] = set()  # whose sources do
+        self._running: set[TokenRules] = set()  # with a running source
         self._nursery: trio.Nursery | None = None  # while they run
 
     def guard(self, specs: Sequence[ListenerSpec]) -> list[ListenerSpec]:
@@ -134,7 +134,7 @@ class Logins:
                 self._nursery.start_soon(self._sources[rules].run)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled."""
+        """Run the tasks of logins until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._tasks.run)
             self._nursery = nursery

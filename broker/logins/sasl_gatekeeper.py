@@ -50,7 +50,7 @@ _SIZE = Struct(">i").pack
 
 
 class LoginCounts:
-    """Of one listener: counted from the start of the broker."""
+    """The counts of one listener since the start of the broker."""
 
     __slots__ = ("expired", "failed", "failed_again", "succeeded", "succeeded_again")
 
@@ -136,7 +136,7 @@ class SaslGatekeeper:
     # For the handlers of the two APIs
 
     def handshake(self, request: Request) -> bool:
-        """Answer a SaslHandshake; False if it is no time for one."""
+        """Answer a SaslHandshake; False if it is out of turn."""
         login = self._login
         if login.turn not in (Turn.FIRST, Turn.HANDSHAKE):
             return False
@@ -146,7 +146,7 @@ class SaslGatekeeper:
         return True
 
     def authenticate(self, request: Request) -> bool:
-        """Answer a SaslAuthenticate; False if it is no time for one."""
+        """Answer a SaslAuthenticate; False if it is out of turn."""
         if self._login.turn is not Turn.TOKEN:
             return False
         self._step(bytes(request.body.auth_bytes), partial(self._answer_token, request))
@@ -253,7 +253,7 @@ class SaslGatekeeper:
         return perf_counter()
 
     def _refuse(self, parts: list[Any] | None, reason: str) -> None:
-        """Answer, if there is one, and close, after the delay."""
+        """Answer, if there is an answer, and close, after the delay."""
         listener, connection = self._listener, self._connection
         if self._is_known:
             listener.counts.failed_again += 1
@@ -264,7 +264,7 @@ class SaslGatekeeper:
 
 
 def refused_after_login(request: Request) -> None:
-    """Either API, from who is known, or on a listener without SASL."""
+    """Refuse either API to a client that has logged in, or on a listener without SASL."""
     code = ErrorCode.ILLEGAL_SASL_STATE
     if request.api_key is ApiKey.SASL_HANDSHAKE:
         request.respond(SaslHandshakeResponse(error_code=code))

@@ -145,7 +145,7 @@ ALERTS = (
 
 
 def rules_file() -> str:
-    """All of them, as a file for Prometheus' `rule_files`."""
+    """All alerts, as a file for Prometheus' `rule_files`."""
     lines = ["groups:", "  - name: kafka", "    rules:"]
     for alert in ALERTS:
         lines += [

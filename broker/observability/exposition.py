@@ -27,8 +27,9 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
 class Exported(Protocol):
-    """A collector of prometheus_client's, tables beside it, and what is to be done before; a
-    broker's, or a mirror's."""
+    """A collector of prometheus_client's, tables beside it, and functions to call before; of a
+    broker or of a mirror.
+    """
 
     @property
     def tables(self) -> Sequence[Table]: ...
@@ -53,7 +54,7 @@ class _OfOne(NamedTuple):
 
 
 async def exposition(metrics: Exported, registry: Collected) -> AsyncIterator[bytes]:
-    """All of it, in pieces; `registry` has what is not in tables."""
+    """All metrics, in pieces; `registry` has those outside of tables."""
     from prometheus_client.exposition import generate_latest
 
     async with trio.open_nursery() as nursery:

@@ -57,7 +57,7 @@ class Longest:
 
 
 class LoopWatch:
-    """Exports what it sees of this process's loop and collector while it runs."""
+    """Exports the stalls of this process's loop and the pauses of its collector while it runs."""
 
     def __init__(self, metrics: BrokerMetrics) -> None:
         self._stalls, self._pauses = Longest(), Longest()

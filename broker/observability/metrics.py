@@ -50,7 +50,7 @@ Column = Callable[[Any], float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Metrics that all are of the same things: a column each, the things are the rows.
+    """Metrics of the same objects: a column each, with the objects as rows.
 
     Other work of the loop comes while `rows` is iterated.
     """
@@ -65,7 +65,7 @@ GaugeFamily = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 
 
 class BrokerMetrics:
-    """Everything one broker exports. Rooms keep their own numbers and register gauges on them."""
+    """All metrics of one broker. Rooms keep their own numbers and register gauges on them."""
 
     __slots__ = ("_families", "_gauges", "_requests", "before_scrape", "tables", "topic_stats")
 
@@ -114,7 +114,7 @@ class BrokerMetrics:
     # Export
 
     def _topics(self) -> Iterator[Row]:
-        """All topics together first: its label is empty."""
+        """The sum of all topics first, with an empty label."""
         topics = list(self.topic_stats.items())
         yield ("",), Sums([stats for _, stats in topics])
         for topic, stats in topics:
@@ -229,7 +229,7 @@ def _conversions(by_api: Mapping[str, list[RequestMetrics]]) -> Iterator[Metric]
 
 
 class Sums:
-    """An attribute of it is the sum of those of all."""
+    """The sums of several objects: each attribute is the sum of theirs."""
 
     __slots__ = ("_parts",)
 

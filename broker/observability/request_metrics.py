@@ -50,7 +50,7 @@ class Conversions:
         self.samples: list[tuple[float, int]] = []
 
     def record(self, seconds: float, temporary_bytes: int) -> None:
-        """One request, and how large what was built anew for it is."""
+        """Count one request, and the size of its converted records."""
         if len(self.samples) < RESERVOIR_SIZE:
             self.samples.append((seconds, temporary_bytes))
         else:
@@ -82,7 +82,7 @@ class RequestMetrics:
         return ()
 
     def record(self, request: Timed, sent_at: float) -> None:
-        """One request whose response has left."""
+        """Count one request whose response has been sent."""
         count = self.count
         self.count = count + 1
         self.total_seconds += sent_at - request.received_at
@@ -110,7 +110,7 @@ class RequestMetrics:
 
 
 class FetchMetrics(RequestMetrics):
-    """All fetches; those of either kind also count as `FetchConsumer` or `FetchFollower`."""
+    """All fetches; each of both kinds also counts as `FetchConsumer` or `FetchFollower`."""
 
     __slots__ = ("consumer", "follower")
 
@@ -154,7 +154,7 @@ class AddPartitionsToTxnMetrics(RequestMetrics):
 
 
 def request_metrics(name: str, version: int) -> RequestMetrics:
-    """Of one API in one version, by its name; others that it has inside are its `parts`."""
+    """The metrics of one API in one version, by its name; further ones inside are its `parts`."""
     if name == "Fetch":
         return FetchMetrics(name, version)
     if name == "AddPartitionsToTxn":

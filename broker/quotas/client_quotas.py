@@ -100,7 +100,7 @@ class ClientQuotas:
         self.mutation = Limits(bucket)
         # Requests between brokers cost time as well, and are never throttled for it.
         self.exempt = time_rate(float("inf"), 0)
-        # A fetch is given no more than what its quota lets through in this time.
+        # A fetch gets no more than its quota allows in this time.
         self.fetch_span_seconds = (samples - 1) * window_ms / 1000
         self._on_change: list[Callable[[bool], None]] = []
 
@@ -109,12 +109,12 @@ class ClientQuotas:
         return bool(self.produce or self.fetch or self.request or self.mutation)
 
     def on_change(self, hear: Callable[[bool], None]) -> None:
-        """`hear(is_active)` after every change, and now."""
+        """Call `hear(is_active)` after every change, and now."""
         self._on_change.append(hear)
         hear(self.is_active)
 
     def apply(self, entity: Entity, values: Mapping[str, str]) -> None:
-        """These are the configs of `entity` now."""
+        """Replace the configs of `entity`."""
         for key, limits in (
             (PRODUCER_BYTE_RATE, self.produce),
             (CONSUMER_BYTE_RATE, self.fetch),

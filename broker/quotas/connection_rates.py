@@ -43,7 +43,7 @@ class ConnectionRates:
         self._addresses.set(("", address), None if rate == UNLIMITED else rate)
 
     def accept_wait_ms(self, listener: str, now_ms: float, *, is_protected: bool) -> int:
-        """One more connection has come: how long its acceptor has to wait."""
+        """Count a new connection; the time for which its acceptor has to wait."""
         waits = [
             rate.charge(1, now_ms) for rate in self._rates_of(listener, is_protected=is_protected)
         ]
@@ -52,9 +52,9 @@ class ConnectionRates:
     def turn_away_ms(
         self, listener: str, address: str, now_ms: float, *, is_protected: bool
     ) -> int:
-        """For how long to hold a connection of `address` that is to be closed then; 0 lets it in.
+        """The time to hold a connection of `address` before it is closed; 0 admits it.
 
-        To be asked once for each that was accepted.
+        To be called once for each accepted connection.
         """
         metered = self._addresses.find("", address, now_ms)
         if metered is None:

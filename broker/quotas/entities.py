@@ -39,7 +39,7 @@ def sanitize(name: str | None) -> str:
 
 
 def may_be_stored(name: str) -> bool:
-    """Whether a path can end with it: not with `.` and `..`, which stay as they are."""
+    """Whether a path can end with this name: not with `.` and `..`, which are not escaped."""
     return name not in ("", ".", "..")
 
 

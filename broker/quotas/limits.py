@@ -42,22 +42,22 @@ SWEPT_AT_ONCE: Final = 250
 
 
 class Meter(Protocol):
-    """How much somebody has had."""
+    """The usage under a quota."""
 
     limit: float
 
     def is_forgettable(self, now_ms: float) -> bool:
-        """Whether a new one would say the same."""
+        """Whether a new meter would give the same answers."""
 
     def refresh(self, now_ms: float) -> None:
-        """Somebody asks, and there is no limit."""
+        """Called when a client is looked up while there is no limit."""
 
 
 M = TypeVar("M", bound=Meter)
 
 
 class Metered(Generic[M]):
-    """A meter with who it is for."""
+    """A meter with its entity."""
 
     __slots__ = ("_wait_ms", "_waits", "entity", "meter", "used_ms")
 
@@ -69,7 +69,7 @@ class Metered(Generic[M]):
         self._wait_ms: SampledSum | None = None
 
     def throttled(self, wait_ms: int, now_ms: float) -> None:
-        """A client was told to wait for so long."""
+        """A client got this throttle time."""
         if self._waits is None or self._wait_ms is None:
             self._waits = SampledSum(WAIT_SAMPLES, WAIT_WINDOW_MS)
             self._wait_ms = SampledSum(WAIT_SAMPLES, WAIT_WINDOW_MS)
@@ -77,14 +77,14 @@ class Metered(Generic[M]):
         self._wait_ms.record(wait_ms, now_ms)
 
     def average_wait_ms(self, now_ms: float) -> float:
-        """Of the waits of the last minute; 0 without any."""
+        """The average of the waits of the last minute; 0 without any."""
         if self._waits is None or self._wait_ms is None:
             return 0.0
         return self._wait_ms.total(now_ms) / max(self._waits.total(now_ms), 1)
 
 
 class Limits(Generic[M]):
-    """The quotas of one kind, and the meters of those that have one."""
+    """The quotas of one kind, and the meters of clients that have one."""
 
     __slots__ = (
         "_kinds",
@@ -203,9 +203,7 @@ class Limits(Generic[M]):
         return ("", client)
 
     def _entity_of(self, user: str, client: str) -> Entity | None:
-        """The entity whose quota counts for a client; one without an id has no quota of client
-        ids.
-        """
+        """The entity whose quota counts for a client; without an id it has no client id's quota."""
         limits = self._limits
         if not limits:
             return None

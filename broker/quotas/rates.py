@@ -41,12 +41,12 @@ class LimitedRate:
         self._sum.record(value, now_ms)
 
     def measure(self, now_ms: float) -> float:
-        """By the second."""
+        """The rate a second."""
         total = self._sum.total(now_ms)
         return total * 1000 / self._elapsed_ms(now_ms)
 
     def throttle_ms(self, now_ms: float) -> int:
-        """How long to wait until the average is the limit; 0 if it is not over it."""
+        """The wait until the average is the limit; 0 if it is not over it."""
         limit = self.limit
         total = self._sum.total(now_ms)
         elapsed_ms = self._elapsed_ms(now_ms)
@@ -65,7 +65,7 @@ class LimitedRate:
         return self.throttle_ms(now_ms)
 
     def is_forgettable(self, now_ms: float) -> bool:
-        """Whether one without a past would say the same."""
+        """Whether a new one would give the same answers."""
         return self._sum.total(now_ms) == 0
 
     def refresh(self, now_ms: float) -> None:
@@ -113,7 +113,7 @@ class TokenBucket:
         self._tokens = min(self._burst, self.tokens(now_ms) - count)
 
     def throttle_ms(self, now_ms: float) -> int:
-        """How long until there is no debt."""
+        """The wait until the debt is paid."""
         tokens = self.tokens(now_ms)
         if tokens >= 0:
             return 0
@@ -125,5 +125,5 @@ class TokenBucket:
         return self.tokens(now_ms) >= self._burst
 
     def refresh(self, now_ms: float) -> None:
-        """Without a limit it is full at once, and stays so."""
+        """Without a limit the bucket is full at once, and stays so."""
         self.tokens(now_ms)

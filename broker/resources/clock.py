@@ -32,7 +32,7 @@ def wall_clock_ms() -> int:
 
 
 class Clock:
-    """Of one broker."""
+    """The clocks of one broker."""
 
     def __init__(self, read_wall_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._read_wall_ms = read_wall_ms
@@ -54,7 +54,7 @@ class Clock:
         self._passed_ms += ms
 
     def look(self) -> None:
-        """Notice what has been done to the wall clock."""
+        """Notice changes of the wall clock."""
         step_ms = self.wall.note(self.now_ms(), self.wall_ms())
         if step_ms:
             logger.warning(
@@ -64,7 +64,7 @@ class Clock:
             )
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Look every second until cancelled."""
         while True:
             await trio.sleep(LOOK_SECONDS)
             self.look()

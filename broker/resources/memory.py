@@ -35,7 +35,7 @@ _M_MMAP_THRESHOLD = -3
 
 
 def _function(name: str) -> Callable[..., int] | None:
-    """Of the C library, if it is glibc."""
+    """A function of the C library, if that is glibc."""
     library = ctypes.CDLL(None)
     return getattr(library, name) if hasattr(library, "gnu_get_libc_version") else None
 
@@ -48,17 +48,17 @@ def configure_allocator() -> None:
 
 
 def own_size() -> FileIO:
-    """The file in which the system says how large this process is."""
+    """The file in which the system shows the size of this process."""
     return open("/proc/self/statm", "rb", buffering=0)
 
 
 def resident_bytes(statm: FileIO) -> int:
-    """How much of this process is in memory (Linux, as glibc nearly always is)."""
+    """The bytes of this process in memory (Linux, as glibc nearly always is)."""
     return int(os.pread(statm.fileno(), 256, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def give_back_memory() -> None:
-    """Until cancelled; at once over where the allocator cannot be told to."""
+    """Return memory until cancelled; ends at once where the allocator has no such function."""
     trim = _function("malloc_trim")
     if trim is None or machine.PROC is None:
         return

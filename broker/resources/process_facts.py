@@ -13,7 +13,7 @@ from . import machine
 
 
 def bytes_in(directory: Path) -> int:
-    """The size of all files below a directory; those that vanish meanwhile count nothing."""
+    """The size of all files below a directory; files that vanish meanwhile count nothing."""
     total = 0
     for parent, _, names in os.walk(directory):
         for name in names:
@@ -25,7 +25,7 @@ def bytes_in(directory: Path) -> int:
 
 
 def open_files() -> int:
-    """How many descriptors are open; -1 where the system does not tell."""
+    """The number of open descriptors; -1 where the system does not show it."""
     if machine.PROC is None:
         return -1
     try:
