@@ -51,7 +51,7 @@ def bitmap(operations: tuple[AclOperation, ...]) -> int:
 
 
 class DenialLog:
-    """Says who was denied what, at most MAX_LINES times in LINES_SECONDS."""
+    """Logs denials, at most MAX_LINES in LINES_SECONDS."""
 
     __slots__ = ("_clock", "_count", "_started_at", "_unlogged")
 
@@ -102,7 +102,7 @@ class Access:
     ) -> None:
         self._authorizer = authorizer
         self._denials = denials
-        self.version = authorizer.version  # that of which this is remembered
+        self.version = authorizer.version  # of the cached answers
         self.principal = principal
         self.host = host
         # By operation and kind as one number, then by the name; and the part of it that every
@@ -113,7 +113,7 @@ class Access:
 
     @property
     def latest_version(self) -> int:
-        """Of the authorizer: an answer of before may be another now."""
+        """The version of the authorizer: an earlier answer may differ now."""
         return self._authorizer.version
 
     def permits(
@@ -125,8 +125,9 @@ class Access:
         *,
         is_logged: bool = True,
     ) -> bool:
-        """Whether it may do this; `api` is for the log, and so is `is_logged`: False where a
-        denial is not the last word."""
+        """Whether the client may do this; `api` is for the log. `is_logged` is False where a
+        further check may still permit it.
+        """
         if self._authorizer.version != self.version:
             self._forget()
         names = self.known.get((operation << 4) + kind)
@@ -144,7 +145,7 @@ class Access:
         return answer
 
     def permits_any(self, operation: AclOperation, kind: ResourceType, api: str) -> bool:
-        """Whether it may do this to any resource of that type (KIP-679)."""
+        """Whether the client may do this to any resource of that type (KIP-679)."""
         answer = self._authorizer.allows_by_type(self.principal, self.host, operation, kind)
         self._log(answer, operation, kind, "", api, True)
         return answer
@@ -185,7 +186,7 @@ def _resource(kind: ResourceType, name: str) -> str:
 
 
 def _option(kind: ResourceType, name: str) -> str:
-    """Of the command that adds an ACL."""
+    """The resource's option of the command that adds an ACL."""
     if kind is ResourceType.CLUSTER:
         return "--cluster"
     return f"--{kind.name.lower().replace('_', '-')} {_word(name or WILDCARD)}"

@@ -1,4 +1,4 @@
-"""Decides by the ACLs that `cluster.acl_store` last gave it.
+"""Decides by the ACLs that `zk.acl_store` last gave it.
 
 A principal may do an operation to a resource if it is a super user, or if an ACL that matches it
 allows the operation and none denies it, or if no ACL matches the resource at all and
@@ -94,7 +94,7 @@ class AclAuthorizer:
         self._allows_without_acl = allow_if_no_acl_found
         self._entries: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
         self._prefixes = {kind: _Prefixes() for kind in ResourceType}
-        # The names whose resources have this entry (KIP-679).
+        # The names of resources with this entry (KIP-679).
         self._names: dict[_NamesKey, set[str]] = {}
         self._decisions: dict[_Question, bool] = {}
         self._by_type: dict[_TypeQuestion, bool] = {}
@@ -109,7 +109,7 @@ class AclAuthorizer:
         return list(self._entries)
 
     def update(self, pattern: ResourcePattern, entries: Iterable[AccessControlEntry]) -> bool:
-        """These are all the entries of this pattern now; whether that is a change."""
+        """Replace all entries of this pattern; returns whether that is a change."""
         new, old = frozenset(entries), self.entries(pattern)
         if new == old:
             return False
@@ -236,7 +236,7 @@ class AclAuthorizer:
         lengths = sorted(set(map(len, denied)))
 
         def is_denied(name: str) -> bool:
-            """By a prefix: itself, or a shorter one."""
+            """Whether a prefix is denied: itself, or a shorter one."""
             upto = bisect_right(lengths, len(name))
             return any(name[:length] in denied for length in lengths[:upto])
 
@@ -253,7 +253,7 @@ class AclAuthorizer:
 def _entries_for(
     principal: str, host: str, operations: tuple[AclOperation, ...], permission: AclPermission
 ) -> list[AccessControlEntry]:
-    """All entries that say this of any of the operations."""
+    """All entries with this permission for any of the operations."""
     return [
         AccessControlEntry(who, where, what, permission)
         for who, where, what in product(

@@ -17,7 +17,8 @@ ANY_USER: Final = "User:*"
 
 class ResourcePattern(NamedTuple):
     """LITERAL is the resource of this name, or all of the type by the name `*`; PREFIXED are all
-    whose names begin with it."""
+    with names that begin with it.
+    """
 
     type: ResourceType
     pattern: PatternType
@@ -75,7 +76,7 @@ class AclFilter(NamedTuple):
         )
 
     def named_patterns(self) -> tuple[ResourcePattern, ...] | None:
-        """The only patterns that it can match, known without looking at what there is."""
+        """The only patterns that it can match, known without a look at the stored ones."""
         name = self.name
         if name is None or self.type in (ResourceType.ANY, ResourceType.UNKNOWN):
             return None

@@ -15,7 +15,7 @@ from .principal import KafkaPrincipal
 
 
 class Authorizer(Protocol):
-    """Decides, from what it knows now; never waits."""
+    """Decides by its present ACLs; never waits."""
 
     version: int
     """Goes up with each change of what it knows: a decision of before may be another now."""
@@ -38,5 +38,5 @@ class Authorizer(Protocol):
         operation: AclOperation,
         resource_type: ResourceType,
     ) -> bool:
-        """Whether it may do this to any resource of that type (KIP-679)."""
+        """Whether `principal` may do this to any resource of that type (KIP-679)."""
         ...

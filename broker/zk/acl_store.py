@@ -99,7 +99,7 @@ class AclStore:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Until cancelled; started once all ACLs are known."""
+        """Run until cancelled; started once all ACLs are known."""
         await self._make_paths()
         async with trio.open_nursery() as nursery:
             for pattern, path in acl_znodes.CHANGES.items():
@@ -116,7 +116,7 @@ class AclStore:
                 await self._client.run(create_recursive(acl_znodes.type_path(kind, pattern)))
 
     async def load(self, pattern: PatternType, *, at_start: bool) -> None:
-        """All resources with patterns of this kind, and those that had ACLs and have none now."""
+        """Load all resources with patterns of this kind, and clear those without ACLs by now."""
         async with self._lock:
             there = await self._resources(pattern)
             gone = {one for one in self.authorizer.patterns() if one.pattern is pattern}
@@ -258,7 +258,7 @@ class AclStore:
 
 
 class _Follower:
-    """Brings what other brokers change among the patterns of one kind."""
+    """Applies other brokers' changes of the patterns of one kind."""
 
     __slots__ = ("_changes", "_is_loaded", "_pattern", "_store")
 
@@ -301,5 +301,7 @@ def _is_written(path: str, result: ZkResult) -> bool:
 
 
 async def _in_thread_if(large: bool, convert: Callable[[A], B], value: A) -> B:
-    """Nothing holds the loop for long, and a thread costs more than most nodes."""
+    """Convert in a thread if `large`: it would hold the loop; most nodes cost less than a
+    thread.
+    """
     return await trio.to_thread.run_sync(convert, value) if large else convert(value)

@@ -63,12 +63,12 @@ def resource_path(resource: ResourcePattern) -> str:
 
 
 def type_of(name: str) -> ResourceType:
-    """Of a node's name, UNKNOWN if it is none."""
+    """The type of a node's name; UNKNOWN for other names."""
     return _TYPES.get(name.upper(), ResourceType.UNKNOWN)
 
 
 def change_path(pattern: PatternType) -> str:
-    """Of the next change; ZooKeeper appends its number."""
+    """The path of the next change; ZooKeeper appends its number."""
     return f"{CHANGES[pattern]}/{CHANGE_PREFIX}"
 
 
@@ -127,7 +127,7 @@ def encode_change(resource: ResourcePattern) -> bytes:
 
 
 def decode_change(pattern: PatternType, data: bytes | None) -> ResourcePattern:
-    """Of a change told among those of `pattern`."""
+    """The resource of a change below the changes of `pattern`."""
     try:
         text = (data or b"").decode()
         if pattern is PatternType.LITERAL:

@@ -46,7 +46,7 @@ class ChangeNotifications:
         self._changed = trio.Event()
         self._last_change = -1
         self._told = trio.Event()  # when the last change is another one
-        self._seen_ms: dict[str, int] = {}  # since when each of the nodes that are there is known
+        self._seen_ms: dict[str, int] = {}  # by node: the time when it was first seen
 
     async def follow(
         self,
@@ -56,9 +56,9 @@ class ChangeNotifications:
         load: Callable[[], Awaitable[None]] | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Call `on_changes` for what is new, until cancelled.
+        """Call `on_changes` for new changes, until cancelled.
 
-        `load`, which reads everything, comes before anything else, and again in each new session.
+        `load`, which reads everything, comes first, and again in each new session.
         """
         first, loaded_in = True, -1
         while True:

@@ -154,7 +154,7 @@ class ConfigStore:
         await changes.follow(tell, clock, task_status=task_status)
 
     async def _tell(self, entity: str, on_change: OnChange) -> None:
-        """One bad config, or one that cannot be applied, must not keep the others away."""
+        """Call back for one entity; a bad config must not keep others from being applied."""
         try:
             await on_change(entity, await self.read(entity))
         except SessionExpired:

@@ -65,7 +65,7 @@ def remembered_sessions(log_dirs: Iterable[Path]) -> dict[int, bytes]:
 
 
 def passwords(log_dirs: Iterable[Path], secret_file: Path | None) -> PasswordOf:
-    """From the session files in these directories, else from the embedded server's secret."""
+    """Passwords from session files in these directories, else from the embedded server's secret."""
     left = remembered_sessions(log_dirs)
     try:
         secret = secret_file.read_bytes() if secret_file is not None else None
@@ -134,7 +134,7 @@ def _owners(asking: _Connection, prefix: str, broker_ids: Collection[int]) -> li
 
 
 class _Way(NamedTuple):
-    """Until when, and with what login; its repr shows none."""
+    """The deadline and the login of a connection; the repr does not show the login."""
 
     deadline: float
     credentials: bytes | None

@@ -52,7 +52,7 @@ _ERROR_CODES: dict[type[Exception], ZkCode] = {
 
 
 class KazooOperations:
-    """`chroot`: what is before every path, "" for nothing; may be changed."""
+    """`chroot`: the prefix of every path, "" for none; may be changed."""
 
     def __init__(self, kazoo: KazooClient, chroot: str, security: ZooKeeperSecurity) -> None:
         self._kazoo = kazoo
@@ -97,7 +97,7 @@ class KazooOperations:
         return kazoo.delete_async(path, operation.version)
 
     def result(self, operation: ZkOperation, answer: Any) -> ZkResult:
-        """Of a value of kazoo's, or an exception that is an answer of the server."""
+        """The result for a value of kazoo's, or for an exception that the server answered."""
         if isinstance(operation, Multi):
             if isinstance(answer, Exception):
                 return ZkResult(_code_of(answer))

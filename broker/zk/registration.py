@@ -48,7 +48,7 @@ CLUSTER_ID_BYTES = 16
 
 
 class RegistrationError(Exception):
-    """The broker cannot join: says what is in the way and what to do."""
+    """The broker cannot join: the text has the obstacle and the remedy."""
 
 
 def ensure_top_level_paths() -> Flow[None]:
@@ -126,7 +126,7 @@ def register_broker(
             continue
         owner = existing.stat.ephemeral_owner
         if owner == session_id:
-            # Our own first attempt, whose answer was lost with a connection.
+            # Our own first attempt: its answer was lost with a connection.
             expect((yield from run_one(SetData(path, data))), path)
             return existing.stat.czxid
         if owner not in previous_session_ids:
@@ -175,7 +175,7 @@ def save_session(log_dir: Path, cluster_id: str, session: tuple[int, bytes]) -> 
 
 
 def save_sessions(log_dirs: Iterable[Path], cluster_id: str, session: tuple[int, bytes]) -> None:
-    """In each log directory: any of them may be the one that is left when we start again."""
+    """Save in each log directory: any of them may be the only one left at the next start."""
     for log_dir in log_dirs:
         try:
             save_session(log_dir, cluster_id, session)
@@ -198,7 +198,7 @@ def load_session(log_dir: Path, cluster_id: str | None = None) -> tuple[int, byt
 
 
 def forget_session(log_dir: Path) -> None:
-    """After a clean stop there is nothing to re-attach to."""
+    """Forget the session after a clean stop, which leaves none to re-attach to."""
     (log_dir / SESSION_FILE).unlink(missing_ok=True)
 
 
@@ -239,7 +239,7 @@ async def release_previous_session(
     session_timeout_ms: int = 18_000,
     security: ZooKeeperSecurity = NO_SECURITY,
 ) -> bool:
-    """Close what a killed predecessor left open; True if its session was still alive.
+    """Close the session that a killed predecessor left open; True if it was still alive.
 
     Call it only while holding the lock of `log_dir`.
     """

@@ -63,8 +63,8 @@ T = TypeVar("T")
 # the loop a turn at the interpreter: with 512 a step of it took up to 190 ms, with 64 below 10.
 MAX_IN_FLIGHT_REQUESTS = 64
 SUBMIT_SECONDS = 0.002
-# jute.maxbuffer is 1 MiB, for a whole request: ZooKeeper ends the connection of who sends more, and
-# it would be sent again and again.
+# jute.maxbuffer is 1 MiB, for a whole request: ZooKeeper closes the connection after a larger one,
+# and the request would be sent again and again.
 MAX_REQUEST_BYTES = 1_000_000
 CLOSE_TIMEOUT_S = 5.0  # kazoo itself waits for a session timeout, when the server hangs
 RECONNECT_DELAY_S = 0.05
@@ -112,7 +112,7 @@ class ZooKeeperClient:
         self._session = NO_SESSION
         self._generation = 0  # counts expired sessions
         self._generation_ended = trio.Event()
-        self._connection_count = 0  # of connections made and lost: whose answer this is
+        self._connection_count = 0  # of connections made and lost: tells old answers from new ones
         self._refused = trio.Event()
         self._is_reviving = False  # `_connect_again` runs
         self._starting = trio.Lock()  # kazoo is started and stopped by one thread at a time
@@ -150,7 +150,7 @@ class ZooKeeperClient:
     def session(self) -> tuple[int, bytes]:
         """Session id and password of the live session, to be re-attached after a crash.
 
-        A lost connection does not end it: kazoo tells it only while connected, so it is kept here.
+        A lost connection does not end it: kazoo has it only while connected, so it is kept here.
         """
         return self._session
 

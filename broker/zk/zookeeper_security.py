@@ -71,7 +71,7 @@ NO_SECURITY: Final = ZooKeeperSecurity()
 
 
 def zookeeper_security(config: KafkaConfig) -> ZooKeeperSecurity:
-    """Raises ConfigError: a file that cannot be used, or ACLs without anybody to own the znodes."""
+    """Raises ConfigError for an unusable file, or for ACLs without a login to own the znodes."""
     tls = _tls_context(config) if config.get_boolean("zookeeper.ssl.client.enable") else None
     digest, sasl = _digest_credentials(config), _sasl_credentials(config)
     set_acl = config.get_boolean("zookeeper.set.acl")
@@ -86,7 +86,7 @@ def zookeeper_security(config: KafkaConfig) -> ZooKeeperSecurity:
 
 
 def is_open_to_all(path: str) -> bool:
-    """Old consumers of anybody write below it."""
+    """Whether all clients may write below a path: old consumers do so."""
     return path == OLD_CONSUMERS_PATH
 
 

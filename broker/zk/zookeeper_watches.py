@@ -27,7 +27,7 @@ class WatchKind(Enum):
 
 
 WatchCallback = Callable[[WatchKind, str], None]
-Watcher = Callable[[WatchedEvent], None]  # what kazoo is given
+Watcher = Callable[[WatchedEvent], None]  # for kazoo
 
 
 class ZooKeeperWatches:
@@ -49,7 +49,7 @@ class ZooKeeperWatches:
 
         def fired(event: WatchedEvent) -> None:  # on a thread of kazoo
             if event.type == EventType.NONE:
-                return  # the connection is lost: `fire_all` comes when there is another
+                return  # the connection is lost: `fire_all` follows with the next one
             try:
                 self._token.run_sync_soon(self._fire, watch)
             except trio.RunFinishedError:

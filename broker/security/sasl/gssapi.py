@@ -30,7 +30,7 @@ class KerberosConfig(NamedTuple):
 
 
 class _Stage(Enum):
-    """In this order, or to FAILED."""
+    """The stages, in this order, or FAILED after any."""
 
     CONTEXT = auto()
     OFFER = auto()

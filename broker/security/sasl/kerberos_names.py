@@ -75,7 +75,7 @@ class NameRules:
 
 
 def _parsed(text: str) -> _Rule | None:
-    """None is DEFAULT."""
+    """A rule; None for DEFAULT."""
     found = _RULE.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"Invalid rule: {text}")

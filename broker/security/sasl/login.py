@@ -32,14 +32,14 @@ MIN_REAUTHENTICATION_INTERVAL_MS = 1000
 
 
 class LoginRules(NamedTuple):
-    """Of one listener. `max_session_ms` has 0 for a mechanism whose sessions have no end."""
+    """The rules of one listener. `max_session_ms` is 0 for a mechanism with endless sessions."""
 
     mechanisms: Mapping[str, NewMechanism]
     max_session_ms: Mapping[str, int]
 
     @property
     def names(self) -> list[str]:
-        """In the order in which Kafka tells them, that of a HashSet."""
+        """The mechanisms in the order in which Kafka sends them, that of a HashSet."""
         return sorted(self.mechanisms, key=_bucket)
 
 
@@ -85,21 +85,22 @@ class Login:
 
     @property
     def blocks(self) -> bool:
-        """Whether the next token may have to wait for something."""
+        """Whether the next token may have to wait, for a file for example."""
         return self._server is not None and self._server.blocks
 
     @property
     def may_speak_gssapi(self) -> bool:
-        """Whether its first frame may be a token, without a handshake."""
+        """Whether the first frame may be a token, without a handshake."""
         return self.turn is Turn.FIRST and GSSAPI in self._rules.mechanisms
 
     def is_expired(self, now_ms: float) -> bool:
-        """Whether the session has ended: one of 0 ms, as an expired token has it, when it begins.
-        Kafka asks for later than its end, in nanoseconds, of which no two requests share one."""
+        """Whether the session has ended; one of 0 ms, for an expired token, ends when it begins.
+        Kafka compares with `>` in nanoseconds, which no two requests share.
+        """
         return self.expires_ms is not None and now_ms >= self.expires_ms
 
     def may_begin_again(self, now_ms: float) -> bool:
-        """Whether a handshake of a known client begins a login; noted if so."""
+        """Whether a handshake of a known client begins a login; records the beginning if so."""
         if self.expires_ms is None:
             return False
         last = self._began_again_ms
@@ -141,7 +142,7 @@ class Login:
         return Outcome(error=ErrorCode.ILLEGAL_SASL_STATE, ends=ends)
 
     def take(self, token: bytes, now_ms: float, epoch_ms: int) -> Outcome:
-        """A token of the client. Takes long only where `blocks` says so."""
+        """Apply a token of the client. Takes long only where `blocks` says so."""
         assert self.turn is Turn.TOKEN
         server = self._server
         assert server is not None
@@ -182,7 +183,7 @@ class Login:
             )
 
     def _begin_session(self, server: ServerMechanism, now_ms: float, epoch_ms: int) -> int:
-        """How long the client may go on without another login; 0 without an end."""
+        """The time until the client has to log in again; 0 for an endless session."""
         longest = self._rules.max_session_ms.get(self._mechanism, 0)
         ends = server.expires_at_ms
         if ends is None and longest <= 0:

@@ -32,7 +32,7 @@ class ValidToken(NamedTuple):
 
 
 class TokenRefused(Exception):
-    """`scope` is what the token lacks. The text is for the log; it quotes nothing of the token."""
+    """`scope`: the missing scopes. The text is for the log; it quotes nothing of the token."""
 
     def __init__(self, reason: str, scope: str | None = None) -> None:
         super().__init__(reason)
@@ -115,7 +115,7 @@ def decoded_part(part: str) -> dict[str, Any]:
 
 
 def number(claims: dict[str, Any], name: str) -> float | None:
-    """A time in seconds; None if there is none."""
+    """A time in seconds; None if the claim is missing."""
     value = claims.get(name)
     if value is None:
         return None

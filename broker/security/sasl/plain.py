@@ -20,7 +20,7 @@ USER_PREFIX = "user_"
 
 
 class PlainPasswords:
-    """Compares in a time that says nothing: digests of one length."""
+    """Compares digests of one length, in a time that is independent of the password."""
 
     __slots__ = ("_digests", "_nobody")
 

@@ -25,8 +25,9 @@ _NONCE_BITS = 130
 
 
 class MechanismConfig(NamedTuple):
-    """`options` are those of its login module: passwords are among them. `tokens` says which ones
-    OAUTHBEARER takes, `kerberos` who the broker is with GSSAPI."""
+    """`options` are those of its login module, with passwords. `tokens`: the valid tokens of
+    OAUTHBEARER; `kerberos`: the broker's identity for GSSAPI.
+    """
 
     options: Mapping[str, str]
     max_session_ms: int = 0

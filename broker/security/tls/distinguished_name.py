@@ -30,7 +30,7 @@ class MalformedName(Exception):
 
 
 def rfc2253(der: bytes) -> str:
-    """Of a Name. Raises MalformedName."""
+    """The text of a Name. Raises MalformedName."""
     content, end = _element(der, 0, _SEQUENCE)
     if end != len(der):
         raise MalformedName("bytes behind the name")

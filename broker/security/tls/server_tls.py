@@ -28,7 +28,7 @@ class CertificateNames(NamedTuple):
 
 
 class ServerTls:
-    """Of one listener; its connections ask it when they begin."""
+    """The TLS of one listener; its connections read it when they begin."""
 
     __slots__ = ("_rules", "context", "identity", "settings")
 
@@ -44,7 +44,7 @@ class ServerTls:
 
     @property
     def names(self) -> CertificateNames:
-        """Of the broker, to this listener's clients."""
+        """The broker's names for this listener's clients."""
         from cryptography import x509
 
         certificate = self.identity.certificate
@@ -57,7 +57,7 @@ class ServerTls:
         return CertificateNames(rfc2253(certificate.subject.public_bytes()), others)
 
     def take_over(self, other: ServerTls) -> None:
-        """All that it has; its connections come to this one from now on."""
+        """Take over the state of `other` for new connections."""
         self._rules = other._rules
         self.settings, self.context, self.identity = other.settings, other.context, other.identity
 
