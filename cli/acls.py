@@ -30,7 +30,7 @@ from .completion import complete_groups, complete_topics, complete_transactional
 from .options import UserError, echo, escape, principal, show, show_json, table
 from .target import Target, cluster_options
 
-NO_WORDS = ("UNKNOWN", "ANY")  # for filters and for what is newer than we
+NO_WORDS = ("UNKNOWN", "ANY")  # for filters and for values newer than this version
 OPERATIONS = [one.name.lower() for one in AclOperation if one.name not in NO_WORDS]
 READERS = (AclOperation.READ, AclOperation.DESCRIBE)
 WRITERS = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
@@ -272,7 +272,7 @@ def list_command(target: Target, resources: list[Resource], prefix: bool, who: s
 def _patterns(
     resources: list[Resource], prefix: bool, literal: PatternType
 ) -> list[tuple[ResourceType, str | None, PatternType]]:
-    """Of filters; without resources, all."""
+    """The patterns of filters; without resources, one for all."""
     if not resources:
         return [(ResourceType.ANY, None, PatternType.ANY)]
     wanted = PatternType.PREFIXED if prefix else literal

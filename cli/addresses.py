@@ -26,7 +26,7 @@ class AddressError(Exception):
 
 
 class SeveralClusters(AddressError):
-    """Any of these may be meant."""
+    """Several clusters run, and none is named."""
 
     def __init__(self, clusters: Sequence[cluster_state.ClusterState]) -> None:
         which = " or ".join(f"--bootstrap-server {one.bootstrap}" for one in clusters)
@@ -56,7 +56,7 @@ def profile_named(name: str | None) -> Path | None:
 
 
 def bootstrap_of(profile: Path | None) -> str:
-    """The cluster that is meant if no address is given. Raises AddressError."""
+    """The cluster of a command without an address. Raises AddressError."""
     if profile is not None:
         found = read_properties(profile).get(BOOTSTRAP_KEY, "").strip()
         if not found:

@@ -144,7 +144,7 @@ def complete_brokers(
 
 
 def brokers_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`brokers`: the ids of those that are asked, () for all."""
+    """`brokers`: the ids of the brokers to ask, () for all."""
     return click.option(
         "--broker",
         "brokers",

@@ -37,7 +37,7 @@ class ResetPlan(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """One of them is given; `word` is earliest, latest or current."""
+    """A target; exactly one field is given. `word` is earliest, latest or current."""
 
     word: str | None = None
     absolute: int | None = None
@@ -50,7 +50,7 @@ class Reset(NamedTuple):
         return now_ms - self.ago_ms if self.ago_ms is not None else self.at_ms
 
     def offset(self, first: int, end: int, now: int | None, at_time: int | None) -> int | None:
-        """Of a partition; None if it stays as it is. `at_time` -1: nothing is as young as that."""
+        """The new offset of a partition; None: unchanged. `at_time` -1: all records are older."""
         if self.word == "earliest":
             return first
         if self.word == "latest":
@@ -65,7 +65,7 @@ class Reset(NamedTuple):
 
 
 class LikeGroup(NamedTuple):
-    """To where another group is."""
+    """The target is another group's offsets."""
 
     name: str
 
@@ -117,7 +117,7 @@ def parse_time(text: str) -> int:
 
 
 def _ago_ms(text: str) -> int | None:
-    """None if it is no duration."""
+    """A duration in ms; None if the text is none."""
     for form in (_DURATION, _SHORT_DURATION):
         found = form.fullmatch(text)
         if found and any(found.groupdict().values()):

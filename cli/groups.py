@@ -283,7 +283,7 @@ async def _new_offsets(
     places: list[TopicPartition],
     before: dict[TopicPartition, CommittedOffset],
 ) -> dict[TopicPartition, int]:
-    """Within what there is. Raises ClientError if a partition cannot be asked."""
+    """The new offsets, within the logs. Raises ClientError if a partition cannot be asked."""
     from ..client.admin.records import EARLIEST, LATEST, Records, all_at
 
     records = Records(cluster)

@@ -31,7 +31,7 @@ class Interrupt:
         return None
 
     async def watch(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Until the first Ctrl-C."""
+        """Wait for the first Ctrl-C."""
         with trio.open_signal_receiver(signal.SIGINT) as signals:
             task_status.started()
             async for _ in signals:
@@ -42,7 +42,7 @@ class Interrupt:
 
 
 async def interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
-    """Do the work, and tell it of Ctrl-C."""
+    """Do the work, and notify it of Ctrl-C."""
     interrupt = Interrupt()
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:

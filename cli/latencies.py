@@ -12,7 +12,7 @@ BUCKETS = math.ceil(math.log(MOST_SECONDS / LEAST_SECONDS) / _LOG_GROWTH) + 2
 
 
 class Latencies:
-    """In seconds; what is out of range counts as the nearest that is in it."""
+    """Latencies in seconds; values out of range count as the nearest bound."""
 
     def __init__(self) -> None:
         self._counts = [0] * BUCKETS

@@ -56,7 +56,7 @@ class DumpOptions:
 
 
 class Dump:
-    """One run over some files; complaints are collected and come last."""
+    """One run over some files; complaints are collected and printed last."""
 
     def __init__(self, options: DumpOptions, decoder: Decoder, out: Write, err: Write) -> None:
         self._options = options

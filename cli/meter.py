@@ -78,5 +78,5 @@ def duration(seconds: float) -> str:
 
 
 def count_text(records: int) -> str:
-    """For the last line."""
+    """The number of records for the last line."""
     return f"{records:,} record{'s' if records != 1 else ''}"

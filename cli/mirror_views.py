@@ -64,7 +64,7 @@ class FlowRates:
 
 
 async def show_lines(flows: Sequence[FlowStats]) -> None:
-    """A line of JSON for each flow, every second; until it is cancelled."""
+    """Print a line of JSON for each flow, every second, until cancelled."""
     rates = [FlowRates(flow, time.monotonic()) for flow in flows]
     while True:
         await trio.sleep(LOOK_SECONDS)
@@ -74,7 +74,7 @@ async def show_lines(flows: Sequence[FlowStats]) -> None:
 
 
 async def show_table(flows: Sequence[FlowStats]) -> None:
-    """On a terminal, until it is cancelled."""
+    """Show a table on a terminal, until cancelled."""
     from rich.live import Live
 
     rates = [FlowRates(flow, time.monotonic()) for flow in flows]
@@ -107,7 +107,7 @@ def flows_table(rates: Sequence[FlowRates]) -> ShownTable:
 
 
 class MirrorMetrics:
-    """For Prometheus: the counters of MirrorMaker 2 under the JMX exporter's names, and ours."""
+    """Metrics for Prometheus: MirrorMaker 2's counters under the JMX exporter's names, and ours."""
 
     tables: tuple[Table, ...] = ()  # as a broker's metrics have them: here all is in `collect`
     before_scrape: tuple[Callable[[], Awaitable[None]], ...] = ()

@@ -59,7 +59,7 @@ plot_option = click.option(
 
 
 def run_interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
-    """Until it is done, or Ctrl-C."""
+    """Do the work until it is done, or Ctrl-C."""
     run_client(functools.partial(interruptible, work))
 
 
@@ -158,7 +158,7 @@ class _Load:
                 times.append(sent)
 
     async def _wait(self, delivery: Delivery, batch: int, size: int) -> None:
-        """All records of a batch are acknowledged at once. Raises ClientError."""
+        """Wait for a batch: all its records are acknowledged at once. Raises ClientError."""
         holder = delivery.current_batch  # it stays, and so does its id
         await delivery.wait()
         now = time.monotonic()

@@ -67,7 +67,7 @@ class Series:
         return self.meter.bytes / self.elapsed
 
     def row(self) -> dict[str, float]:
-        """For programs."""
+        """The results for programs."""
         found: dict[str, float] = {
             "records": self.meter.records,
             "seconds": round(self.elapsed, 3),

@@ -38,14 +38,14 @@ Row = Mapping[str, object]
 
 
 class Target(NamedTuple):
-    """A cluster, how to log in there, and whether a program reads what is printed."""
+    """A cluster, its login, and whether the output is for a program."""
 
     bootstrap: str
     security: dict[str, str]
     as_json: bool
 
     def ask(self, work: Callable[[Cluster], Awaitable[T]]) -> T:
-        """Do the work with the cluster in a trio loop. Raises UserError for what can be mended."""
+        """Do the work with the cluster in a trio loop. Raises UserError for expected failures."""
         from ..client.cluster import Cluster
 
         async def run() -> T:
@@ -65,7 +65,7 @@ class Target(NamedTuple):
         end_with_errors(errors)
 
     def show(self, rows: Sequence[Row], nothing: str = "") -> None:
-        """A table, or JSON; `nothing` is said instead of an empty table."""
+        """Print a table, or JSON; `nothing` is printed instead of an empty table."""
         if self.as_json:
             show_json(list(rows))
         elif rows:
@@ -74,7 +74,7 @@ class Target(NamedTuple):
             echo(nothing)
 
     def tell(self, text: str, found: object) -> None:
-        """One thing that was done: a line for people, JSON for programs."""
+        """Print the result of one action: a line for people, JSON for programs."""
         if self.as_json:
             show_json(found)
         else:

@@ -206,7 +206,7 @@ def _config_row(entry: ConfigEntry) -> Row:
 
 
 async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -> TopicView:
-    """All there is to say of a topic; what its partitions' leaders do not tell is left out."""
+    """All facts of a topic, except those that the leaders of its partitions do not answer."""
     from ..client.admin.config_types import ConfigResource, ResourceKind
     from ..client.admin.configs import Configs
     from ..client.admin.records import EARLIEST, LATEST, NEWEST, Records, all_at

@@ -45,7 +45,7 @@ class Ledger:
         self._last: dict[int, int] = {}
 
     def value(self, number: int, size: int) -> bytes:
-        """Of a record: the run, its number and a checksum, filled up to a size."""
+        """The value of a record: the run, its number and a checksum, filled up to a size."""
         head = b"%s:%d:" % (self._run, number)
         body = head + b"." * max(size - len(head) - 9, 0)
         return b"%s:%08x" % (body, zlib.crc32(body))
@@ -71,7 +71,7 @@ class Ledger:
 
     @property
     def is_complete(self) -> bool:
-        """Asked after each poll, so that it is quick to say no."""
+        """Whether all is read; called after each poll, so that False is quick."""
         return self.acknowledged <= self.read
 
     def missing(self) -> list[int]:
@@ -180,7 +180,7 @@ async def _write(
     size: int,
     rate: float | None,
 ) -> None:
-    """Each record's fate into the ledger, or among those that failed."""
+    """Write records, and note in the ledger whether each is acknowledged or failed."""
     room = trio.CapacityLimiter(AHEAD_RECORDS)
     began = time.monotonic()
 

@@ -23,7 +23,7 @@ READ_METHODS: Final = ("GET", "HEAD")
 
 
 class Asked(NamedTuple):
-    """Of a request, what decides; header names are in lower case."""
+    """The parts of a request that decide its access; header names are in lower case."""
 
     method: str
     headers: Mapping[str, str]
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
 
 class Denied(NamedTuple):
-    """An HTTP status, and a line that says why."""
+    """An HTTP status, and a line with the reason."""
 
     status: int
     why: str
@@ -39,7 +39,7 @@ class Denied(NamedTuple):
 
 @dataclass(frozen=True)
 class Access:
-    """`hosts`: what a Host header may say. The two secrets are never shown."""
+    """`hosts`: the valid Host headers. The two secrets are never shown."""
 
     hosts: Collection[str]
     cookie_name: str
@@ -77,7 +77,7 @@ class Access:
         return None
 
     def brings_token(self, asked: Asked) -> bool:
-        """Whether it is to be given the cookie."""
+        """Whether the request brings the token, to get the cookie for it."""
         return asked.method == "GET" and _same(asked.token or "", self.token)
 
     def _is_known(self, asked: Asked) -> bool:

@@ -157,8 +157,9 @@ def _writing(collector: Collector) -> list[Route]:
 
 
 def _asks(path: str, answer: Answer, *, write: bool = False) -> Route:
-    """JSON for what a page asks, or the answer that was made; what the cluster refuses is a line
-    with status 502."""
+    """A route that answers a page's request as JSON, or with a ready response; an error of the
+    cluster is a line with status 502.
+    """
 
     async def endpoint(request: Request) -> Response:
         try:

@@ -45,7 +45,7 @@ def text(found: dict[str, Any], name: str, default: str | None = None) -> str:
 
 
 def optional_text(found: dict[str, Any], name: str) -> str | None:
-    """None if there is none. Raises Wrong."""
+    """A text; None if the field is missing. Raises Wrong."""
     return None if found.get(name) is None else text(found, name)
 
 

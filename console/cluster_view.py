@@ -81,7 +81,7 @@ def view_of(answer: MetadataResponse) -> ClusterView:
 def changed_topics(
     old: ClusterView, new: ClusterView
 ) -> dict[str, tuple[Placed | None, ...] | None]:
-    """Topics that are new or other than they were; None for those that are gone."""
+    """The new or changed topics; None for deleted ones."""
     found: dict[str, tuple[Placed | None, ...] | None] = {
         name: placed for name, placed in new.topics.items() if old.topics.get(name) != placed
     }

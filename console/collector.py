@@ -57,7 +57,7 @@ def now_ms() -> int:
 
 
 class Collector:
-    """`run` looks; `live` is what browsers follow. `data_dir`: of a cluster on this machine."""
+    """`run` looks; browsers follow `live`. `data_dir`: of a cluster on this machine."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Collector:
 
     @property
     def bootstrap(self) -> str:
-        """Of the brokers that are there now, as far as is known."""
+        """The addresses of the present brokers, as far as they are known."""
         known = [f"{one.host}:{one.port}" for one in self.view.brokers.values()]
         return ",".join(known) or str(self._facts["bootstrap"])
 
@@ -115,7 +115,7 @@ class Collector:
         }
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Look until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look_at_cluster)
             if self._processes is not None:
@@ -136,7 +136,9 @@ class Collector:
             await trio.sleep(min(max(LOOK_SECONDS, PAUSE_PER_LOOK * took), longest))
 
     async def _metadata(self) -> MetadataResponse:
-        """Of the broker that answered last, or of any that does. Raises ClientError."""
+        """Metadata from the broker that answered last, or from any that does. Raises
+        ClientError.
+        """
         known = list(self.view.brokers)
         if self._asked in known:
             known.remove(self._asked)
@@ -158,7 +160,7 @@ class Collector:
         return await self.cluster.metadata(None)
 
     async def partitions(self, topic: str) -> tuple[Placed | None, ...]:
-        """Of a topic that may have been created just now. Raises Wrong, ClientError."""
+        """The partitions of a topic, also of a new one. Raises Wrong, ClientError."""
         if topic not in self.view.topics:
             self._take(view_of(await self._metadata()))
         found = self.view.topics.get(topic)

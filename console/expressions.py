@@ -38,7 +38,7 @@ class BadExpression(Exception):
 
 
 def compiled(text: str) -> Callable[[Record], bool]:
-    """Whether a record, by the NAMES, is meant. Raises BadExpression."""
+    """A filter of records, whose fields are the NAMES. Raises BadExpression."""
     if len(text) > LENGTH_MAX:
         raise BadExpression(f"a filter has at most {LENGTH_MAX} characters")
     try:

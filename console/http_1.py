@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def speak_http_1_only() -> None:
-    """For all of Hypercorn's servers in this process, which has no switch for it."""
+    """Switch HTTP/2 off in all of Hypercorn's servers in this process: it has no option for it."""
     import hypercorn.protocol
     from hypercorn.protocol.h11 import H11Protocol
 

@@ -45,7 +45,7 @@ async def inside_of(collector: Collector, query: QueryParams) -> object:
 
 
 async def replicas_of(collector: Collector, query: QueryParams) -> dict[str, Any]:
-    """The same partition as each broker has it, None of those that tell nothing. Raises Wrong."""
+    """One partition as each broker has it, None for brokers without an answer. Raises Wrong."""
     topic, partition = query.get("topic", ""), whole(query.get("partition", ""))
     parts = collector.view.topics.get(topic)
     one = parts[partition] if parts and 0 <= partition < len(parts) else None

@@ -22,14 +22,14 @@ class TooMany(Exception):
 
 
 class Live:
-    """`first` makes what a browser gets when it comes."""
+    """`first` makes the first message to a new browser."""
 
     def __init__(self, first: Callable[[], dict[str, Any]]) -> None:
         self._first = first
         self._browsers: set[trio.MemorySendChannel[bytes]] = set()
 
     def send(self, message: dict[str, Any]) -> None:
-        """To all; nothing waits."""
+        """Send to all browsers, without waiting for any."""
         if not self._browsers:
             return
         line = packed(message)
@@ -41,7 +41,7 @@ class Live:
                 browser.close()
 
     def follow(self) -> AsyncIterator[bytes]:
-        """Messages from now on, until it is closed. Raises TooMany."""
+        """Messages from now on, until the browser is disconnected. Raises TooMany."""
         if len(self._browsers) >= BROWSERS_MAX:
             raise TooMany
         return self._follow()

@@ -16,7 +16,7 @@ from .cluster_view import Happening
 LINE: Final = re.compile(r"\[([\d ,:-]{23})\] [A-Z]+ (.*) \(([\w.]+)\)")
 TEXT_TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
 CONTROLLER: Final = re.compile(r"broker (\d+) is the controller, epoch (\d+)")
-# The end of a logger's name, what its lines say, and what kind of event that is.
+# The end of a logger's name, a pattern of its lines, and the kind of their event.
 TOLD: Final = (
     (".cluster.zookeeper_client", re.compile(r"ZooKeeper session \w+"), "session"),
     (".cluster.registration", re.compile(r"closed the ZooKeeper session .*"), "session"),
@@ -37,7 +37,7 @@ class Line(NamedTuple):
 
 
 def parsed(line: str) -> Line | None:
-    """None for what is no first line of an entry, in either format."""
+    """The first line of an entry, in either format; None for other lines."""
     try:
         if line.startswith("{"):
             found = json.loads(line)
@@ -61,6 +61,6 @@ def happening_of(node: str, line: Line) -> Happening | None:
 
 
 def controller_epoch(line: Line) -> int | None:
-    """Of the controller that the line says there is from now on."""
+    """The epoch of the controller that the line announces."""
     match = CONTROLLER.fullmatch(line.message)
     return None if match is None else int(match[2])

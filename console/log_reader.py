@@ -69,7 +69,7 @@ class Scan:
         return not self.unread or len(self.found) >= self.limit or self.scanned >= SCANNED_MAX
 
     async def run(self, cluster: Cluster) -> None:
-        """Until enough is found, the ends are reached, or READ_SECONDS have passed.
+        """Read until enough is found, the ends are reached, or READ_SECONDS have passed.
 
         Raises ClientError.
         """

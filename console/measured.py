@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 _TOPICS = "kafka_server_brokertopicmetrics_"
 _REQUESTS = "kafka_network_requestmetrics_"
 SEGMENTS: Final = "kafka_log_log_numlogsegments{"
-SEGMENT_LINES_MAX: Final = 5000  # of all brokers: with more the rolls are not told
+SEGMENT_LINES_MAX: Final = 5000  # of all brokers: with more the rolls are not reported
 LOG_END: Final = "kafka_log_log_logendoffset{"
 
-# Exact names of what the console plots, and what it is called there.
+# Exact names of the plotted metrics, and their names in the console.
 TOTALS: Final = {
     _TOPICS + "bytesin_total": "bytes in",
     _TOPICS + "bytesout_total": "bytes out",
@@ -33,7 +33,7 @@ GAUGES: Final = {
     "kafka_network_requestchannel_requestqueuesize": "request queue",
     "kafka_network_requestchannel_responsequeuesize": "response queue",
 }
-GROUP_LAG: Final = "kafka_consumergroup_lag_sum"  # of a group and a topic; its coordinator tells
+GROUP_LAG: Final = "kafka_consumergroup_lag_sum"  # of a group and a topic, from its coordinator
 PURGATORY: Final = "kafka_server_delayedoperationpurgatory_purgatorysize"
 STAGES: Final = {
     _REQUESTS + f"{name}timems": name
@@ -50,7 +50,7 @@ PLOTTED: Final = (*_WANTED, SEGMENTS)  # the lines of which `measured` and `Roll
 
 
 class Measured(NamedTuple):
-    """Of one broker: totals that grow, and what is so at the moment.
+    """The values of one broker: totals that grow, and gauges.
 
     `stages`: by API and stage the 50th and the 99th percentile in ms. `lags`: by group, records.
     """
@@ -108,7 +108,7 @@ class Rolls:
         self._before: dict[int, frozenset[str]] = {}
 
     def look(self, texts: Mapping[int, str]) -> dict[int, list[str]]:
-        """By broker, its partitions whose log has more segments than at the last look."""
+        """By broker, the partitions whose log has more segments than at the last look."""
         lines = {
             broker: frozenset(line for line in text.splitlines() if line.startswith(SEGMENTS))
             for broker, text in texts.items()

@@ -32,8 +32,8 @@ Filter = Callable[[Row], bool]
 
 
 async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[str, Any]:
-    """`topic`; `partition` or all; `from`: beginning, end, offset, time, or positions to go on at;
-    `text` and `where` to filter by; `markers`: those of transactions, too.
+    """`topic`; `partition` or all; `from`: beginning, end, offset, time, or positions to continue
+    at; `text` and `where` to filter by; `markers`: whether to show those of transactions, too.
 
     Raises Wrong, ClientError.
     """
@@ -225,7 +225,7 @@ def _content(readable: Readable, written: bytes | None) -> dict[str, Any] | None
 
 
 def shown_bytes(content: bytes | None) -> dict[str, Any] | None:
-    """Its size, its text if it is one, else its first bytes in hex; None is a tombstone."""
+    """The size, and the text if it is one, else the first bytes in hex; None is a tombstone."""
     if content is None:
         return None
     cut = content[:SHOWN_BYTES]

@@ -19,7 +19,7 @@ TOLD_MAX: Final = 50
 
 
 class Place(NamedTuple):
-    """How far a file is read: which one it is, and so many bytes of it."""
+    """The read position in a file: its identity, and the bytes read."""
 
     inode: int
     offset: int

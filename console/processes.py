@@ -31,7 +31,7 @@ class Taken(NamedTuple):
 
 
 def taken_by(pid: int) -> Taken | None:
-    """None if it is gone, or the system does not tell."""
+    """The resources of a process; None if it has ended, or the system does not show them."""
     if machine.PROC is None:
         return None
     try:
@@ -55,7 +55,7 @@ class Processes:
         self._disk: dict[str, tuple[float, int]] = {}  # by directory: when, and bytes
 
     def look(self) -> list[dict[str, Any]]:
-        """A row a node; nothing if the cluster is gone."""
+        """A row a node; none if the cluster is gone."""
         try:
             state = cluster_state.load(self._data_dir)
         except ClusterError:
@@ -83,7 +83,7 @@ class Processes:
         }
 
     def _cpu_share(self, pid: int, taken: Taken | None) -> float | None:
-        """Of one core, since the last look."""
+        """The share of one core since the last look."""
         if taken is None:
             return None
         now = time.monotonic()
@@ -100,7 +100,7 @@ class Processes:
 
 
 def _held_by(directory: str) -> int:
-    """Bytes on the disk: indexes are longer than what is in them."""
+    """Bytes on the disk: index files are longer than their content."""
     total = 0
     for parent, _, names in os.walk(directory):
         for name in names:

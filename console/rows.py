@@ -26,7 +26,7 @@ _ENDS: Final = {ControlRecordType.COMMIT: COMMITTED, ControlRecordType.ABORT: AB
 
 @dataclass(slots=True)
 class Row:
-    """`producer` and `state` of what is of a transaction; a marker has no key and no value."""
+    """`producer` and `state` are of a transaction; a marker has no key and no value."""
 
     record: Received
     producer: int | None = None
@@ -43,7 +43,7 @@ class Fetched(NamedTuple):
     aborted: Iterable[AbortedTransaction] | None
 
     def rows(self) -> Iterator[Row]:
-        """In the order of their offsets, from the position on."""
+        """The rows in the order of their offsets, from the position on."""
         waiting = sorted(
             ((one.first_offset, one.producer_id) for one in self.aborted or ()), reverse=True
         )
@@ -84,7 +84,7 @@ class Fetched(NamedTuple):
 
 
 class OpenRows:
-    """Rows whose transaction has not ended yet, as far as was read."""
+    """Rows of transactions without an end so far."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[TopicPartition, int], list[Row]] = {}

@@ -68,7 +68,7 @@ class Schemas:
             return Readable(content, None, str(error))
 
     async def write(self, number: int, content: bytes | None) -> bytes | None:
-        """From JSON. Raises SchemaError, RegistryError."""
+        """The bytes of a JSON content by a schema. Raises SchemaError, RegistryError."""
         if self.registry is None:
             raise SchemaError("the console was started without --registry-url")
         await self.registry.load([number])

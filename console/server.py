@@ -41,11 +41,11 @@ class ConsoleOptions(NamedTuple):
 
 
 class CannotServe(Exception):
-    """Its text says why."""
+    """The console cannot be served; the text has the reason."""
 
 
 async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]) -> None:
-    """Until cancelled; `announce` is given the address with its token. Raises CannotServe."""
+    """Serve until cancelled; `announce` gets the address with its token. Raises CannotServe."""
     from hypercorn.config import Config
     from hypercorn.trio import serve
 

@@ -12,7 +12,7 @@ ANSWERS_MAX: Final = 200
 
 
 class Shared:
-    """`get` asks once, and gives all who ask within the answer's time what was answered."""
+    """`get` asks once, and returns the same answer to all calls within its time."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, tuple[float, object]] = OrderedDict()
@@ -23,7 +23,7 @@ class Shared:
         self._answers.clear()
 
     async def get(self, name: str, seconds: float, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """An answer that is at most so old; an error is raised to who has asked, and not kept."""
+        """An answer of at most this age; an error is raised to its own callers, and not kept."""
         lock = self._asking.setdefault(name, trio.Lock())
         try:
             async with lock:

@@ -111,7 +111,7 @@ async def _offsets(
     *,
     committed: bool = False,
 ) -> dict[TopicPartition, int]:
-    """Of the partitions that have a leader."""
+    """The offsets of the partitions that have a leader."""
 
     async def ask() -> dict[TopicPartition, int]:
         led = [p for p in places if (one := collector.view.topics[p[0]][p[1]]) and one.leader >= 0]

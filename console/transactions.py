@@ -118,8 +118,8 @@ def _producer_row(place: TopicPartition, one: ActiveProducer) -> dict[str, Any]:
 
 
 async def order_transaction(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
-    """`{"do": "abort", "topic", "partition", "first_offset"}`: one that hangs; or
-    `{"do": "fence", "id"}`: shut out who writes with an id. Raises Wrong, ClientError.
+    """`{"do": "abort", "topic", "partition", "first_offset"}`: a hanging transaction; or `{"do":
+    "fence", "id"}`: shut out the producers of an id. Raises Wrong, ClientError.
     """
     what, api = text(asked, "do"), collector.admin.transactions
     if what == "fence":
