@@ -28,7 +28,7 @@ from .private_files import write_private
 AUTHORITY_FILE = "ca.pem"
 AUTHORITY_KEY_FILE = "ca-key.pem"
 AUTHORITY_LIFE = timedelta(days=3650)
-LIFE = timedelta(days=397)  # what browsers and Apple's libraries take at most
+LIFE = timedelta(days=397)  # the most that browsers and Apple's libraries accept
 RENEWAL = timedelta(days=30)
 CLOCKS_DIFFER = timedelta(hours=1)
 

@@ -112,14 +112,14 @@ FILES = {
 
 
 def write_client_files(files: SecurityFiles, bootstrap: str) -> None:
-    """For both users. Raises OSError, ClusterError."""
+    """Write the files of both users. Raises OSError, ClusterError."""
     for user in (ADMIN, USER):
         for name, text in client_files(files, user, bootstrap).items():
             write_private(files.directory / user / name, text.encode(), lasting=False)
 
 
 def client_files(files: SecurityFiles, user: str, bootstrap: str) -> dict[str, str]:
-    """By name."""
+    """The contents of a user's files, by name."""
     settings = files.client_settings(user)
     values = {
         "bootstrap": bootstrap,

@@ -87,7 +87,8 @@ def parsed_request(line: bytes) -> dict[str, object]:
 
 class ControlSocket:
     """The supervisor's end. Each selector of the supervisor watches it while it waits
-    (`watched_by`); `serve` takes what is ready."""
+    (`watched_by`); `serve` handles ready sockets.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -129,7 +130,7 @@ class ControlSocket:
                 selector.unregister(one)
 
     def patience(self) -> float | None:
-        """Seconds until a caller is too late, if there is one; closes those that are."""
+        """Seconds until the first caller is too late, if there is any; closes late ones."""
         now = time.monotonic()
         for connection, caller in list(self._callers.items()):
             if caller.deadline > now:
@@ -167,9 +168,9 @@ class ControlSocket:
         try:
             connection, _ = self._listener.accept()
         except BlockingIOError:
-            return  # it is gone again
+            return  # the connection has been closed again
         except OSError:
-            time.sleep(POLL_SECONDS)  # there is no descriptor for it now
+            time.sleep(POLL_SECONDS)  # no descriptor is free for it now
             return
         connection.setblocking(False)
         if len(self._callers) >= MAX_CALLERS:

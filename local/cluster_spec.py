@@ -162,7 +162,7 @@ class ClusterSpec:
 
 
 def remembered_brokers(data_dir: Path) -> int:
-    """How many brokers have their data here; 0 where no cluster has been."""
+    """The number of brokers with data here; 0 for a new directory."""
     try:
         names = [entry.name for entry in data_dir.iterdir()]
     except OSError:

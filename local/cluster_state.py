@@ -32,14 +32,14 @@ NODES_LOCK_FILE = "nodes.lock"
 EPHEMERAL_PREFIX = "pybroker-"  # of directories that keep nothing, in that for temporary files
 STATE_VERSION = 1
 MAX_BROKERS = 100  # of one cluster
-CLAIM_PATIENCE_SECONDS = 0.5  # somebody may be asking at this moment whether it is claimed
-ORPHANS_PATIENCE_SECONDS = 3.0  # they stop by themselves once their supervisor is gone
+CLAIM_PATIENCE_SECONDS = 0.5  # another command may be testing the lock at this moment
+ORPHANS_PATIENCE_SECONDS = 3.0  # nodes stop by themselves once their supervisor is gone
 KILLED_PATIENCE_SECONDS = 2.0
 POLL_SECONDS = 0.02
 
 
 class ClusterError(Exception):
-    """A local cluster cannot be started or found; the message says what to do."""
+    """A local cluster cannot be started or found; the message gives the remedy."""
 
 
 class NodeStatus(StrEnum):
@@ -114,7 +114,7 @@ def home_directory() -> Path:
 def claim(data_dir: Path) -> int:
     """Create `data_dir` if need be and lock it; the descriptor holds the lock while it is open.
 
-    Raises ClusterError if another cluster runs on it, or if it holds something else.
+    Raises ClusterError if another cluster runs on it, or if it holds other files.
     """
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def claim(data_dir: Path) -> int:
             f"a cluster is already running on {data_dir}; "
             f"see it with: pybroker status --data-dir {data_dir}"
         )
-    forget(data_dir)  # what a supervisor has left that is no more
+    forget(data_dir)  # the state of an earlier supervisor
     return descriptor
 
 
@@ -202,7 +202,7 @@ def _holders(path: Path) -> list[int]:
 
 
 def is_claimed(data_dir: Path) -> bool:
-    """Whether a supervisor holds the directory now. Raises ClusterError if we may not know."""
+    """Whether a supervisor holds the directory now. Raises ClusterError without the permission."""
     try:
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except PermissionError:

@@ -45,14 +45,14 @@ class EphemeralDirectory:
             ) from error
 
     def release(self) -> None:
-        """Nothing of it is used any more. May be called again."""
+        """Release the lock after the last use. May be called again."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
 
 def remove_left_behind() -> None:
-    """The directories of clusters of which nothing lives."""
+    """Remove the directories of dead clusters."""
     removed = 0
     with contextlib.suppress(OSError):
         for path in Path(tempfile.gettempdir()).glob(f"{EPHEMERAL_PREFIX}*/{OWNER_LOCK_FILE}"):

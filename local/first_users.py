@@ -97,7 +97,7 @@ async def make_first_users(
 async def _wait_for_broker(
     files: SecurityFiles, users: Sequence[str], address: tuple[str, int], acl_count: int
 ) -> None:
-    """Until these users can log in there, and the ACLs are all there."""
+    """Wait until these users can log in at the broker, and it has all their ACLs."""
     request = DescribeAclsRequest(
         resource_type_filter=ResourceType.ANY,
         resource_name_filter=None,

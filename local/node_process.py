@@ -103,7 +103,7 @@ def run_foreground_broker(
     verbose: bool,
     log_format: str,
 ) -> None:
-    """`pybroker broker`. Raises ClusterError for what the user can mend."""
+    """`pybroker broker`. Raises ClusterError for expected failures."""
     from ..broker.config import ConfigError
     from ..broker.config.loading import load_config
 
@@ -124,14 +124,14 @@ def run_foreground_zookeeper(
     verbose: bool,
     log_format: str,
 ) -> None:
-    """`pybroker zookeeper`. Raises ClusterError for what the user can mend."""
+    """`pybroker zookeeper`. Raises ClusterError for expected failures."""
     configure_logging(None, verbose=verbose, log_format=log_format)
     credentials = zookeeper_credentials(credentials_file)
     _run_in_foreground(_zookeeper, data_dir, host, port, credentials, _announce)
 
 
 def cut_zookeeper_log(data_dir: Path) -> list[str]:
-    """`pybroker zookeeper --cut-damaged-log`: what was done, line by line."""
+    """`pybroker zookeeper --cut-damaged-log`: the actions taken, line by line."""
     from ..broker.zookeeper.storage import DataDirectoryError, cut_damaged_log
 
     try:
@@ -180,7 +180,7 @@ def describe(error: BaseException) -> str:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether this error is the user's to mend, and its text says how."""
+    """Whether the user can mend this error, and its text says how."""
     from ..broker.config import ConfigError
     from ..broker.zk.registration import RegistrationError
     from ..broker.zk.zookeeper_client import ZooKeeperUnavailable
@@ -244,8 +244,7 @@ async def _broker(
 
 
 def _tell_start(config: KafkaConfig) -> None:
-    """The first line of a broker's log: what runs, what of it is compiled, and what is not as by
-    default."""
+    """Write the first line of a broker's log: version, compiled parts and changed keys."""
     from ..broker.config import passwords
 
     changed = [

@@ -35,7 +35,7 @@ def prepare_for_forks() -> None:
 
 
 def behave_as_node(kind: str, supervisor_pid: int) -> None:
-    """In a forked node, before anything else."""
+    """Set up the signals of a forked node, before anything else."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -49,12 +49,12 @@ def behave_as_node(kind: str, supervisor_pid: int) -> None:
 
 
 def die_with_parent() -> None:
-    """For a process that has nothing to put in order (Linux)."""
+    """SIGKILL at the parent's death, for a process without a clean-up (Linux)."""
     _signal_with_parent(signal.SIGKILL)
 
 
 def stop_with_parent() -> None:
-    """For a supervisor that is forked by a process without which it has no purpose (Linux)."""
+    """SIGTERM at the parent's death, for a supervisor without a purpose after it (Linux)."""
     _signal_with_parent(signal.SIGTERM)
 
 
@@ -66,6 +66,6 @@ def _signal_with_parent(number: signal.Signals) -> None:
 
 
 def end_of_lifeline() -> None:
-    """From now on this process has a limited time to live."""
+    """Limit the remaining life of this process."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(ORPHAN_STOP_SECONDS)

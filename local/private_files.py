@@ -14,7 +14,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def private_directory(path: Path) -> None:
-    """Made if need be. Raises ClusterError if others may enter one that is there."""
+    """Make the directory if need be. Raises ClusterError if others may enter an existing one."""
     path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):

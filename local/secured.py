@@ -35,7 +35,7 @@ CLIENTS = "SASL_SSL"
 INTERNAL = "INTERNAL"
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 SECRET_BYTES = 24
-# Beside those that are set here: what opens a door that they shut.
+# Further keys, beside those set here, that would weaken the security.
 RESERVED_KEYS = (
     "advertised.listeners", "control.plane.listener.name", "security.inter.broker.protocol",
     "pybroker.allow.ineffective.security", "pybroker.zookeeper.credentials.file",
@@ -56,7 +56,7 @@ class SecurityFiles:
         self.zookeeper = self.directory / "zookeeper"
         self.authority = self.directory / "ca.pem"
         self._token_secret = self.directory / "token-secret"
-        self.new_users: set[str] = set()  # whose passwords were made by this start
+        self.new_users: set[str] = set()  # users with passwords made by this start
 
     @property
     def exists(self) -> bool:
@@ -77,7 +77,7 @@ class SecurityFiles:
 
     @staticmethod
     def _make(path: Path, prefix: str = "") -> bool:
-        """Whether it was missing."""
+        """Make a missing file with a secret; returns whether it was missing."""
         if path.exists():
             return False
         write_private(path, f"{prefix}{secrets.token_urlsafe(SECRET_BYTES)}\n".encode())
@@ -142,7 +142,7 @@ class SecurityFiles:
                 )
 
     def broker_keys(self, broker_id: int, host: str, port: int) -> Mapping[str, str]:
-        """All of them for one broker."""
+        """All keys for one broker."""
         stores = {}
         for name in (CLIENTS, INTERNAL):
             prefix = f"listener.name.{name.lower()}.ssl.keystore"
@@ -156,13 +156,13 @@ class SecurityFiles:
         }
 
     def _secret_keys(self) -> Mapping[str, str]:
-        """None before `prepare_secrets`: a configuration is checked before anything is made."""
+        """No keys before `prepare_secrets`: a configuration is checked before any file is made."""
         if not self._token_secret.exists():
             return {}
         return {"delegation.token.secret.key": self._read(self._token_secret)}
 
     def internal_settings(self) -> dict[str, str]:
-        """Of a client that is a member of the cluster."""
+        """The settings of a client that is a member of the cluster."""
         return {
             "security.protocol": "SSL",
             "ssl.keystore.type": "PEM",
@@ -171,7 +171,7 @@ class SecurityFiles:
         }
 
     def client_settings(self, user: str) -> dict[str, str]:
-        """Of a Java client, and of ours. Raises ClusterError."""
+        """The settings of a Java client, and of ours. Raises ClusterError."""
         return {
             "security.protocol": CLIENTS,
             "sasl.mechanism": MECHANISMS[0],

@@ -123,7 +123,7 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
 
     def _report(self, line: str) -> None:
-        """To a terminal that may be gone, on a disk that may be full."""
+        """Report a line, without errors: the terminal may be gone, or the disk full."""
         with contextlib.suppress(OSError):
             self._reporter(line)
 
@@ -265,7 +265,7 @@ class Supervisor:
         child.received.clear()
         child.last_words = ""
         child.exit_status = None
-        child.has_open_session = False  # what is left, it closes itself before it registers
+        child.has_open_session = False  # it closes its own old session before it registers
         state.pid = pid
         state.status = NodeStatus.RUNNING
 
@@ -274,7 +274,7 @@ class Supervisor:
         return [*self._mine, *(self._control.descriptors() if self._control else ())]
 
     def _run_child(self, state: NodeState, status_fd: int, not_ours: Iterable[int]) -> None:
-        """In the forked process; never returns."""
+        """Run the node in the forked process; never returns."""
         from . import node_process
 
         code = 1
@@ -302,7 +302,7 @@ class Supervisor:
             os._exit(code)
 
     def _await_ready(self, waiting: list[NodeChild]) -> None:
-        """Wait for the ready line of each child. Raises ClusterError with what a node said."""
+        """Wait for the ready line of each child. Raises ClusterError with a node's error."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         pending = list(waiting)
         control = self._control
@@ -338,13 +338,13 @@ class Supervisor:
             selector.register(self._owner, selectors.EVENT_READ, None)
 
     def _need_zookeeper(self, advice: str = "") -> None:
-        """Raises ClusterError if it is gone: brokers that start would wait for it in vain."""
+        """Raises ClusterError without ZooKeeper: brokers that start would wait for it in vain."""
         for child in self._children:
             if child.state.kind == "zookeeper" and child.exit_status is not None:
                 raise ClusterError(f"zookeeper {child.fate}{advice}")
 
     def _read_status(self, child: NodeChild) -> bool:
-        """Take in what the child said. True once it is ready; raises ClusterError if it failed."""
+        """Read the child's report. True once it is ready; raises ClusterError if it failed."""
         chunk = os.read(child.status_fd, 4096)
         child.received += chunk
         line, newline, _ = child.received.partition(b"\n")
@@ -367,9 +367,9 @@ class Supervisor:
                 pass
 
     def _tend(self, awaited: Collection[NodeChild] = ()) -> bool:
-        """Notice who has died, and let the cluster know at once. True if anybody has.
+        """Notice deaths of nodes, and close their sessions at once. True if there were any.
 
-        Nothing is reported of the `awaited`: somebody waits for them, and will tell.
+        Deaths of the `awaited` are not reported here: their waiter reports them.
         """
         died = self._reap()
         for child in died:
@@ -395,7 +395,7 @@ class Supervisor:
         child.end(status)
 
     def _wait(self, control: ControlSocket) -> int:
-        """Until a signal says stop, or every broker is gone for good."""
+        """Wait until a signal orders the stop, or no broker will run again."""
         with selectors.DefaultSelector() as selector, control.watched_by(selector):
             selector.register(self._wake_read, selectors.EVENT_READ)
             self._watch_owner(selector)
@@ -421,7 +421,7 @@ class Supervisor:
         return "stopping"
 
     def _obey(self, command: str, node: str) -> str:
-        """Carry out a command; returns what to tell the user. Raises ClusterError."""
+        """Carry out a command; returns a text for the user. Raises ClusterError."""
         if command == "shutdown":
             return self._obey_while_starting(command, node)
         child = self._find(node)

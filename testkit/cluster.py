@@ -51,14 +51,14 @@ T = TypeVar("T")
 class KafkaCluster:
     """`with KafkaCluster(brokers=3) as kafka: ...`, or `async with`, or `start` and `stop`.
 
-    brokers: how many, with the ids 1 to N. config: any keys of server.properties, and {id} in a
+    brokers: their number, with the ids 1 to N. config: any keys of server.properties, and {id} in a
     value is the broker's id. secure: clients log in over TLS (`client_settings`). data_dir: keep
     the data there; without it all is in a temporary directory that goes with the cluster. Ports
     are free ones unless given. zookeeper: an ensemble to use instead of the embedded one. network:
     with a proxy between all nodes and clients, for the faults in `network`.
 
     Methods may be called from any thread, and from asyncio and trio too; they block their caller
-    until done. Raises ClusterError, whose text says what to do.
+    until done. Raises ClusterError, whose text gives the remedy.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class KafkaCluster:
         self._bootstrap = ""
         self._faults: list[Fault] = []
         self._numbers = itertools.count(2)
-        self.topics: list[str] = []  # those that `topic` has made
+        self.topics: list[str] = []  # made by `topic`
         self._used: set[str] = set()  # the names that it has tried
         self.story = Story()
         self._members = Members(lambda: self.data_dir, self.story)
@@ -183,7 +183,7 @@ class KafkaCluster:
         await in_thread(lambda: self._end(error))
 
     def _end(self, error: BaseException | None) -> None:
-        """Of a block: what has failed in it may have to do with the cluster."""
+        """End a block: its error may have to do with the cluster."""
         if isinstance(error, Exception):
             failures.append(self.tell_story())
         self.stop()
@@ -217,12 +217,12 @@ class KafkaCluster:
 
     @property
     def brokers(self) -> list[int]:
-        """The ids of all brokers, those that do not run as well."""
+        """The ids of all brokers, stopped ones included."""
         return list(range(1, self._options.brokers + 1))
 
     def client_settings(self, library: str = "kafka-python", user: str = "admin") -> dict[str, Any]:
-        """`KafkaProducer(**kafka.client_settings())`: where the cluster is, and of a secured one
-        the login of `admin`, who may do everything, or `user`, who may create, write and read.
+        """`KafkaProducer(**kafka.client_settings())`: the address of the cluster, and of a secured
+        one the login of `admin`, who may do everything, or `user`, who may create, write and read.
 
         library: kafka-python, aiokafka, confluent-kafka, or java for a properties file.
         """
@@ -270,7 +270,7 @@ class KafkaCluster:
         return fresh
 
     def delete_topics(self, *names: str) -> None:
-        """Have topics deleted, without waiting until their files are gone."""
+        """Have topics deleted, without a wait for the end of their files."""
         from .inspection import delete_topics
 
         if names:
@@ -288,7 +288,7 @@ class KafkaCluster:
         """All records in a topic, by partition and offset.
 
         Waits until there are `at_least` so many, for `timeout` seconds at most. `committed`:
-        without those of transactions that are open or aborted, as `read_committed` has it.
+        without records of open or aborted transactions, as in `read_committed`.
         """
         from .inspection import read_topic
 
@@ -309,7 +309,7 @@ class KafkaCluster:
         return leaders[partition]
 
     def wait_for_brokers(self, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> None:
-        """Until each broker that runs knows that these, and no others, are in the cluster."""
+        """Wait until each running broker knows that these, and no others, are in the cluster."""
         from .inspection import wait_for_brokers
 
         running = self._members.running()
@@ -318,7 +318,7 @@ class KafkaCluster:
     def wait_for_isr(
         self, topic: str, size: int | None = None, *, timeout: float = DEFAULT_TIMEOUT_SECONDS
     ) -> None:
-        """Until each partition has a leader and so many replicas in sync; None: as many as run."""
+        """Wait until each partition has a leader and `size` in-sync replicas; None: all running."""
         from .inspection import wait_until
 
         running = self._members.running()
@@ -372,7 +372,7 @@ class KafkaCluster:
         return self._harm("kill-as-lost" if as_lost else "kill", node, self.restart)
 
     def shut_down(self, node: int | str) -> Fault:
-        """In order: a broker hands its leaderships over first. Undone by a restart."""
+        """A clean stop: a broker hands its leaderships over first. Undone by a restart."""
         return self._harm("stop", node, self.restart)
 
     def pause(self, node: int | str) -> Fault:
@@ -385,7 +385,7 @@ class KafkaCluster:
         self._members.command("resume", node)
 
     def restart(self, node: int | str) -> None:
-        """Stop the node in order if it runs, start it again, and wait until it is ready."""
+        """Stop the node cleanly if it runs, start it again, and wait until it is ready."""
         harms = ("kill", "kill-as-lost", "stop", "pause")
         self._forget_faults(*(f"{name} {node}" for name in harms))
         self._members.command("restart", node)
@@ -503,7 +503,7 @@ class KafkaCluster:
             return False
         try:
             nodes = self._members.state().nodes
-        except ClusterError:  # somebody has killed its supervisor
+        except ClusterError:  # its supervisor has been killed
             return False
         return all(node.status == cluster_state.NodeStatus.RUNNING for node in nodes)
 

@@ -26,7 +26,7 @@ class Fault:
         return self in self._among
 
     def undo(self) -> None:
-        """Once; a second time, and after the cluster has stopped, it does nothing."""
+        """Undo once; a second call, or one after the cluster has stopped, does nothing."""
         if self.is_active:
             self._among.remove(self)
             self._undo()

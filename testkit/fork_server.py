@@ -129,7 +129,7 @@ class ForkServer:
         self._directories[pid] = Path(options.data_dir) if options.ephemeral else None
 
     def _become_supervisor(self, options: ClusterOptions, channel: socket.socket) -> None:
-        """In the forked process; never returns."""
+        """Run the supervisor in the forked process; never returns."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -196,8 +196,9 @@ def _tell(channel: socket.socket, message: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """Of a process whose argument is its owner's id; requests come on its standard input, a Unix
-    socket."""
+    """Serve in a process whose argument is its owner's id; requests come on its standard input, a
+    Unix socket.
+    """
     requests = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)

@@ -34,7 +34,7 @@ class History:
         self.changes: deque[Change] = deque(maxlen=MAX_CHANGES)
 
     def note(self, cache: MetadataCache, update: MetadataUpdate, now_ms: int) -> None:
-        """Take in what the controller has just told."""
+        """Note the changes that the controller has just sent."""
         for place in update.deleted_partitions:
             self._seen.pop(place, None)
         for topic in update.changed_topics:
@@ -72,7 +72,7 @@ def merged(histories: Iterable[Iterable[Change]]) -> list[Change]:
 
 
 def from_answers(answers: Iterable[Any]) -> list[Change]:
-    """Of what brokers have sent as JSON."""
+    """The changes that brokers have sent as JSON."""
     return merged(
         [Change(at_ms, what, tuple(version), text) for at_ms, what, version, text in one]
         for one in answers

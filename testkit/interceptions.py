@@ -29,7 +29,7 @@ class Harm(StrEnum):
 
 @dataclass(slots=True)
 class Rule:
-    """`client_id` None: of anybody. `times` None: all from the `nth` on, which counts from 1."""
+    """`client_id` None: all clients. `times` None: all from the `nth` on, which counts from 1."""
 
     number: int
     api: ApiKey
@@ -43,7 +43,7 @@ class Rule:
     taken: int = 0
 
     def takes(self, client_id: str) -> bool:
-        """Count this request, if it is of this client; whether it is one to harm."""
+        """Count this request, if its client matches; returns whether it is to be harmed."""
         if self.client_id is not None and self.client_id != client_id:
             return False
         self.seen += 1
@@ -67,7 +67,7 @@ class Interceptions:
         self._rules[rule.number] = rule
 
     def remove(self, number: int) -> int:
-        """How many requests this rule has taken; 0 if there is none."""
+        """Remove a rule; the number of requests it has taken, 0 for an unknown one."""
         rule = self._rules.pop(number, None)
         return 0 if rule is None else rule.taken
 
@@ -76,7 +76,7 @@ class Interceptions:
         return 0 if rule is None else rule.taken
 
     def names(self, api: ApiKey) -> bool:
-        """Whether requests of this API are to be looked at."""
+        """Whether a rule is for requests of this API."""
         return any(rule.api is api for rule in self._rules.values())
 
     def decide(self, api: ApiKey, client_id: str) -> Rule | None:

@@ -59,7 +59,7 @@ class Members:
         return answers
 
     def ask_network(self, **request: Any) -> Any:
-        """Of the proxy, if there is one."""
+        """Ask the proxy, if there is one."""
         from .controls import ask_controls
         from .network_proxy import proxy_socket
 

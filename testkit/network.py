@@ -32,8 +32,9 @@ class NetworkFaults:
         return self._begin("cut", a, b)
 
     def silence(self, a: int | str, b: int | str) -> Fault:
-        """Connections stay and are made, and carry nothing, as with a pulled cable; what was held
-        back arrives when this is undone."""
+        """Keep connections and accept new ones, but carry nothing, as with a pulled cable;
+        held-back bytes arrive when this is undone.
+        """
         return self._begin("silence", a, b)
 
     def delay(self, a: int | str, b: int | str, seconds: float) -> Fault:

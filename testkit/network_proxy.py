@@ -50,7 +50,7 @@ def proxy_socket(data_dir: Path) -> Path:
 class NetworkPlan:
     """The ports of a cluster's nodes, and those of the proxy in front of them.
 
-    `zookeeper`: an ensemble of others, `host:port,host:port/chroot`; None: the embedded one.
+    `zookeeper`: an external ensemble, `host:port,host:port/chroot`; None: the embedded one.
     """
 
     brokers: int
@@ -77,7 +77,7 @@ class NetworkPlan:
                 self.front_ports[kind, broker] = front.getsockname()[1]
 
     def broker_keys(self, broker: int) -> Mapping[str, str]:
-        """How this broker listens, what it says of that, and where it finds ZooKeeper."""
+        """This broker's listeners, its advertised ones, and its address of ZooKeeper."""
         clients, inner = self.ports[broker]
         front, inner_front = self.front_ports[CLIENT, broker], self.front_ports[BROKER, broker]
         name = CLIENTS if self.is_secure else "PLAINTEXT"
@@ -124,7 +124,7 @@ class NetworkPlan:
 
 
 def _address(server: str) -> tuple[str, int]:
-    """Of a ZooKeeper server; the port may be left out."""
+    """The address of a ZooKeeper server; the port may be left out."""
     host, separator, port = server.strip().rpartition(":")
     return (host.strip("[]"), int(port)) if separator else (server.strip(), ZOOKEEPER_PORT)
 
@@ -284,7 +284,7 @@ class Proxy:
 
 
 def _socket_inode(port: int) -> str:
-    """Of the socket that is bound to this local port and has a connection (Linux)."""
+    """The inode of the connected socket that is bound to this local port (Linux)."""
     with contextlib.suppress(OSError), Path("/proc/net/tcp").open() as table:
         for line in table:
             fields = line.split()

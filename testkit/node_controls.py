@@ -42,7 +42,7 @@ def controls_socket(data_dir: Path, broker_id: int) -> Path:
 
 
 def companion(data_dir: Path, broker_id: int) -> NodeControls:
-    """For a broker's process."""
+    """The controls of a broker's process."""
     return NodeControls(controls_socket(data_dir, broker_id))
 
 
@@ -117,7 +117,8 @@ class NodeControls:
         elif rule.harm is Harm.LOSE_ANSWER:
             request.connection = cast("ResponseSink", Deaf(request.connection))
             handle(request)
-        # A dropped one stays unanswered: its connection is muted from now on, until it is closed.
+        # A dropped request stays unanswered: its connection is muted from now on, until it is
+        # closed.
 
     async def _handle_later(
         self, seconds: float, handle: Callable[[Request], Any], request: Request
@@ -149,7 +150,7 @@ class NodeControls:
         parts.cleaner.configs_changed()
 
     async def _compact(self, topic: str) -> int:
-        """Clean what there is of a topic here, its active segments included; how many logs."""
+        """Clean a topic's logs here, active segments included; the number of logs."""
         broker = self._broker
         assert broker.logs is not None
         cleaner = broker.parts.cleaner
@@ -179,7 +180,7 @@ class NodeControls:
             mend_disk()
 
     def _registrations(self) -> int:
-        """How often this process has registered: once a session."""
+        """The number of registrations of this process: once a session."""
         return len(self._broker.sessions)
 
     def _rebalance(self, group: str) -> bool:

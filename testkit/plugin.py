@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The fixture `kafka` of somebody else does not take `kafka_clusters`."""
+    """Start the fork server if a test uses `kafka_clusters`; another plugin's `kafka` does not."""
     wanted = any("kafka_clusters" in getattr(one, "fixturenames", ()) for one in session.items)
     if wanted and not session.config.option.collectonly:
         from .launching import shared_launcher
@@ -77,7 +77,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def kafka_clusters(request: pytest.FixtureRequest) -> Iterator[ClusterPool]:
-    """The clusters of this session, by what they are like."""
+    """The clusters of this session, by their options."""
     from .pool import ClusterPool, default_options
 
     pool = ClusterPool(default_options(request.config))

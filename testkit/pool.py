@@ -36,7 +36,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 class ClusterPool:
-    """`take` a cluster for a test, and `give_back` what it was given."""
+    """`take` a cluster for a test, and `give_back` that cluster."""
 
     def __init__(self, defaults: Mapping[str, Any]) -> None:
         self._defaults = defaults

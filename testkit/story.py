@@ -27,7 +27,7 @@ class Story:
         self._began = time.monotonic()
         self._began_ms = time.time_ns() // 1_000_000  # of the clock that brokers have
         self._events: deque[tuple[float, str]] = deque(maxlen=MAX_EVENTS)
-        self._changes: dict[Change, None] = {}  # those that were added, each once
+        self._changes: dict[Change, None] = {}  # the added ones, each once
 
     def tell(self, text: str) -> None:
         self._events.append((time.monotonic() - self._began, text))
@@ -65,6 +65,6 @@ def _tail(path: Path) -> list[str]:
 
 
 def chapter(title: str, lines: Iterable[str]) -> list[str]:
-    """Nothing without lines."""
+    """The titled lines; nothing without lines."""
     told = [f"  {line}" for line in lines]
     return [f"{title}:", *told] if told else []
