@@ -232,7 +232,7 @@ class Broker:
         self.listeners = settings.listener_specs(self.config, self.tls)
 
     async def _own_configs(self, entity: str, stored: dict[str, str]) -> dict[str, str]:
-        """The configs of this broker with readable passwords; old secrets' are rewritten."""
+        """This broker's configs with readable passwords; those of an old secret are rewritten."""
         if not passwords.has_passwords(stored):
             return stored
         run = trio.to_thread.run_sync
