@@ -1,11 +1,10 @@
 """The parts of one broker, built and wired to each other; nothing runs yet.
 
-Job: from a `Ground` (what the start has found out: configs, broker id, loaded logs) to `Parts`,
-finished: every handler is registered, everyone who wants to hear of leadership, metadata or configs
-is hung up, every gauge is there. The life cycle (what is started and stopped in which order) is the
-server's.
+Job: from a `Ground` (the results of the start so far: configs, broker id, loaded logs) to complete
+`Parts`: every handler, every listener for changes of leadership, metadata or configs, and every
+gauge is registered. The life cycle (what is started and stopped in which order) is the server's.
 
-What is registered here is what ApiVersions advertises; `handlers` says which file has which API.
+ApiVersions advertises the APIs registered here; `handlers` says which file has which API.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ from .zk.zookeeper_offsets import ZooKeeperOffsets
 
 
 class Ground(NamedTuple):
-    """What there is when the parts can be built."""
+    """The input from which the parts are built."""
 
     config: KafkaConfig
     clock: Callable[[], int]
@@ -120,7 +119,7 @@ class Ground(NamedTuple):
 
 
 class Replicas(NamedTuple):
-    """What hosts partitions, and what moves and follows them."""
+    """The parts that host, move and follow partitions."""
 
     manager: ReplicaManager
     runtime: ReplicaRuntime
@@ -129,7 +128,7 @@ class Replicas(NamedTuple):
 
 
 class Control(NamedTuple):
-    """The controller on this broker, and what speaks with the one of the cluster."""
+    """The controller on this broker, and the clients of the cluster's controller."""
 
     controller: ControllerRuntime
     client: ControllerClient
@@ -228,7 +227,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
 
 
 def _new_token_id() -> str:
-    """It begins with no dash, which commands would take for an option."""
+    """A random id that does not begin with a dash: commands would take that for an option."""
     return uuid_to_text(random_uuid(random.SystemRandom()))
 
 
@@ -344,11 +343,11 @@ def _coordinators(
     return Coordinators(groups, transactions, verifier, markers)
 
 
-# Their handlers, and who hears of what
+# Registering handlers and listeners
 
 
 def _register_orders(ground: Ground, parts: Parts) -> None:
-    """What the controller sends, and who hears of it."""
+    """Register the handlers of the controller's requests, and the listeners for their effects."""
     orders, dispatcher, replicas = parts.orders, parts.dispatcher, parts.replicas
     gate = LeadershipGate(orders, replicas.manager, ground.topic_configs, dispatcher.spawn)
     dispatcher.register({**orders.handlers(), ApiKey.LEADER_AND_ISR: gate.leader_and_isr})
@@ -379,7 +378,7 @@ def _register_orders(ground: Ground, parts: Parts) -> None:
 
 
 def _register_controller(ground: Ground, parts: Parts) -> None:
-    """What only the controller does, asked by brokers and administrators."""
+    """Register the APIs that only the controller serves, for brokers and administrators."""
     register, control = parts.dispatcher.register, parts.control
     controller, waits = control.controller, control.waits
     topics = TopicHandlers(
@@ -418,7 +417,7 @@ def _register_records(ground: Ground, parts: Parts) -> None:
 
 
 def _register_cluster(ground: Ground, parts: Parts) -> None:
-    """What clients ask about the cluster and its configs."""
+    """Register the APIs for questions of clients about the cluster and its configs."""
     register, config, cache, store = (
         parts.dispatcher.register,
         ground.config,

@@ -1,5 +1,4 @@
-"""Dynamic configs of topics, brokers, clients and users, brought to the parts that obey them while
-they run.
+"""Applies dynamic configs of topics, brokers, clients and users to the running parts of a broker.
 
 Mirrors DynamicBrokerConfig's reconfigurables, TopicConfigHandler and UserConfigHandler.
 """
@@ -31,7 +30,7 @@ class ConfigChanges:
         self._ground = ground
         self._parts = parts
         self._background = background
-        self._tls_problem = ""  # told already
+        self._tls_problem = ""  # logged already
         self._addresses: dict[str, str] = {}  # of hosts whose connections are limited
 
     async def changed(self, entity: str, values: dict[str, str]) -> None:
@@ -67,7 +66,7 @@ class ConfigChanges:
             await self.refresh_tls()
 
     async def refresh_tls(self) -> None:
-        """New connections get what the keys and the files of key stores are now, if it can be."""
+        """Use the present keys and key store files for new connections, if they are valid."""
         tls = self._ground.tls
         if not tls:
             return
@@ -89,8 +88,9 @@ class ConfigChanges:
             await self.refresh_tls()
 
     async def read_entities(self) -> None:
-        """All that is written now of clients, users (with their credentials) and addresses; what
-        changes from now on is told by the config store."""
+        """Apply all stored configs of clients, users (with their credentials) and addresses; the
+        config store reports later changes.
+        """
         for entity, values in (await self._ground.store.run(read_all_quotas())).items():
             quoted = entity_at(entity)
             if quoted is not None:
@@ -107,8 +107,9 @@ class ConfigChanges:
                 self._parts.logins.scram.apply(user, values)
 
     async def _apply_rate(self, name: str | None, rate: str | None) -> None:
-        """How many connections a second may come from an address, or from each; a name may be
-        that of a host, whose address may be another one than when it was set."""
+        """Limit the connections a second from an address, or from each; a name may be a host's,
+        whose address may have changed since the limit was set.
+        """
         rates = self._parts.sockets.quotas.rates
         address = None
         try:

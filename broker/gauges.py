@@ -26,7 +26,7 @@ M = TypeVar("M", bound=Meter)
 def register_gauges(
     metrics: BrokerMetrics, manager: ReplicaManager, zookeeper: ZooKeeperClient
 ) -> None:
-    """What the replica manager and the ZooKeeper session are asked for when metrics are read."""
+    """Register the gauges that read the replica manager and the ZooKeeper session."""
     gauge = metrics.gauge
     replicas = "kafka_server_replicamanager_"
     gauge(replicas + "partitioncount", lambda: len(manager.partitions))
@@ -85,7 +85,7 @@ def register_gauges(
 
 
 def register_partitions(metrics: BrokerMetrics, manager: ReplicaManager) -> None:
-    """What there is of each replica: thousands of samples, so nothing here may take long."""
+    """Register the gauges of each replica: thousands of samples, so nothing here may take long."""
     log, partition = "kafka_log_log_", "kafka_cluster_partition_"
     metrics.table(
         ("topic", "partition"),
@@ -114,7 +114,7 @@ def _is_at_min_isr(partition: Partition) -> bool:
 def register_quota_gauges(
     metrics: BrokerMetrics, quotas: ClientQuotas, now_ms: Callable[[], float]
 ) -> None:
-    """What each user and client id with a quota takes, and how long it has to wait."""
+    """Register the usage and the throttle time of each user and client id with a quota."""
 
     def family(kind: str, name: str, limits: Limits[M], read: Callable[[M, float], float]) -> None:
         labels = ("resource", "user", "clientId")
@@ -161,7 +161,7 @@ def register_transaction_gauges(
     clock: Callable[[], int],
     max_timeout_ms: int,
 ) -> None:
-    """`max_timeout_ms`: transaction.max.timeout.ms; what is open for longer hangs."""
+    """`max_timeout_ms`: transaction.max.timeout.ms; a transaction that is open for longer hangs."""
     metrics.gauge(
         "kafka_server_replicamanager_partitionswithlatetransactionscount",
         lambda: partitions_with_late_transactions(manager.hosted, clock(), max_timeout_ms),

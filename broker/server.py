@@ -2,8 +2,8 @@
 
 Start: ZooKeeper and cluster id, broker id, dynamic configs, log directories (recovery), replica
 manager, sockets bound, registration (which gives the broker epoch), controller, coordinators,
-config changes, and last the processing of connections. Ready is when the controller has told this
-broker that it is alive: then a client that connects finds a cluster.
+config changes, and last the processing of connections. The broker is ready when the controller has
+sent it metadata with itself alive: then a client that connects finds a cluster.
 
 Stop: controlled shutdown, config changes, sockets and handlers, coordinators, controller, replicas
 (high watermarks), logs (flushed, checkpointed, marked clean), ZooKeeper session.
@@ -80,14 +80,14 @@ NOT_OURS = (
 
 
 class Companion(Protocol):
-    """What runs beside a broker in its process: the controls of tests."""
+    """A task beside a broker in its process: the controls of tests."""
 
     async def run(self, broker: Broker) -> None:
-        """From when the broker's sockets are served until it ends."""
+        """Runs from the time the broker's sockets are served until it ends."""
 
 
 class BoundAddresses(NamedTuple):
-    """What `run_broker` reports when the broker is ready."""
+    """The addresses that `run_broker` reports when the broker is ready."""
 
     broker_id: int
     listeners: Mapping[str, tuple[str, int]]
@@ -126,7 +126,7 @@ async def run_broker(
 
 
 def _in_plain_words(error: BaseException) -> BaseException:
-    """What the operator can mend in ZooKeeper, said as such; anything else as it is."""
+    """A ZooKeeper error that the operator can mend as a plain message; other errors unchanged."""
     if isinstance(error, SessionExpired):
         return ZooKeeperUnavailable(SESSION_LOST)
     if isinstance(error, ZkError) and error.code is ZkCode.NO_AUTH:
@@ -135,14 +135,14 @@ def _in_plain_words(error: BaseException) -> BaseException:
 
 
 def _only_error(error: BaseException) -> BaseException:
-    """What the nurseries have wrapped, if it is a single error."""
+    """The only error inside nested exception groups; a group of several errors unchanged."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 class BrokerState(IntEnum):
-    """Kafka's, as far as somebody can see them here."""
+    """Kafka's states, as far as they are visible here."""
 
     STARTING = 1
     RUNNING = 3
@@ -185,7 +185,7 @@ class Broker:
         task_status: trio.TaskStatus[BoundAddresses],
     ) -> None:
         await self._identify()
-        close = self._release_logs  # what a failure from here on leads to
+        close = self._release_logs  # after a failure from here on
         try:
             await self._load_logs()
             self.is_loaded = True
@@ -232,7 +232,7 @@ class Broker:
         self.listeners = settings.listener_specs(self.config, self.tls)
 
     async def _own_configs(self, entity: str, stored: dict[str, str]) -> dict[str, str]:
-        """Those of this broker, with passwords that can be read; of an old secret, written anew."""
+        """This broker's configs with readable passwords; those of an old secret are rewritten."""
         if not passwords.has_passwords(stored):
             return stored
         run = trio.to_thread.run_sync
@@ -262,7 +262,7 @@ class Broker:
         configs = {topic: self.topic_configs.config_for(topic) for topic in topics}
         threads = config.get_int("num.recovery.threads.per.data.dir")
         await trio.to_thread.run_sync(logs.load, self.clock(), configs, run_in_threads(threads))
-        # We hold the directories' locks, so whoever had a session from here is dead.
+        # We hold the directories' locks, so the owners of earlier sessions from here are dead.
         await release_previous_sessions(
             self._session_dirs(),
             self.zookeeper.connect,
@@ -296,8 +296,8 @@ class Broker:
         """Put this broker into /brokers/ids; also after its session has expired."""
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
-        # Before the node is there: killed in between, a successor must be able to close it. What
-        # was remembered before has expired, or was released by this start.
+        # Before the node is there: if killed in between, a successor must be able to close it.
+        # Sessions remembered before have expired, or were released by this start.
         save_sessions(self._session_dirs(), self.cluster_id, self.zookeeper.session)
         self.broker_epoch = await self.zookeeper.run(
             register_broker(
@@ -337,7 +337,7 @@ class Broker:
         await services.start("sockets", parts.sockets.run)
         await services.start("controller", control.controller.run)
         if self.zookeeper.session[0] != self.sessions[-1]:
-            await self._register()  # it expired before the controller runtime could hear of it
+            await self._register()  # it expired before the controller runtime watched it
         await services.start("topic creation", control.creator.run)
         await services.start("producer ids", control.producer_ids.run)
         services.spawn("isr changes", control.isr_changes.run)
@@ -387,7 +387,7 @@ class Broker:
         return bound
 
     async def _wait_until_ready(self) -> None:
-        """Until the controller has told us that we are alive, or may not tell us anything."""
+        """Wait until the controller's metadata has this broker alive, but not for long."""
         with trio.move_on_after(READY_TIMEOUT_SECONDS):
             await self.alive.wait()
             self.parts.dispatcher.open()
@@ -453,13 +453,13 @@ class Broker:
             forget_session(directory)
 
     async def _release_logs(self) -> None:
-        """As a crash would: the next start recovers."""
+        """Release the logs as a crash would: the next start recovers them."""
         if self.logs is not None:
             self.logs.release()
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Not a failure of a part, after which nothing may be marked clean."""
+    """Whether it is no failure of a part, after which nothing may be marked clean."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None
     return isinstance(error, trio.Cancelled)

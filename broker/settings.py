@@ -1,4 +1,4 @@
-"""Pieces of a broker's start: who it is, what it hosts, what it listens on.
+"""Pieces of a broker's start: its id, the replicas it hosts, its listeners.
 
 Mirrors parts of `KafkaServer.startup`.
 """
@@ -51,7 +51,7 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 def stored_broker_id(files: Files, log_dirs: Iterable[str]) -> int:
     """The id that meta.properties of an earlier run names; -1 if there is none.
 
-    A damaged file is told when its directory is opened.
+    A damaged file is reported when its directory is opened.
     """
     found = set()
     for path in log_dirs:
@@ -97,14 +97,14 @@ def socket_settings(config: KafkaConfig) -> SocketSettings:
 
 
 def _receive_memory_bytes(config: KafkaConfig) -> int:
-    """Unless the user has said how much requests may hold, which has Kafka's meaning then."""
+    """The limit; none if queued.max.request.bytes is set, which then has Kafka's meaning."""
     if config.is_set("queued.max.request.bytes"):
         return UNLIMITED_BYTES
     return max(DEFAULT_MEMORY_BYTES, 2 * config.get_int("socket.request.max.bytes"))
 
 
 def _buffer_size(config: KafkaConfig, name: str) -> int | None:
-    """Only what is set: Kafka's default of 100 KiB would switch the kernel's autotuning off."""
+    """Only a set value: Kafka's default of 100 KiB would disable the kernel's autotuning."""
     value = config.get_int(name)
     return value if config.is_set(name) and value > 0 else None
 
@@ -116,7 +116,7 @@ def storage_files() -> Files:
 
 
 def connection_quotas(config: KafkaConfig) -> ConnectionQuotas:
-    """How many connections there may be, and how many a second may come."""
+    """The limits on connections, and on new connections a second."""
     return ConnectionQuotas(
         descriptors=descriptor_limit(),
         max_connections=config.get_int("max.connections"),
@@ -146,14 +146,14 @@ def connections_by_address(config: KafkaConfig) -> dict[str, int]:
 
 
 def address_of(host: str) -> str:
-    """As a connection from there shows it; OSError if nobody knows."""
+    """The address of a host as its connections show it; OSError if the name is unknown."""
     found = socket.getaddrinfo(host, None)
     preferred = [address for family, *_, address in found if family == socket.AF_INET]
     return plain_address(str((preferred or [found[0][-1]])[0][0]))
 
 
 def by_listener(config: KafkaConfig, name: str) -> dict[str, int]:
-    """A limit of each listener, which is that of all unless it has its own."""
+    """The limit of each listener: its own, else the common one."""
     return {
         listener.name: int(config.of_listener(listener.name, name)) for listener in config.listeners
     }
@@ -173,7 +173,7 @@ def listener_specs(config: KafkaConfig, tls: TlsListeners) -> list[ListenerSpec]
 
 
 def listener_security(tls: ServerTls | None) -> ListenerSecurity:
-    """What a new connection of this listener has to do first."""
+    """The handshake that a new connection of this listener begins with."""
     if tls is None:
         return OPEN
     from .network.tls_connection import TlsConnection
@@ -184,7 +184,7 @@ def listener_security(tls: ServerTls | None) -> ListenerSecurity:
 def registration(
     config: KafkaConfig, broker_id: int, bound_ports: Mapping[str, int]
 ) -> BrokerRegistration:
-    """What /brokers/ids/<id> says of this broker."""
+    """The content of /brokers/ids/<id> for this broker."""
     return BrokerRegistration(
         broker_id=broker_id,
         endpoints=tuple(
@@ -261,7 +261,7 @@ def apply_replication_quotas(config: KafkaConfig, manager: ReplicaManager) -> No
 
 
 def quota_windows(config: KafkaConfig) -> tuple[Windows, Windows]:
-    """Those over which clients are measured, and those for what they change of topics."""
+    """The windows for measuring clients, and the windows for their mutations of topics."""
     clients = Windows(
         config.get_int("quota.window.num"),
         1000 * config.get_int("quota.window.size.seconds"),
@@ -274,14 +274,14 @@ def quota_windows(config: KafkaConfig) -> tuple[Windows, Windows]:
 
 
 def copies_at_once(config: KafkaConfig) -> int:
-    """How many replicas are copied to another log directory at the same time."""
+    """The number of replicas copied to another log directory at the same time."""
     if config.is_set("num.replica.alter.log.dirs.threads"):
         return max(1, config.get_int("num.replica.alter.log.dirs.threads"))
     return len(config.log_dirs)
 
 
 def replica_selector(config: KafkaConfig, metadata: MetadataCache) -> ReplicaSelector | None:
-    """Who chooses the replica that a consumer reads from (KIP-392); None: always the leader."""
+    """The class that chooses a consumer's replica (KIP-392); None: always the leader."""
     name = config.get_optional_string("replica.selector.class")
     if not name or name == LEADER_SELECTOR:
         return None
@@ -311,7 +311,7 @@ def controller_config(config: KafkaConfig, broker_id: int) -> ControllerConfig:
 
 
 def delegation_tokens(config: KafkaConfig) -> DelegationTokens:
-    """With the secret that all brokers share, under its name of today or its old one."""
+    """The tokens, with the secret that all brokers share, under its present name or its old one."""
     names = ("delegation.token.secret.key", "delegation.token.master.key")
     texts = (config.get_optional_string(name) for name in names if config.is_set(name))
     secret = next(texts, None)
@@ -323,7 +323,7 @@ def delegation_tokens(config: KafkaConfig) -> DelegationTokens:
 
 
 def acl_authorizer(config: KafkaConfig) -> AclAuthorizer | None:
-    """None if everyone may do everything."""
+    """The authorizer by ACLs; None if every client may do everything."""
     if config.get_optional_string("authorizer.class.name") is None:
         return None
     return AclAuthorizer(

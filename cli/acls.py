@@ -1,4 +1,4 @@
-"""`pybroker acls add|list|remove`: who may do what, in the words of kafka-acls.
+"""`pybroker acls add|list|remove`: permissions, in the words of kafka-acls.
 
 Mirrors: kafka.admin.AclCommand, its --producer and --consumer included. `alice` is short for
 `User:alice`.
@@ -30,7 +30,7 @@ from .completion import complete_groups, complete_topics, complete_transactional
 from .options import UserError, echo, escape, principal, show, show_json, table
 from .target import Target, cluster_options
 
-NO_WORDS = ("UNKNOWN", "ANY")  # for filters and for what is newer than we
+NO_WORDS = ("UNKNOWN", "ANY")  # for filters and for values newer than this version
 OPERATIONS = [one.name.lower() for one in AclOperation if one.name not in NO_WORDS]
 READERS = (AclOperation.READ, AclOperation.DESCRIBE)
 WRITERS = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
@@ -218,7 +218,9 @@ def _pattern(resource: Resource, prefix: bool) -> PatternType:
 def _convenient(
     resources: list[Resource], *, producer: bool, consumer: bool
 ) -> list[tuple[Resource, AclOperation]]:
-    """As --producer and --consumer of kafka-acls. Raises UserError."""
+    """The resources and operations of --producer and --consumer, as in kafka-acls. Raises
+    UserError.
+    """
     of = {kind: [one for one in resources if one.type is kind] for kind in ResourceType}
     topics, groups = of[ResourceType.TOPIC], of[ResourceType.GROUP]
     ids = of[ResourceType.TRANSACTIONAL_ID]
@@ -270,7 +272,7 @@ def list_command(target: Target, resources: list[Resource], prefix: bool, who: s
 def _patterns(
     resources: list[Resource], prefix: bool, literal: PatternType
 ) -> list[tuple[ResourceType, str | None, PatternType]]:
-    """Of filters; without resources, all."""
+    """The patterns of filters; without resources, one for all."""
     if not resources:
         return [(ResourceType.ANY, None, PatternType.ANY)]
     wanted = PatternType.PREFIXED if prefix else literal

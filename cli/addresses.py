@@ -1,12 +1,11 @@
-"""Which cluster is meant where a command is not told: variables, profiles, local clusters.
+"""The cluster of a command that names none: variables, profiles, local clusters.
 
 In this order: --bootstrap-server; --profile or $PYBROKER_PROFILE; $PYBROKER_BOOTSTRAP; the cluster
 that runs in $PYBROKER_DATA_DIR or ~/.pybroker; unless that variable is set, the one ephemeral
-cluster that runs here (of several nobody knows which is meant: who is at a terminal is asked); port
-9092.
+cluster that runs here (of several a user at a terminal chooses); port 9092.
 
-A profile is a file of properties, `~/.config/pybroker/NAME.properties`: bootstrap.servers, and
-what logging in takes, as --command-config has it.
+A profile is a file of properties, `~/.config/pybroker/NAME.properties`: bootstrap.servers, and the
+login settings, as --command-config has them.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ BOOTSTRAP_KEY = "bootstrap.servers"
 
 
 class AddressError(Exception):
-    """It cannot be said which cluster is meant; the message says what to do."""
+    """The cluster cannot be determined; the message gives the remedy."""
 
 
 class SeveralClusters(AddressError):
-    """Any of these may be meant."""
+    """Several clusters run, and none is named."""
 
     def __init__(self, clusters: Sequence[cluster_state.ClusterState]) -> None:
         which = " or ".join(f"--bootstrap-server {one.bootstrap}" for one in clusters)
@@ -36,7 +35,7 @@ class SeveralClusters(AddressError):
 
 
 def profile_directory() -> Path:
-    """Where profiles are: below $XDG_CONFIG_HOME or ~/.config."""
+    """The directory of profiles: below $XDG_CONFIG_HOME or ~/.config."""
     base = os.environ.get("XDG_CONFIG_HOME") or cluster_state.home_directory() / ".config"
     return Path(base) / "pybroker"
 
@@ -57,7 +56,7 @@ def profile_named(name: str | None) -> Path | None:
 
 
 def bootstrap_of(profile: Path | None) -> str:
-    """The cluster that is meant if no address is given. Raises AddressError."""
+    """The cluster of a command without an address. Raises AddressError."""
     if profile is not None:
         found = read_properties(profile).get(BOOTSTRAP_KEY, "").strip()
         if not found:

@@ -174,7 +174,7 @@ def start(
     if registry_url:
         from .registry import registry_at
 
-        registry_at(registry_url)  # what is wrong with it is said before anything starts
+        registry_at(registry_url)  # a bad address is reported before anything starts
     if ephemeral:
         if data_dir != cluster_state.default_data_dir():
             raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
@@ -196,7 +196,7 @@ def start(
         ephemeral=ephemeral,
         overrides=overrides,
         metrics_host=metrics_host,
-        # The console shows what brokers measure.
+        # The console shows the brokers' metrics.
         first_metrics_port=0 if has_console and metrics_port is None else metrics_port,
         verbose=verbose,
         log_format=log_format,
@@ -216,17 +216,17 @@ def start(
 def _start_here(
     spec: ClusterSpec, started: float, console: ConsoleProcess | None, owner: int | None
 ) -> int:
-    """This process is the supervisor, until the end."""
+    """Run the supervisor in this process until the cluster ends."""
 
     def on_ready(state: ClusterState, seconds: float, console_line: str) -> None:
-        with contextlib.suppress(OSError):  # nobody reads it, but the cluster runs
+        with contextlib.suppress(OSError):  # the output is closed, but the cluster runs
             _announce(spec, state, seconds, console_line)
 
     return _supervise(spec, started, on_ready, console, owner)
 
 
 def _owner() -> int:
-    """Of what ends this cluster by its own end. Raises ClusterError."""
+    """A descriptor whose end of file also ends this cluster. Raises ClusterError."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:  # it is closed
@@ -373,7 +373,7 @@ def _announce(spec: ClusterSpec, state: ClusterState, seconds: float, console_li
 
 
 def _announce_security(console: Console, security: SecurityFiles) -> None:
-    """Where the settings are; they hold passwords, so they are not shown themselves."""
+    """Show the paths of the settings; they hold passwords, so they are not shown themselves."""
     from ..local.client_files import FILES
     from ..local.secured import ADMIN, CLIENT_PROPERTIES, USER
 

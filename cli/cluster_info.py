@@ -1,4 +1,4 @@
-"""`pybroker cluster info|apis|features|set-features`: the cluster as its brokers tell of it.
+"""`pybroker cluster info|apis|features|set-features`: the cluster as its brokers describe it.
 
 Mirrors: kafka-cluster, kafka-broker-api-versions and kafka-features.
 """

@@ -1,4 +1,4 @@
-"""What people see of a local cluster: its nodes with their roles, leaders and memory.
+"""The table of a local cluster: its nodes with their roles, leaders and memory.
 
 The processes come from the supervisor's file, roles and partitions from the metadata of any broker
 that answers; without one, the table says so and shows the processes alone.
@@ -23,7 +23,7 @@ METADATA_TIMEOUT_SECONDS = 3.0
 
 @dataclass(slots=True)
 class ClusterView:
-    """Roles and partitions as one broker's metadata tells them."""
+    """Roles and partitions in one broker's metadata."""
 
     controller_id: int = -1
     alive: set[int] = field(default_factory=set)
@@ -35,7 +35,7 @@ class ClusterView:
     without_leader: list[str] = field(default_factory=list)
 
     def is_settled(self, state: ClusterState) -> bool:
-        """Whether the cluster has taken in which nodes run, and every partition has a leader."""
+        """Whether the cluster has noticed which nodes run, and every partition has a leader."""
         return (
             self.alive == _running(state)
             and self.controller_id in self.alive
@@ -43,7 +43,7 @@ class ClusterView:
         )
 
     def is_caught_up(self, state: ClusterState) -> bool:
-        """Whether no replica of a broker that runs is out of sync."""
+        """Whether all replicas of running brokers are in sync."""
         return self.out_of_sync.keys().isdisjoint(_running(state))
 
 
@@ -52,7 +52,7 @@ def _running(state: ClusterState) -> set[int]:
 
 
 def security_of(state: ClusterState) -> dict[str, str]:
-    """How we log in at this cluster. Raises ClusterError."""
+    """The settings of our login at this cluster. Raises ClusterError."""
     if not state.secured:
         return {}
     return SecurityFiles(Path(state.data_dir)).client_settings(ADMIN)
@@ -101,7 +101,7 @@ def node_table(state: ClusterState, view: ClusterView | None) -> Table:
     from rich import box
     from rich.table import Table
 
-    # All columns fit into 80 characters, which is also what a pipe gets: nothing is cut short.
+    # All columns fit into 80 characters, the width of a pipe too: no cell is cut short.
     padding = 1 if view is None else 0
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, padding, 0, 0))
     table.add_column("node", no_wrap=True)
@@ -153,7 +153,7 @@ def _partition_cells(node: NodeState, view: ClusterView) -> list[str]:
 
 
 def partition_line(view: ClusterView | None) -> str:
-    """One line about all partitions of the cluster."""
+    """One line with the state of all partitions of the cluster."""
     if view is None:
         return "[red]no broker answers: nothing is known of the partitions[/]"
     if not view.under_replicated and not view.without_leader:

@@ -58,7 +58,7 @@ def _names(
 
 
 def _asked(context: click.Context, ask: Callable[[Cluster], Awaitable[list[str]]]) -> list[str]:
-    """Raises whatever stands in the way."""
+    """Names from the cluster. Raises every error on the way."""
     import trio
 
     from ..client.cluster import Cluster
@@ -144,7 +144,7 @@ def complete_brokers(
 
 
 def brokers_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`brokers`: the ids of those that are asked, () for all."""
+    """`brokers`: the ids of the brokers to ask, () for all."""
     return click.option(
         "--broker",
         "brokers",

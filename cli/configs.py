@@ -39,7 +39,7 @@ def configs() -> None:
 
 
 def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Of what, as `resources`."""
+    """The options that name the resources, as `resources`."""
 
     @functools.wraps(command)
     def wrapped(
@@ -119,7 +119,7 @@ def describe(target: Target, resources: list[ConfigResource], everything: bool, 
 
 
 def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
-    """Whether it is set on the resource itself, dynamically if that is a broker."""
+    """Whether it is set on the resource itself, for a broker dynamically."""
     from ..client.admin.config_types import ConfigSource, ResourceKind
 
     if resource.kind is ResourceKind.TOPIC:
@@ -132,7 +132,7 @@ def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
 
 
 def config_row(resource: ConfigResource, entry: ConfigEntry, *, docs: bool = False) -> Row:
-    """Of a config; its value is hidden where the broker does not tell it."""
+    """The row of a config; its value is hidden where the broker does not send it."""
     behind = [f"{one.name}={one.value} ({one.source.name.lower()})" for one in entry.synonyms[1:]]
     row: dict[str, object] = {
         "of": str(resource),
@@ -174,7 +174,7 @@ def alterations_of(
     append: tuple[str, ...] = (),
     subtract: tuple[str, ...] = (),
 ) -> list[Alteration]:
-    """Raises UserError if there is nothing to alter, or a text is not KEY=VALUE."""
+    """The alterations. Raises UserError if there are none, or a text is not KEY=VALUE."""
     from ..client.admin.config_types import Alteration, ConfigOperation
 
     operations = {
@@ -200,7 +200,7 @@ def alter_resources(
     *,
     dry_run: bool,
 ) -> None:
-    """For all commands that alter configs."""
+    """Alter configs of resources, for all commands that do so."""
     from ..client.admin.configs import Configs
 
     found = target.ask(

@@ -1,7 +1,7 @@
-"""`pybroker console`: a cluster to look at, in a browser on this machine.
+"""`pybroker console`: pages about a cluster, in a browser on this machine.
 
 With --until-stdin-ends it belongs to `pybroker start --console`: its first line is for that
-command, and it ends when whoever started it is gone.
+command, and it ends when its parent process is gone.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ Examples:
 )
 @click.option(
     "--data-dir",
-    is_eager=True,  # it decides what --bootstrap-server is by default
+    is_eager=True,  # it decides the default of --bootstrap-server
     type=click.Path(path_type=Path, file_okay=False),
     help="Of a local cluster, whose nodes are shown too.  [default: that of the cluster, if it is "
     "the one in $PYBROKER_DATA_DIR or ~/.pybroker]",
@@ -130,7 +130,7 @@ def console(
 
 
 def _of_local_cluster(options: ConsoleOptions) -> ConsoleOptions:
-    """With the nodes of the cluster that runs in the data directory, if it is that one."""
+    """The options with the nodes of the cluster in the data directory, if it is the console's."""
     from .cluster_table import security_of
 
     directory = (options.data_dir or cluster_state.default_data_dir()).absolute()
@@ -178,7 +178,7 @@ def _run(options: ConsoleOptions, attached: bool) -> None:
 
 
 async def _end_with_stdin(end: Callable[[], None]) -> None:
-    """Nothing is ever written to it."""
+    """Call `end` when standard input ends, to which nothing is ever written."""
     import trio
 
     await trio.lowlevel.wait_readable(sys.stdin.fileno())

@@ -1,7 +1,7 @@
-"""The console that `pybroker start --console` has beside its cluster: a process of its own.
+"""The console of `pybroker start --console` beside its cluster: a process of its own.
 
-It is told to end when the cluster stops, and ends by itself when the supervisor is gone: its
-standard input is a pipe that the supervisor holds. That it cannot be served does not keep a cluster
+It is ended when the cluster stops, and ends by itself when the supervisor is gone: its standard
+input is a pipe that the supervisor holds. A console that fails to start does not keep a cluster
 from running.
 """
 
@@ -20,7 +20,7 @@ DEFAULT_PORT: Final = 8080
 
 
 class ConsoleProcess:
-    """Of the cluster on `data_dir`; port 0: any free one. `registry_url`: for values of schemas."""
+    """The console of the cluster on `data_dir`; port 0: any free port. `registry_url`: schemas."""
 
     def __init__(
         self, data_dir: Path, port: int, *, may_write: bool, registry_url: str | None = None
@@ -34,7 +34,7 @@ class ConsoleProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:
-        """A line for the user: its address, or why there is none."""
+        """A line for the user: the console's address, or why there is none."""
         try:
             self._process = subprocess.Popen(
                 self._command,
@@ -61,7 +61,7 @@ class ConsoleProcess:
         return found
 
     def stop(self) -> None:
-        """Nothing of it is left then."""
+        """End the process and wait for its end."""
         process = self._process
         if process is None:
             return

@@ -1,7 +1,7 @@
 """`pybroker consume`: the records of topics, from anywhere to anywhere, as text or JSON lines.
 
 Without --group every partition is read, and nothing is committed. With it this is a member of the
-group: it shares the partitions with the others, begins at what is committed, and commits.
+group: it shares the partitions with the others, begins at the committed offsets, and commits.
 Mirrors: kcat -C and -G, kafka-console-consumer.
 """
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 POLL_RECORDS = 10_000
-SILENCE_SECONDS = 1.0  # then it is told what an open transaction hides
+SILENCE_SECONDS = 1.0  # then records hidden by an open transaction are reported
 
 
 Line = Callable[[RecordText], bytes]
 
 
 class Wish(NamedTuple):
-    """What is to be read."""
+    """The topics, the bounds and the mode of reading."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...] | None
@@ -171,7 +171,7 @@ def consume(
     try:
         work = functools.partial(reading.run, bootstrap=bootstrap, security=security)
         run_client(functools.partial(interruptible, work))
-    except BrokenPipeError:  # who reads what we print has enough; Python would try again at its end
+    except BrokenPipeError:  # the reader has closed the pipe; Python would write again at its end
         with open(os.devnull, "wb") as null:
             os.dup2(null.fileno(), sys.stdout.fileno())
     finally:
@@ -180,7 +180,7 @@ def consume(
 
 
 class _Reading:
-    """One run: what was printed, and where it is to end."""
+    """One run: the printed records, and the offsets where it ends."""
 
     def __init__(
         self, wish: Wish, line: Line, registry: Registry | None, *, is_quiet: bool
@@ -195,7 +195,7 @@ class _Reading:
         self.meter = Meter(time.monotonic(), is_shown=not is_quiet and not sys.stdout.isatty())
 
     async def run(self, interrupt: Interrupt, *, bootstrap: str, security: dict[str, str]) -> None:
-        """Until the end of what is wished, or Ctrl-C."""
+        """Run until the wanted end, or Ctrl-C."""
         from ..client.cluster import Cluster
         from ..client.consumer.consumer import Consumer
 
@@ -241,11 +241,11 @@ class _Reading:
         await self._seek(cluster, consumer, there)
 
     async def _names(self, cluster: Cluster) -> list[str]:
-        """Topics by name, and what patterns match. Raises UserError."""
+        """The named topics, and the topics that match patterns. Raises UserError."""
         plain = [name for name in self._wish.topics if not name.startswith("^")]
         patterns = [name for name in self._wish.topics if name.startswith("^")]
         for name in plain:
-            await cluster.topic(name)  # or it says that there is none
+            await cluster.topic(name)  # raises if it does not exist
         if patterns:
             matching = [_compiled(text) for text in patterns]
             for topic in await find_topics(cluster, None):
@@ -259,7 +259,7 @@ class _Reading:
     async def _find_ends(
         self, cluster: Cluster, there: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Where reading is over, if it ever is."""
+        """The offsets at which reading ends; none for partitions that are read forever."""
         from ..client.admin.records import LATEST, Records, all_at
 
         end = self._wish.end
@@ -317,7 +317,7 @@ class _Reading:
                 try:
                     output.write(lines)
                     output.flush()
-                except OSError:  # a group goes on with what nobody has seen
+                except OSError:  # the group continues with the records that were not shown
                     _give_back(consumer, received[0])
                     raise
                 self._last_seen, self._has_told = now, False
@@ -331,7 +331,7 @@ class _Reading:
                 return
 
     def _up_to_the_end(self, consumer: Consumer, received: Sequence[Received]) -> list[RecordText]:
-        """Those of a poll that are wanted; a group goes on with the others."""
+        """The wanted records of a poll; a group continues with the others."""
         if not received:
             return []
         place = (received[0].topic, received[0].partition)
@@ -343,7 +343,7 @@ class _Reading:
         return records
 
     def _is_over(self, consumer: Consumer) -> bool:
-        """Whether every partition of ours is at its end."""
+        """Whether every assigned partition is at its end."""
         wish = self._wish
         if not wish.end.at_end and wish.end.at_ms is None:
             return False
@@ -358,7 +358,7 @@ class _Reading:
         )
 
     async def _tell_what_is_open(self, cluster: Cluster, consumer: Consumer, now: float) -> None:
-        """With --committed: what waits behind open transactions, once a silence."""
+        """With --committed: report records behind open transactions, once a silence."""
         if not self._wish.committed or self._has_told or now - self._last_seen < SILENCE_SECONDS:
             return
         from ..client.admin.records import LATEST, Records, all_at
@@ -379,14 +379,14 @@ class _Reading:
 
 
 def _give_back(consumer: Consumer, record: Received) -> None:
-    """This one, and what follows in its partition, is not committed."""
+    """Do not commit this record and the following ones in its partition."""
     place = (record.topic, record.partition)
     if place in consumer.assignment:
         consumer.seek(place, record.offset)
 
 
 async def _described(registry: Registry, records: list[RecordText]) -> list[RecordText]:
-    """With keys and values as JSON where a schema describes them. Raises UserError."""
+    """The records with keys and values as JSON where they have a schema. Raises UserError."""
     numbers = {schema_of(data) for one in records for data in (one.key, one.value)}
     await registry.load(number for number in numbers if number is not None)
     return [
@@ -404,7 +404,7 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 
 def _pattern(topics: Sequence[str]) -> re.Pattern[str] | None:
-    """For a group, which takes new topics in; None if all are names."""
+    """The pattern of a group, which also matches new topics; None if all are names."""
     if not any(name.startswith("^") for name in topics):
         return None
     parts = [

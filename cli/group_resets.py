@@ -1,4 +1,4 @@
-"""Where `pybroker groups reset` puts a group: what `--to` says, and what a file says.
+"""The targets of `pybroker groups reset`: the values of `--to`, and files.
 
 Mirrors: the reset specifications of ConsumerGroupCommand.
 """
@@ -37,7 +37,7 @@ class ResetPlan(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """One of them is given; `word` is earliest, latest or current."""
+    """A target; exactly one field is given. `word` is earliest, latest or current."""
 
     word: str | None = None
     absolute: int | None = None
@@ -46,11 +46,11 @@ class Reset(NamedTuple):
     ago_ms: int | None = None
 
     def timestamp(self, now_ms: int) -> int | None:
-        """Which time to look for, if it is one."""
+        """The time to look for; None if the target is no time."""
         return now_ms - self.ago_ms if self.ago_ms is not None else self.at_ms
 
     def offset(self, first: int, end: int, now: int | None, at_time: int | None) -> int | None:
-        """Of a partition; None if it stays as it is. `at_time` -1: nothing is as young as that."""
+        """The new offset of a partition; None: unchanged. `at_time` -1: all records are older."""
         if self.word == "earliest":
             return first
         if self.word == "latest":
@@ -65,7 +65,7 @@ class Reset(NamedTuple):
 
 
 class LikeGroup(NamedTuple):
-    """To where another group is."""
+    """The target is another group's offsets."""
 
     name: str
 
@@ -85,7 +85,7 @@ def parse_reset(
 
 
 def parse_where(text: str) -> Reset:
-    """What `--to` says. Raises UserError."""
+    """The target in `--to`. Raises UserError."""
     if text in ("earliest", "latest", "current"):
         return Reset(word=text)
     if re.fullmatch(r"\d+", text):
@@ -117,7 +117,7 @@ def parse_time(text: str) -> int:
 
 
 def _ago_ms(text: str) -> int | None:
-    """None if it is no duration."""
+    """A duration in ms; None if the text is none."""
     for form in (_DURATION, _SHORT_DURATION):
         found = form.fullmatch(text)
         if found and any(found.groupdict().values()):

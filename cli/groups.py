@@ -118,7 +118,7 @@ async def _committed(
 async def _ends(
     cluster: Cluster, wanted: dict[TopicPartition, int]
 ) -> Results[TopicPartition, OffsetFound]:
-    """Those of partitions without a leader are missing, of which nobody can say."""
+    """The end offsets; those of partitions without a leader are unknown, and missing."""
     from ..client.admin.records import Records
 
     return await Records(cluster).offsets(wanted, wait=False)
@@ -255,7 +255,7 @@ def reset(
 async def _offsets_of(
     cluster: Cluster, group: str, places: Sequence[str]
 ) -> dict[TopicPartition, int]:
-    """What another group has committed, of some topics if they are named. Raises UserError."""
+    """The committed offsets of another group, only of `places` if given. Raises UserError."""
     found = {place: one.offset for place, one in (await _committed(cluster, group)).items()}
     if places:
         wanted = set(await find_places(cluster, places))
@@ -283,7 +283,7 @@ async def _new_offsets(
     places: list[TopicPartition],
     before: dict[TopicPartition, CommittedOffset],
 ) -> dict[TopicPartition, int]:
-    """Within what there is. Raises ClientError if a partition cannot be asked."""
+    """The new offsets, within the logs. Raises ClientError if a partition cannot be asked."""
     from ..client.admin.records import EARLIEST, LATEST, Records, all_at
 
     records = Records(cluster)

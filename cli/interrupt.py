@@ -1,6 +1,6 @@
-"""Ctrl-C for commands that end well: they finish what is under way, and say what they have done.
+"""Ctrl-C for commands that end well: they finish their work in progress and report its results.
 
-The first Ctrl-C cuts short only what waits (`Interrupt.unless_told`); the second one breaks the
+The first Ctrl-C cuts only waits short (`Interrupt.unless_told`); the second one breaks the
 command off, as it would have without this.
 """
 
@@ -23,7 +23,7 @@ class Interrupt:
         self._waiting: trio.CancelScope | None = None
 
     async def unless_told(self, wait: Callable[[], Awaitable[T]]) -> T | None:
-        """What `wait` returns; None if Ctrl-C came before or meanwhile."""
+        """The result of `wait`; None if Ctrl-C came before or meanwhile."""
         if self.is_told:
             return None
         with trio.CancelScope() as self._waiting:
@@ -31,7 +31,7 @@ class Interrupt:
         return None
 
     async def watch(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Until the first Ctrl-C."""
+        """Wait for the first Ctrl-C."""
         with trio.open_signal_receiver(signal.SIGINT) as signals:
             task_status.started()
             async for _ in signals:
@@ -42,7 +42,7 @@ class Interrupt:
 
 
 async def interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
-    """Do the work, and tell it of Ctrl-C."""
+    """Do the work, and notify it of Ctrl-C."""
     interrupt = Interrupt()
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:

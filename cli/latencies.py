@@ -12,7 +12,7 @@ BUCKETS = math.ceil(math.log(MOST_SECONDS / LEAST_SECONDS) / _LOG_GROWTH) + 2
 
 
 class Latencies:
-    """In seconds; what is out of range counts as the nearest that is in it."""
+    """Latencies in seconds; values out of range count as the nearest bound."""
 
     def __init__(self) -> None:
         self._counts = [0] * BUCKETS
@@ -21,7 +21,7 @@ class Latencies:
         self.largest = 0.0
 
     def add(self, seconds: float, times: int = 1) -> None:
-        """So many that took so long."""
+        """Count `times` latencies of `seconds` each."""
         within = min(max(seconds, LEAST_SECONDS), MOST_SECONDS)
         self._counts[int(math.log(within / LEAST_SECONDS) / _LOG_GROWTH)] += times
         self.count += times
@@ -34,7 +34,7 @@ class Latencies:
         return self.total / self.count if self.count else 0.0
 
     def percentile(self, share: float) -> float:
-        """What this share (0 to 1) of them do not exceed; 0 without any."""
+        """The latency that this share (0 to 1) of all does not exceed; 0 if there are none."""
         rank = max(math.ceil(share * self.count), 1)
         seen = 0
         for bucket, count in enumerate(self._counts):
@@ -44,7 +44,7 @@ class Latencies:
         return 0.0
 
     def row_ms(self) -> dict[str, float]:
-        """As Kafka's own tools tell it: average, maximum and percentiles, in ms."""
+        """The figures of Kafka's own tools: average, maximum and percentiles, in ms."""
         return {
             "avg_ms": round(self.mean * 1000, 3),
             "p50_ms": round(self.percentile(0.5) * 1000, 3),
@@ -55,14 +55,14 @@ class Latencies:
         }
 
     def copy(self) -> Latencies:
-        """As it is now."""
+        """A copy of the present state."""
         made = Latencies()
         made._counts = list(self._counts)
         made.count, made.total, made.largest = self.count, self.total, self.largest
         return made
 
     def since(self, before: Latencies) -> Latencies:
-        """What was added since a copy; its largest is that of all."""
+        """The latencies added since a copy; the largest is that of all."""
         made = self.copy()
         made._counts = [a - b for a, b in zip(self._counts, before._counts, strict=True)]
         made.count -= before.count

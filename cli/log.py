@@ -1,4 +1,4 @@
-"""`pybroker log dump`: what is in the files of a partition, in the form of kafka-dump-log.sh."""
+"""`pybroker log dump`: the files of a partition, in the form of kafka-dump-log.sh."""
 
 from __future__ import annotations
 

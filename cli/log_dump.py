@@ -1,7 +1,7 @@
 """Prints segments, indexes and producer snapshots line for line as kafka.tools.DumpLogSegments.
 
-Files are opened only to be read, so a running broker's may be dumped. What the indexes say is
-checked against the log beside them; what does not fit is told at the end, on standard error.
+Files are opened only to be read, so a running broker's may be dumped. Index entries are checked
+against the log beside them; mismatches are reported at the end, on standard error.
 
 Mirrors: kafka.tools.DumpLogSegments. Leaves out KRaft's files and decoder classes.
 """
@@ -56,7 +56,7 @@ class DumpOptions:
 
 
 class Dump:
-    """One run over some files; complaints are collected and come last."""
+    """One run over some files; complaints are collected and printed last."""
 
     def __init__(self, options: DumpOptions, decoder: Decoder, out: Write, err: Write) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""`pybroker logdirs`: the log directories of brokers, and what is in them.
+"""`pybroker logdirs`: the log directories of brokers, and the replicas in them.
 
 Mirrors: kafka-log-dirs. Moving a replica is `pybroker partitions move-log-dir`.
 """

@@ -2,7 +2,7 @@
 
 Expected failures (wrong use, a config error, a cluster that does not answer) end with one line
 on the standard error output and exit status 2; a traceback means a defect of ours. Ctrl-C ends a
-command that does not make more of it without a word, with exit status 130.
+command without a handler of its own silently, with exit status 130.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class WrongUse(click.ClickException):
     exit_code = 2
 
 
-INTERRUPTED: Final = 130  # what shells say of who ended by SIGINT
+INTERRUPTED: Final = 130  # the status that shells give to a process ended by SIGINT
 
-# What may be wrong with a machine, and is no defect of ours.
+# Troubles of the machine, which are no defects of ours.
 _TROUBLES: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
@@ -95,8 +95,9 @@ def _told_in_one_line() -> Iterator[None]:
 
 @contextmanager
 def _ended_by_ctrl_c() -> Iterator[None]:
-    """While modules are imported the system ends the process: an exception there would be shown by
-    whatever it happens to meet. Afterwards Ctrl-C is an exception again."""
+    """Let the system end the process on Ctrl-C while modules are imported: an exception there would
+    show in unrelated code. Afterwards Ctrl-C is an exception again.
+    """
     is_usual = signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler)
     if not is_usual or threading.current_thread() is not threading.main_thread():
         yield
@@ -109,7 +110,7 @@ def _ended_by_ctrl_c() -> Iterator[None]:
 
 
 def _drop_output() -> None:
-    """What cannot be written any more would be tried again at the end of the process."""
+    """Drop unwritten output: the end of the process would try to write it again."""
     with open(os.devnull, "wb") as null:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
@@ -148,7 +149,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's own, which looks for names that are alike only among imported commands."""
+        """Like click's method, which looks for similar names only among imported commands."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             alike = importlib.import_module("difflib").get_close_matches(name, COMMANDS, 1)

@@ -1,4 +1,4 @@
-"""A line that tells how fast something goes, and when it will be done; on a terminal only."""
+"""A line with the speed and the expected end of a command's work; on a terminal only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Meter:
         self._width = 0
 
     def add(self, records: int, size: int, now: float) -> None:
-        """So many more; the line is written anew twice a second."""
+        """Count so many more; the line is written anew twice a second."""
         self.records += records
         self.bytes += size
         if self._is_shown and now - self._told >= TELL_SECONDS:
@@ -41,7 +41,7 @@ class Meter:
             self._width = len(line)
 
     def line(self, now: float) -> str:
-        """What is going on, in less than 80 columns."""
+        """The progress and the speed, in less than 80 columns."""
         elapsed = max(now - self._told, 1e-9)
         rate = (self.records - self._told_records) / elapsed
         byte_rate = (self.bytes - self._told_bytes) / elapsed
@@ -78,5 +78,5 @@ def duration(seconds: float) -> str:
 
 
 def count_text(records: int) -> str:
-    """For the last line."""
+    """The number of records for the last line."""
     return f"{records:,} record{'s' if records != 1 else ''}"

@@ -1,6 +1,6 @@
-"""`pybroker mirror`: copy topics, and what belongs to them, from one cluster to another.
+"""`pybroker mirror`: copy topics, and their related data, from one cluster to another.
 
-Ctrl-C ends well: what is on its way arrives, positions are written down, and the counts are told.
+Ctrl-C ends well: records in flight arrive, positions are written down, and the counts are shown.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _properties(
     topics: str | None,
     settings: Sequence[str],
 ) -> dict[str, str]:
-    """Those of the file, or of the options. Raises UserError."""
+    """The properties from the file, or from the options. Raises UserError."""
     if (properties is None) == (origin is None or target is None):
         raise UserError("name a file of properties, or both --from and --to")
     if properties is None:

@@ -26,7 +26,7 @@ OURS = "pybroker_mirror"
 
 
 class FlowRates:
-    """Records and bytes a second of one flow, evened out; `now` is of a clock that only goes on."""
+    """Records and bytes a second of one flow, evened out; `now` is of a monotonic clock."""
 
     def __init__(self, stats: FlowStats, now: float) -> None:
         self.stats = stats
@@ -43,7 +43,7 @@ class FlowRates:
         self._at, self._seen = now, (records, size)
 
     def row(self) -> dict[str, object]:
-        """What is shown of the flow; sizes in bytes, times in ms."""
+        """The shown values of the flow; sizes in bytes, times in ms."""
         stats = self.stats
         ages = [one.age_ms for one in stats.partitions.values()]
         return {
@@ -64,7 +64,7 @@ class FlowRates:
 
 
 async def show_lines(flows: Sequence[FlowStats]) -> None:
-    """A line of JSON for each flow, every second; until it is cancelled."""
+    """Print a line of JSON for each flow, every second, until cancelled."""
     rates = [FlowRates(flow, time.monotonic()) for flow in flows]
     while True:
         await trio.sleep(LOOK_SECONDS)
@@ -74,7 +74,7 @@ async def show_lines(flows: Sequence[FlowStats]) -> None:
 
 
 async def show_table(flows: Sequence[FlowStats]) -> None:
-    """On a terminal, until it is cancelled."""
+    """Show a table on a terminal, until cancelled."""
     from rich.live import Live
 
     rates = [FlowRates(flow, time.monotonic()) for flow in flows]
@@ -107,7 +107,7 @@ def flows_table(rates: Sequence[FlowRates]) -> ShownTable:
 
 
 class MirrorMetrics:
-    """For Prometheus: the counters of MirrorMaker 2 under the JMX exporter's names, and ours."""
+    """Metrics for Prometheus: MirrorMaker 2's counters under the JMX exporter's names, and ours."""
 
     tables: tuple[Table, ...] = ()  # as a broker's metrics have them: here all is in `collect`
     before_scrape: tuple[Callable[[], Awaitable[None]], ...] = ()

@@ -1,8 +1,8 @@
-"""`pybroker status`, and what can be done to a running cluster or to one node of it.
+"""`pybroker status`, and the commands to a running cluster or to one node of it.
 
 After a node was stopped, killed, paused, resumed or restarted, the command waits until the cluster
-has taken that in, and a moment for the replicas of running brokers to catch up, then shows the
-table, so that a person sees what happened to the partitions.
+has noticed, and a moment for the replicas of running brokers to catch up, then shows the table, so
+that a person sees the effect on the partitions.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class UserError(click.ClickException):
-    """An expected failure: one line that says what to do, exit status 2."""
+    """An expected failure: one line with the remedy, exit status 2."""
 
     exit_code = EXIT_STATUS_USER_ERROR
 
@@ -68,7 +68,7 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def default_bootstrap() -> str:
-    """Of the cluster that is meant if none is named. Raises UserError."""
+    """The cluster of a command that names none. Raises UserError."""
     context = click.get_current_context(silent=True)
     try:
         return bootstrap_of(_profile(context))
@@ -86,7 +86,7 @@ def _is_at_terminal() -> bool:
 
 
 def _chosen(clusters: Sequence[cluster_state.ClusterState]) -> str:
-    """By whoever sits at the terminal."""
+    """The cluster that the user at the terminal chooses."""
     click.echo(f"{len(clusters)} local clusters are running:", err=True)
     for number, one in enumerate(clusters, 1):
         click.echo(f"  {number}  {one.bootstrap}  in {one.data_dir}", err=True)
@@ -100,7 +100,7 @@ def _profile(context: click.Context | None) -> Path | None:
 
 
 def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How to log in, as `security`: from a file, or the admin's own way into a local cluster."""
+    """The login, as `security`: from a file, or the admin's own way into a local cluster."""
     command = click.option(
         "--command-config",
         "security",
@@ -135,7 +135,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def table(*columns: str) -> Table:
-    """In the style of all our tables; nothing is cut short."""
+    """A table in the style of all our tables; no cell is cut short."""
     from rich import box
     from rich.table import Table
 
@@ -202,7 +202,7 @@ def _read_properties(
 
 
 def _with_jaas_file(found: dict[str, str]) -> dict[str, str]:
-    """And the file that Kafka's own tools have from KAFKA_OPTS; what the properties say wins."""
+    """Add the JAAS file that Kafka's own tools have from KAFKA_OPTS; the properties win."""
     options = os.environ.get("KAFKA_OPTS")
     if not options:
         return found
@@ -218,7 +218,7 @@ def _with_jaas_file(found: dict[str, str]) -> dict[str, str]:
 
 
 def _local_login(bootstrap: str, user: str | None, data_dir: Path) -> dict[str, str]:
-    """Into the secured cluster in the data directory, if that is who is spoken to."""
+    """The login at the secured cluster in the data directory, if `bootstrap` is its address."""
     try:
         state = _local_cluster(bootstrap, data_dir)
         found = SecurityFiles(Path(state.data_dir)).client_settings(user or ADMIN) if state else {}
@@ -239,7 +239,7 @@ def _local_cluster(bootstrap: str, data_dir: Path) -> cluster_state.ClusterState
 
 
 def keep_local_password(bootstrap: str, user: str, password: str) -> None:
-    """Of a first user of the local secured cluster, whose files would be wrong from now on."""
+    """Keep a changed password in the files of the local secured cluster, for its first users."""
     from ..local.client_files import write_client_files
 
     if user not in (ADMIN, USER):
@@ -290,7 +290,7 @@ def parse_overrides(
 
 
 def run_client(function: Callable[[], Awaitable[T]]) -> T:
-    """Run a client's main function in a trio loop. Raises UserError for what a user can mend."""
+    """Run a client's main function in a trio loop. Raises UserError for expected failures."""
     import trio
 
     from ..broker.observability.log_format import show_warnings_only
@@ -301,7 +301,7 @@ def run_client(function: Callable[[], Awaitable[T]]) -> T:
         return trio.run(function)
     except ClientError as error:
         raise UserError(str(error)) from None
-    except BaseExceptionGroup as group:  # of tasks that worked side by side: the first one tells
+    except BaseExceptionGroup as group:  # of concurrent tasks: the first one counts
         if group.subgroup(KeyboardInterrupt) is not None:
             raise KeyboardInterrupt from None
         first = _first(group)
@@ -318,7 +318,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def user_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn what the user can mend into a UserError, so that it is one line and exit status 2."""
+    """Turn expected failures into a UserError: one line and exit status 2."""
 
     @functools.wraps(function)
     def wrapped(*args: object, **kwargs: object) -> object:

@@ -1,8 +1,8 @@
 """`pybroker partitions elect|reassign|moves|move-log-dir`: leaders and replicas.
 
 Mirrors: kafka-leader-election and kafka-reassign-partitions, whose JSON files are read too. A
-throttle is put on the brokers and topics for the time of a move, and taken off at its end, as
-theirs is; if the wait is broken off, `partitions moves --watch` takes it off.
+throttle is put on the brokers and topics for the time of a move, and removed at its end, as theirs
+is; if the wait is broken off, `partitions moves --watch` removes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`pybroker perf produce|consume|e2e|groups`: how fast a cluster is, in the units of Kafka's tools.
 
-MB are 1,048,576 bytes and latencies go from a call to its acknowledgement, as there. All of it is
-this client's speed, too: it runs on one core.
+MB are 1,048,576 bytes and latencies go from a call to its acknowledgement, as there. The results
+include this client's own speed: it runs on one core.
 Mirrors: kafka-producer-perf-test, kafka-consumer-perf-test and kafka-e2e-latency.
 """
 
@@ -59,7 +59,7 @@ plot_option = click.option(
 
 
 def run_interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
-    """Until it is done, or Ctrl-C."""
+    """Do the work until it is done, or Ctrl-C."""
     run_client(functools.partial(interruptible, work))
 
 
@@ -158,7 +158,7 @@ class _Load:
                 times.append(sent)
 
     async def _wait(self, delivery: Delivery, batch: int, size: int) -> None:
-        """All records of a batch are acknowledged at once. Raises ClientError."""
+        """Wait for a batch: all its records are acknowledged at once. Raises ClientError."""
         holder = delivery.current_batch  # it stays, and so does its id
         await delivery.wait()
         now = time.monotonic()
@@ -219,7 +219,7 @@ def consume(
 
 
 async def _read(consumer: Consumer, series: Series, records: int) -> None:
-    """So many records, or until none comes for a while."""
+    """Read so many records, or until none comes for a while."""
     batches = consumer.batches()
     while series.meter.records < records:
         with trio.move_on_after(SILENCE_SECONDS) as limit:

@@ -1,4 +1,4 @@
-"""What a run of `pybroker perf` measures: the whole, and each second of it for a plot."""
+"""The measurements of a run of `pybroker perf`: the whole, and each second of it for a plot."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Series:
         self._sampled = self.latencies.copy()
 
     def start(self, now: float) -> None:
-        """What came before, connecting and the like, does not count."""
+        """Start to measure: the time before, for connecting and the like, does not count."""
         self._began = self._last = self._sampled_at = now
 
     def add(self, records: int, size: int, now: float) -> None:
-        """So many records more, of so many bytes in all."""
+        """Count so many more records, with so many bytes in all."""
         self.meter.add(records, size, now)
         self._last = now
         elapsed = now - self._sampled_at
@@ -67,7 +67,7 @@ class Series:
         return self.meter.bytes / self.elapsed
 
     def row(self) -> dict[str, float]:
-        """For programs."""
+        """The results for programs."""
         found: dict[str, float] = {
             "records": self.meter.records,
             "seconds": round(self.elapsed, 3),

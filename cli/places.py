@@ -56,14 +56,14 @@ async def find_topics(cluster: Cluster, names: Sequence[str] | None) -> list[Met
 
 
 def partitions_of(topics: Iterable[MetadataResponseTopic]) -> list[TopicPartition]:
-    """All of their partitions, in order."""
+    """All partitions of the topics, in order."""
     return sorted(
         (topic.name or "", part.partition_index) for topic in topics for part in topic.partitions
     )
 
 
 async def find_places(cluster: Cluster, texts: Sequence[str]) -> list[TopicPartition]:
-    """The partitions that are meant; of all topics without texts. Raises UserError."""
+    """The named partitions; without texts, those of all topics. Raises UserError."""
     wanted = [parse_place(text) for text in texts]
     names = sorted({topic for topic, _ in wanted}) if texts else None
     there = partitions_of(await find_topics(cluster, names))
@@ -80,5 +80,5 @@ async def find_places(cluster: Cluster, texts: Sequence[str]) -> list[TopicParti
 
 
 def place_text(place: TopicPartition) -> str:
-    """As everyone writes it: `flights-0`."""
+    """A partition in the usual form: `flights-0`."""
     return f"{place[0]}-{place[1]}"

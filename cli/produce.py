@@ -1,8 +1,7 @@
 """`pybroker produce`: lines, JSON lines, hexadecimal or whole files to topics.
 
-Lines are split as bytes, so that any text passes unchanged. What has been read is sent whenever the
-input pauses; a line that is wrong, or a record that is refused, ends the command, and what came
-before is written.
+Lines are split as bytes, so that any text passes unchanged. Records are sent whenever the input
+pauses; a bad line, or a refused record, ends the command, and the records before it are written.
 Mirrors: kcat -P and kafka-console-producer.
 """
 
@@ -39,7 +38,7 @@ SHOWN_DELIVERIES = 10_000  # of --show, that are not acknowledged yet
 
 
 class Reading(NamedTuple):
-    """How records are made of what is read."""
+    """The way from input to records."""
 
     form: str
     separator: bytes | None
@@ -78,7 +77,7 @@ class Reading(NamedTuple):
 
 
 async def _read_input() -> bytes:
-    """In a thread, since standard input may be a file, which cannot be waited for."""
+    """Read in a thread, since standard input may be a file, which cannot be waited for."""
     return await trio.to_thread.run_sync(os.read, 0, READ_BYTES, abandon_on_cancel=True)
 
 
@@ -112,7 +111,7 @@ def _of_files(files: tuple[Path, ...], end: bytes, *, is_whole: bool) -> Iterato
 async def _input(
     interrupt: Interrupt, files: tuple[Path, ...], end: bytes, *, is_whole: bool
 ) -> AsyncIterator[list[bytes]]:
-    """Of the files, or of standard input if there are none. Raises UserError."""
+    """Lines of the files, or of standard input if there are none. Raises UserError."""
     for lines in _of_files(files, end, is_whole=is_whole):
         yield lines
     if not files:
@@ -235,7 +234,7 @@ def produce(
 
 
 class _Writing:
-    """What has been read and written so far."""
+    """The records read and written so far."""
 
     def __init__(self, topic: str, partition: int | None, reading: Reading, *, show: bool) -> None:
         self._topic, self._partition = topic, partition
@@ -256,7 +255,7 @@ class _Writing:
         *,
         in_one: bool,
     ) -> None:
-        """All pieces, until Ctrl-C; `in_one` transaction, which Ctrl-C aborts."""
+        """Write all pieces, until Ctrl-C; `in_one` transaction, which Ctrl-C aborts."""
         await interrupt.unless_told(functools.partial(producer.prepare, self._topic))
         if in_one:
             producer.begin_transaction()
@@ -272,7 +271,7 @@ class _Writing:
             await producer.commit_transaction()
 
     async def write(self, producer: Producer, lines: list[bytes]) -> None:
-        """Raises UserError for a line that is wrong, once all before it is written."""
+        """Write the lines. Raises UserError for a bad line, once all before it are written."""
         size = 0
         for line in lines:
             self._read += 1
@@ -301,7 +300,7 @@ class _Writing:
         await self._acknowledge(only_done=True)
 
     async def settle(self, producer: Producer) -> None:
-        """Until all is acknowledged. Raises ClientError."""
+        """Wait until all records are acknowledged. Raises ClientError."""
         await producer.flush()
         await self._acknowledge()
 

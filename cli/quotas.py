@@ -26,7 +26,7 @@ DEFAULT: Final = "(default)"
 
 
 def entity_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Whom it is about, as `entity`: types with names, None for the default of a type."""
+    """The options of a quota's entity, as `entity`: types with names, None for a type's default."""
 
     @functools.wraps(command)
     def wrapped(**options: Any) -> object:

@@ -30,17 +30,17 @@ LEADERS, FOLLOWERS = (
 
 
 class MovePlan(NamedTuple):
-    """Replicas by partition: of all partitions now, and of those that move at their end."""
+    """Replicas by partition: of all partitions now, and of moving ones at the end."""
 
     now: Mapping[TopicPartition, list[int]]
     targets: Mapping[TopicPartition, list[int]]
 
     def topics(self) -> set[str]:
-        """Of those that move."""
+        """The topics of the partitions that move."""
         return {topic for topic, _ in self.targets}
 
     def rows(self) -> list[Row]:
-        """What moves from where to where."""
+        """The moves, each with its old and its new replicas."""
         return [
             {"partition": place_text(place), "from": self.now[place], "to": ids}
             for place, ids in sorted(self.targets.items())
@@ -50,7 +50,9 @@ class MovePlan(NamedTuple):
 def spread(
     now: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[int]
 ) -> dict[TopicPartition, list[int]]:
-    """As many replicas as there are, over `brokers`, the leaders in turn; who may stay, stays."""
+    """As many replicas as there are, over `brokers`, the leaders in turn; replicas stay if they
+    may.
+    """
     load = dict.fromkeys(brokers, 0)
     leading = dict.fromkeys(brokers, 0)
     targets = {}
@@ -68,7 +70,7 @@ def spread(
 
 
 async def throttle(cluster: Cluster, plan: MovePlan, bytes_per_second: int) -> None:
-    """For the brokers and replicas of this plan. Raises ClientError."""
+    """Throttle the brokers and replicas of this plan. Raises ClientError."""
     from ..client.admin.config_types import (
         Alteration,
         ConfigOperation,
@@ -98,7 +100,7 @@ async def throttle(cluster: Cluster, plan: MovePlan, bytes_per_second: int) -> N
 
 
 async def remove_throttle(cluster: Cluster, topics: Collection[str]) -> None:
-    """From these topics and all brokers, where there is one. Raises ClientError."""
+    """Remove the throttle from these topics and all brokers. Raises ClientError."""
     from ..client.admin.config_types import (
         Alteration,
         ConfigOperation,
@@ -127,7 +129,7 @@ async def remove_throttle(cluster: Cluster, topics: Collection[str]) -> None:
 
 
 async def follow(cluster: Cluster, plan: MovePlan, *, is_quiet: bool) -> None:
-    """Until every partition is where it should be, with a bar on a terminal. Raises ClientError."""
+    """Wait until all partitions have moved, with a bar on a terminal. Raises ClientError."""
     from ..client.admin.partitions import Partitions
 
     total = len(plan.targets)

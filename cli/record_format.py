@@ -6,7 +6,7 @@
     %{k:big64} %{v:little32} a signed number of 8, 16, 32 or 64 bits (hex if it has another length)
 
 JSON lines are objects: topic, partition, offset, timestamp, key, value, headers as a list of
-[name, value]; what is no UTF-8 is in key_base64 and value_base64 instead. What is printed so can be
+[name, value]; bytes that are no UTF-8 are in key_base64 and value_base64 instead. The lines can be
 read again.
 Mirrors: the format strings of kcat, with rpk's words for forms.
 """
@@ -55,7 +55,7 @@ class Template:
         self._pieces = list(self._parse(text))
 
     def line(self, record: RecordText) -> bytes:
-        """With a line end."""
+        """A record's text, with a line end."""
         return b"".join([piece(record) for piece in self._pieces]) + b"\n"
 
     def _parse(self, text: str) -> Iterator[Piece]:
@@ -101,7 +101,7 @@ def _length(data: bytes | None) -> bytes:
 
 
 def date(timestamp_ms: int) -> str:
-    """In UTC, as ISO 8601 has it; "-" without a timestamp."""
+    """The time in UTC, as ISO 8601; "-" without a timestamp."""
     if timestamp_ms < 0:
         return "-"
     try:
@@ -148,7 +148,7 @@ _FIELDS: Final[dict[str, Piece]] = {
 
 
 def json_line(record: RecordText) -> bytes:
-    """With a line end."""
+    """A record as JSON, with a line end."""
     found: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,

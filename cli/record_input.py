@@ -13,7 +13,7 @@ MAX_LINE_SHOWN = 80
 
 
 class RecordInput(NamedTuple):
-    """A record that was read; None for what is chosen elsewhere."""
+    """A record from the input; None for fields that options choose."""
 
     key: bytes | None
     value: bytes | None
@@ -24,7 +24,7 @@ class RecordInput(NamedTuple):
 
 
 def parse_json(line: bytes, number: int) -> RecordInput:
-    """One JSON line. Raises UserError, which names the line."""
+    """A record from one JSON line. Raises UserError, which names the line."""
     where = f"line {number}"
     try:
         found = json.loads(line)
@@ -69,7 +69,7 @@ def _number(found: dict[str, Any], name: str) -> int | None:
 
 
 def _data(found: dict[str, Any], name: str) -> bytes | None:
-    """Text as it is, other JSON as JSON, null as null."""
+    """The bytes of a field: text as it is, other JSON as JSON, null as null."""
     encoded = found.get(f"{name}_base64")
     if encoded is not None:
         return base64.b64decode(encoded, validate=True)

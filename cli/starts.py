@@ -1,4 +1,4 @@
-"""Where reading begins and ends: `-o` and `--until`; pure.
+"""The bounds of reading: `-o` and `--until`; pure.
 
 Mirrors: the -o of kcat.
 """
@@ -16,7 +16,7 @@ END = "end"
 
 
 class Start(NamedTuple):
-    """One of them is given; `word` is beginning or end."""
+    """A start; exactly one field is given. `word` is beginning or end."""
 
     word: str | None = None
     offset: int | None = None
@@ -24,14 +24,14 @@ class Start(NamedTuple):
     at_ms: int | None = None
 
     def offset_in(self, first: int, end: int) -> int | None:
-        """Of a partition, within what there is; None if it is not said by a number."""
+        """The offset in a partition, within its log; None unless the start is a number."""
         if self.last is not None:
             return max(first, end - self.last)
         return self.offset
 
 
 class End(NamedTuple):
-    """None: never; else the end as it is at the start, or the first record at or after a time."""
+    """None: never; else the log end at the start, or the first record at or after a time."""
 
     at_end: bool = False
     at_ms: int | None = None

@@ -1,7 +1,7 @@
-"""Which cluster a command is for, and how it shows what it has found: the same for all commands.
+"""The cluster of a command, and the output of its results: the same for all commands.
 
-Rows are dictionaries: `--json` prints them as they are, a table has their keys as its head. What
-was refused comes after them on the standard error output, one line an item, with exit status 2.
+Rows are dictionaries: `--json` prints them as they are, a table has their keys as its head. Errors
+come after them on the standard error output, one line an item, with exit status 2.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Row = Mapping[str, object]
 
 
 class Target(NamedTuple):
-    """A cluster, how to log in there, and whether a program reads what is printed."""
+    """A cluster, its login, and whether the output is for a program."""
 
     bootstrap: str
     security: dict[str, str]
     as_json: bool
 
     def ask(self, work: Callable[[Cluster], Awaitable[T]]) -> T:
-        """Do the work with the cluster in a trio loop. Raises UserError for what can be mended."""
+        """Do the work with the cluster in a trio loop. Raises UserError for expected failures."""
         from ..client.cluster import Cluster
 
         async def run() -> T:
@@ -57,15 +57,15 @@ class Target(NamedTuple):
     def show_found(
         self, rows: Sequence[Row], errors: Mapping[Any, Exception], nothing: str = ""
     ) -> None:
-        """What was found, then what was refused, which ends the command with status 2.
+        """Show the results, then the errors, which end the command with status 2.
 
-        `nothing` is said instead of an empty table, unless something was refused.
+        `nothing` is shown instead of an empty table, unless there are errors.
         """
         self.show(rows, "" if errors else nothing)
         end_with_errors(errors)
 
     def show(self, rows: Sequence[Row], nothing: str = "") -> None:
-        """A table, or JSON; `nothing` is said instead of an empty table."""
+        """Print a table, or JSON; `nothing` is printed instead of an empty table."""
         if self.as_json:
             show_json(list(rows))
         elif rows:
@@ -74,7 +74,7 @@ class Target(NamedTuple):
             echo(nothing)
 
     def tell(self, text: str, found: object) -> None:
-        """One thing that was done: a line for people, JSON for programs."""
+        """Print the result of one action: a line for people, JSON for programs."""
         if self.as_json:
             show_json(found)
         else:
@@ -82,7 +82,7 @@ class Target(NamedTuple):
 
 
 def tell(line: str) -> None:
-    """To whoever wonders why nothing happens."""
+    """Explain on the standard error output why nothing happens."""
     echo(line, err=True)
 
 
@@ -125,7 +125,7 @@ def show_rows(rows: Sequence[Row]) -> None:
 
 
 def cell_text(name: str, value: object) -> str:
-    """As a column of this name has it: sizes in bytes are rounded, times are dates."""
+    """The text in a column of this name: sizes in bytes are rounded, times are dates."""
     if name.endswith("bytes") and isinstance(value, int):
         return bytes_text(value)
     if name in TIMES and isinstance(value, int):
@@ -148,7 +148,7 @@ def bytes_text(size: int) -> str:
 
 
 def text_of(value: object) -> str:
-    """As tables have it."""
+    """A value as tables show it."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, bool):

@@ -129,7 +129,7 @@ def _renewers(token: Token) -> list[str]:
 
 
 async def _find(cluster: Cluster, token_id: str) -> Token:
-    """Whoever may see a token is told its HMAC. Raises ClientError."""
+    """The token with its HMAC: every user who may see a token gets it. Raises ClientError."""
     for token in await Tokens(cluster).list():
         if token.token_id == token_id:
             return token

@@ -1,4 +1,4 @@
-"""What `pybroker topics describe` prints of a topic."""
+"""The output of `pybroker topics describe` for a topic."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..protocol.uuids import uuid_to_text
 from ..storage.retention import age_text, date_text
 
 COLUMNS = ("partition", "leader", "epoch", "replicas", "ISR", "first", "next", "records", "bytes")
-# In 80 columns; what is left out is in the table without rates, and in the JSON.
+# In 80 columns; the other columns are in the table without rates, and in the JSON.
 WITH_RATES = ("partition", "leader", "replicas", "ISR", "records", "bytes", "rec/s", "bytes/s")
 UNKNOWN = "-"  # of a partition without a leader
 
 
 class Problem(Enum):
-    """What may be wrong with a partition."""
+    """A possible problem of a partition."""
 
     UNDER_REPLICATED = "under-replicated"
     LEADERLESS = "leaderless"
@@ -27,7 +27,7 @@ class Problem(Enum):
 
 
 def is_problem(problem: Problem, part: MetadataResponsePartition, min_isr: int) -> bool:
-    """Whether a partition has it."""
+    """Whether a partition has the problem."""
     match problem:
         case Problem.UNDER_REPLICATED:
             return len(part.isr_nodes) < len(part.replica_nodes)
@@ -40,9 +40,9 @@ def is_problem(problem: Problem, part: MetadataResponsePartition, min_isr: int) 
 class TopicView(NamedTuple):
     """A topic; offsets and newest timestamps (-1: no records) of the partitions with a leader.
 
-    `configs` is empty if the brokers do not tell.
-    `sizes`: bytes of the largest replica; `rates`: records a second, if that was asked for, and
-    `byte_rates` bytes.
+    `configs` is empty if the brokers do not send them.
+    `sizes`: bytes of the largest replica; `rates`: records a second, if asked for, and `byte_rates`
+    bytes.
     """
 
     topic: MetadataResponseTopic
@@ -55,11 +55,11 @@ class TopicView(NamedTuple):
     byte_rates: Mapping[int, float]
 
     def effective(self, key: str) -> str:
-        """What the topic goes by."""
+        """The value of a config in effect for the topic."""
         return next((one.value or "" for one in self.configs if one.name == key), "")
 
     def overrides(self) -> dict[str, str]:
-        """What is set on the topic itself."""
+        """The configs set on the topic itself."""
         return {
             one.name: one.value or "" for one in self.configs if one.source is ConfigSource.TOPIC
         }
@@ -77,7 +77,7 @@ class TopicView(NamedTuple):
 
 
 def show_topic(view: TopicView, now_ms: int) -> None:
-    """One topic: its settings, then each partition with its leader, ISR and offsets."""
+    """Print one topic: its settings, then each partition with its leader, ISR and offsets."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -143,12 +143,12 @@ def _rate_texts(view: TopicView, index: int) -> dict[str, str]:
 
 
 def _id_text(topic: MetadataResponseTopic) -> str | None:
-    """None: brokers before 2.8 give topics no ids."""
+    """The topic's id; None: brokers before 2.8 give topics no ids."""
     return uuid_to_text(topic.topic_id) if any(topic.topic_id) else None
 
 
 def topic_json(view: TopicView) -> dict[str, object]:
-    """All of it, for programs."""
+    """All fields of the topic, for programs."""
     topic = view.topic
     return {
         "topic": topic.name,

@@ -206,7 +206,7 @@ def _config_row(entry: ConfigEntry) -> Row:
 
 
 async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -> TopicView:
-    """All there is to say of a topic; what its partitions' leaders do not tell is left out."""
+    """All facts of a topic, except those that the leaders of its partitions do not answer."""
     from ..client.admin.config_types import ConfigResource, ResourceKind
     from ..client.admin.configs import Configs
     from ..client.admin.records import EARLIEST, LATEST, NEWEST, Records, all_at
@@ -228,7 +228,7 @@ async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -
         elapsed = trio.current_time() - began
         both = ends.keys() & before.keys()
         speeds = {p[1]: (ends[p].offset - before[p].offset) / elapsed for p in both}
-        # What retention deletes meanwhile is no writing.
+        # A size that retention has reduced meanwhile counts as no writing.
         byte_speeds = {
             n: max(sizes[n] - sizes_before[n], 0) / elapsed for n in sizes.keys() & sizes_before
         }

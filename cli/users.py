@@ -41,7 +41,7 @@ def mechanism_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All that `add` and `alter` take."""
+    """All options of `add` and `alter`."""
     options = (
         click.argument("name"),
         click.option(

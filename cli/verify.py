@@ -1,8 +1,8 @@
 """`pybroker verify`: write records, and check that each comes back once, whole and in order.
 
-Every record has a number, the run's own name and a checksum. Whatever is done to the cluster
-meanwhile, what was acknowledged must come back; what was not may. A record that comes twice is one
-too many, since the producer is idempotent.
+Every record has a number, the run's own name and a checksum. Under any fault of the cluster
+meanwhile, acknowledged records must come back; others may. A record that comes twice is one too
+many, since the producer is idempotent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHOWN = 10
 
 
 class Ledger:
-    """What was acknowledged and what was read; numbers are those of the records, pure."""
+    """The acknowledged and the read records, by their numbers; pure."""
 
     def __init__(self, run: bytes) -> None:
         self._run = run
@@ -45,7 +45,7 @@ class Ledger:
         self._last: dict[int, int] = {}
 
     def value(self, number: int, size: int) -> bytes:
-        """Of a record: the run, its number and a checksum, filled up to a size."""
+        """The value of a record: the run, its number and a checksum, filled up to a size."""
         head = b"%s:%d:" % (self._run, number)
         body = head + b"." * max(size - len(head) - 9, 0)
         return b"%s:%08x" % (body, zlib.crc32(body))
@@ -71,7 +71,7 @@ class Ledger:
 
     @property
     def is_complete(self) -> bool:
-        """Asked after each poll, so that it is quick to say no."""
+        """Whether all is read; called after each poll, so that False is quick."""
         return self.acknowledged <= self.read
 
     def missing(self) -> list[int]:
@@ -160,7 +160,7 @@ def verify(
 
 
 async def _read(consumer: Consumer, ledger: Ledger, all_there: trio.Event) -> None:
-    """For ever; it is told once nothing is missing after the last was written."""
+    """Read for ever; sets `all_there` once all records are read after the last was written."""
     while True:
         for one in await consumer.poll(POLL_SECONDS, AHEAD_RECORDS):
             ledger.take(one.partition, one.offset, one.value)
@@ -180,7 +180,7 @@ async def _write(
     size: int,
     rate: float | None,
 ) -> None:
-    """Each record's fate into the ledger, or among those that failed."""
+    """Write records, and note in the ledger whether each is acknowledged or failed."""
     room = trio.CapacityLimiter(AHEAD_RECORDS)
     began = time.monotonic()
 

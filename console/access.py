@@ -1,12 +1,12 @@
-"""Who may speak to the console: its own pages, in the browser of whoever has the address; pure.
+"""Access to the console: only its own pages, in a browser that has the token; pure.
 
-The address that is printed has a token. Who brings it gets a cookie and is sent on to the page
-itself, so that the token leaves the address bar. The cookie is SameSite=Strict and HttpOnly.
+The address that is printed has a token. A browser that brings it gets a cookie and is redirected to
+the page itself, so that the token leaves the address bar. The cookie is SameSite=Strict and
+HttpOnly.
 
-Invariants: nothing is answered under another Host than those the console listens as (a name that
-was bound to 127.0.0.1 by a stranger's DNS gets nothing); a request that another site's page has
-made is refused, whatever it carries; what changes anything comes by POST from our own page, as
-JSON, and only where writing is allowed.
+Invariants: a request under a Host other than the console's own is refused (a name that a stranger's
+DNS has bound to 127.0.0.1 gets nothing); a request from another site's page is refused, whatever it
+carries; a change comes by POST from our own page, as JSON, and only where writing is allowed.
 Mirrors: the token of Jupyter's server; Fetch Metadata's resource isolation policy.
 """
 
@@ -23,7 +23,7 @@ READ_METHODS: Final = ("GET", "HEAD")
 
 
 class Asked(NamedTuple):
-    """Of a request, what decides; header names are in lower case."""
+    """The parts of a request that decide its access; header names are in lower case."""
 
     method: str
     headers: Mapping[str, str]
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
 
 class Denied(NamedTuple):
-    """An HTTP status, and a line that says why."""
+    """An HTTP status, and a line with the reason."""
 
     status: int
     why: str
@@ -39,7 +39,7 @@ class Denied(NamedTuple):
 
 @dataclass(frozen=True)
 class Access:
-    """`hosts`: what a Host header may say. The two secrets are never shown."""
+    """`hosts`: the valid Host headers. The two secrets are never shown."""
 
     hosts: Collection[str]
     cookie_name: str
@@ -48,7 +48,7 @@ class Access:
     session: str = field(repr=False)
 
     def refusal(self, asked: Asked) -> Denied | None:
-        """Why this request is not answered; None if it is. Who brings the token is let in."""
+        """Why this request is refused; None if it is not. A request with the token is accepted."""
         stranger = self._stranger(asked)
         if stranger is not None:
             return stranger
@@ -77,7 +77,7 @@ class Access:
         return None
 
     def brings_token(self, asked: Asked) -> bool:
-        """Whether it is to be given the cookie."""
+        """Whether the request brings the token, to get the cookie for it."""
         return asked.method == "GET" and _same(asked.token or "", self.token)
 
     def _is_known(self, asked: Asked) -> bool:

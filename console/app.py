@@ -1,4 +1,4 @@
-"""The console's pages and what they ask for: a Starlette application behind `Access`.
+"""The console's pages and the data for them: a Starlette application behind `Access`.
 
 Invariants: every answer carries a Content-Security-Policy that allows nothing from elsewhere and no
 inline script; a page's own files are read once, when the console starts. An error of a cluster is
@@ -81,7 +81,7 @@ Obey = Callable[[Collector, dict[str, Any]], Awaitable[object]]
 
 
 def application(access: Access, collector: Collector) -> ASGIApp:
-    """What the web server runs."""
+    """The application for the web server."""
 
     async def events(_request: Request) -> Response:
         try:
@@ -157,8 +157,9 @@ def _writing(collector: Collector) -> list[Route]:
 
 
 def _asks(path: str, answer: Answer, *, write: bool = False) -> Route:
-    """JSON for what a page asks, or the answer that was made; what the cluster refuses is a line
-    with status 502."""
+    """A route that answers a page's request as JSON, or with a ready response; an error of the
+    cluster is a line with status 502.
+    """
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -203,7 +204,7 @@ class _Guarded:
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
-        if scope["type"] == "websocket":  # there is none here, for nobody
+        if scope["type"] == "websocket":  # the console serves none
             await receive()
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return

@@ -1,4 +1,4 @@
-"""What a page asks for, checked: the fields of a JSON body and of a query."""
+"""The requests of a page, checked: the fields of a JSON body and of a query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")  # in JSON
 
 
 class Wrong(Exception):
-    """A page, or whoever plays one, asks for what cannot be; its text says why."""
+    """A request, from a page or an impostor, is invalid; the text says why."""
 
 
 async def body_of(request: Request) -> dict[str, Any]:
@@ -45,14 +45,14 @@ def text(found: dict[str, Any], name: str, default: str | None = None) -> str:
 
 
 def optional_text(found: dict[str, Any], name: str) -> str | None:
-    """None if there is none. Raises Wrong."""
+    """A text; None if the field is missing. Raises Wrong."""
     return None if found.get(name) is None else text(found, name)
 
 
 def number(
     found: dict[str, Any], name: str, default: int | None = None, *, bits: int = NUMBER_BITS
 ) -> int:
-    """One that has room in so many bits beside its sign. Raises Wrong."""
+    """A whole number that fits into so many bits beside its sign. Raises Wrong."""
     value = found.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << bits:
         raise Wrong(f"{name} is a whole number of up to {bits + 1} bits")

@@ -1,9 +1,8 @@
-"""The cluster as one answer of Metadata shows it, and what has happened between two of them; pure.
+"""The cluster as one answer of Metadata shows it, and the changes between two of them; pure.
 
-Invariants: what `changed_topics` says, applied to the older view, gives the newer one; two equal
-views have no events between them. An event names many partitions at once, so that the death of a
-broker is a line and not a thousand.
-Leaves out: what came and went between two looks.
+Invariants: the result of `changed_topics`, applied to the older view, gives the newer one; two
+equal views have no events between them. An event names many partitions at once, so that the death
+of a broker is a line and not a thousand. Leaves out: changes that came and went between two looks.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Placed(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a broker is reached."""
+    """The address of a broker, and its rack."""
 
     host: str
     port: int
@@ -82,7 +81,7 @@ def view_of(answer: MetadataResponse) -> ClusterView:
 def changed_topics(
     old: ClusterView, new: ClusterView
 ) -> dict[str, tuple[Placed | None, ...] | None]:
-    """Topics that are new or other than they were; None for those that are gone."""
+    """The new or changed topics; None for deleted ones."""
     found: dict[str, tuple[Placed | None, ...] | None] = {
         name: placed for name, placed in new.topics.items() if old.topics.get(name) != placed
     }
@@ -91,7 +90,7 @@ def changed_topics(
 
 
 def happenings(old: ClusterView, new: ClusterView) -> list[Happening]:
-    """What an onlooker would tell; nothing of the first view."""
+    """The changes from one view to the next for the timeline; none from before the first view."""
     if old == NOTHING_YET:
         return []
     found = [

@@ -1,4 +1,4 @@
-"""The one who asks: looks at the cluster again and again, and tells all browsers what is new.
+"""The only reader of the cluster: looks at it again and again, and sends the news to all browsers.
 
 However many browsers are open, the cluster is asked once. A look that takes long is followed by a
 pause that is longer still, so that a large or a busy cluster is asked less often.
@@ -57,7 +57,7 @@ def now_ms() -> int:
 
 
 class Collector:
-    """`run` looks; `live` is what browsers follow. `data_dir`: of a cluster on this machine."""
+    """`run` looks; browsers follow `live`. `data_dir`: of a cluster on this machine."""
 
     def __init__(
         self,
@@ -90,12 +90,12 @@ class Collector:
 
     @property
     def bootstrap(self) -> str:
-        """Of the brokers that are there now, as far as is known."""
+        """The addresses of the present brokers, as far as they are known."""
         known = [f"{one.host}:{one.port}" for one in self.view.brokers.values()]
         return ",".join(known) or str(self._facts["bootstrap"])
 
     def everything(self) -> dict[str, Any]:
-        """What a browser gets first."""
+        """The first message to a browser."""
         return {
             "kind": "all",
             "facts": self._facts,
@@ -115,7 +115,7 @@ class Collector:
         }
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Look until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look_at_cluster)
             if self._processes is not None:
@@ -136,7 +136,9 @@ class Collector:
             await trio.sleep(min(max(LOOK_SECONDS, PAUSE_PER_LOOK * took), longest))
 
     async def _metadata(self) -> MetadataResponse:
-        """Of the broker that answered last, or of any that does. Raises ClientError."""
+        """Metadata from the broker that answered last, or from any that does. Raises
+        ClientError.
+        """
         known = list(self.view.brokers)
         if self._asked in known:
             known.remove(self._asked)
@@ -158,7 +160,7 @@ class Collector:
         return await self.cluster.metadata(None)
 
     async def partitions(self, topic: str) -> tuple[Placed | None, ...]:
-        """Of a topic that may have been created just now. Raises Wrong, ClientError."""
+        """The partitions of a topic, also of a new one. Raises Wrong, ClientError."""
         if topic not in self.view.topics:
             self._take(view_of(await self._metadata()))
         found = self.view.topics.get(topic)
@@ -187,7 +189,7 @@ class Collector:
             self.live.send({"kind": "events", "events": events})
 
     def metrics_ports(self) -> dict[int, tuple[str, int]]:
-        """Of the brokers that run here and serve any, and those that we were told of."""
+        """The metrics ports of brokers that run here, and the configured ones."""
         return {**self._metrics} | {
             row["id"]: (row["host"], row["metrics_port"])
             for row in self.nodes

@@ -2,8 +2,8 @@
 
 Written as in Python, read by its parser, and evaluated here: names, fields, comparisons, `and`,
 `or`, `not`, `in`, texts and numbers, and nothing else: no call, no attribute of a Python object.
-`key` and `value` are what JSON makes of them, else their text; a field that is not there is None,
-and a comparison of what cannot be compared is false.
+`key` and `value` are parsed as JSON, else their text; a missing field is None, and a comparison of
+incomparable values is false.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
 
 
 class BadExpression(Exception):
-    """It is not understood; the text says what can be written."""
+    """An expression cannot be parsed; the text says which forms are allowed."""
 
 
 def compiled(text: str) -> Callable[[Record], bool]:
-    """Whether a record, by the NAMES, is meant. Raises BadExpression."""
+    """A filter of records, whose fields are the NAMES. Raises BadExpression."""
     if len(text) > LENGTH_MAX:
         raise BadExpression(f"a filter has at most {LENGTH_MAX} characters")
     try:

@@ -1,4 +1,4 @@
-"""What the pages about groups ask for; where a group's offsets are put."""
+"""The data for the pages about groups, and resets of their offsets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def group_list(collector: Collector) -> list[dict[str, Any]]:
 
 
 async def group_details(collector: Collector, name: str) -> dict[str, Any]:
-    """Its members, and what is committed and behind for each partition. Raises ClientError."""
+    """Its members, with committed offset and lag for each partition. Raises ClientError."""
 
     async def ask() -> dict[str, Any]:
         one = (await collector.admin.groups.describe([name]))[name]
@@ -80,7 +80,7 @@ async def group_details(collector: Collector, name: str) -> dict[str, Any]:
 async def topic_lags(collector: Collector, topic: str) -> list[dict[str, Any]]:
     """A row a group that has committed offsets of the topic: its lag by partition, largest first.
 
-    At most LAGGING_MAX groups are asked; of those that do not answer nothing is said.
+    At most LAGGING_MAX groups are asked; groups that do not answer are left out.
     Raises ClientError.
     """
 
@@ -142,7 +142,7 @@ async def _ends(
 async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, Any]:
     """`{"do": reset | delete, "group": ...}`. Raises Wrong, ClientError.
 
-    A reset has `topic` (none: all that the group has offsets of), `to`: earliest, latest, offset or
+    A reset has `topic` (none: all with offsets of the group), `to`: earliest, latest, offset or
     time with `at`; it is only shown unless `execute` is true.
     """
     name, what = text(asked, "group"), text(asked, "do")
@@ -176,7 +176,7 @@ async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, 
 async def _reset(
     collector: Collector, asked: dict[str, Any], places: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Offsets within what there is."""
+    """The new offsets, within the logs."""
     to = text(asked, "to")
     begins = await _ends(collector, places, EARLIEST)
     ends = await _ends(collector, places, LATEST)

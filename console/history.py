@@ -1,4 +1,4 @@
-"""What has been: the last events, and series of the last 15 minutes; pure.
+"""The past: the last events, and series of the last 15 minutes; pure.
 
 Invariants: nothing here grows beyond its limit; points of a series are in the order of their times.
 All times are in ms since 1970.
@@ -20,7 +20,7 @@ TEXT_MAX: Final = 400
 
 
 class Event(NamedTuple):
-    """`number` counts from 1, so that a browser knows what it has."""
+    """`number` counts from 1, so that a browser can name the last event it has."""
 
     number: int
     at_ms: int
@@ -57,13 +57,13 @@ class Point(NamedTuple):
 
 
 class Series:
-    """By name, what was measured in the last 15 minutes."""
+    """The measured values of the last 15 minutes, by name."""
 
     def __init__(self) -> None:
         self._points: dict[str, deque[Point]] = {}
 
     def add(self, values: Mapping[str, float], now_ms: int) -> None:
-        """What is not named any more goes when its last point is too old."""
+        """Add a point to each named series; others are dropped when their last point is too old."""
         for name, value in values.items():
             if name not in self._points and len(self._points) >= SERIES_MAX:
                 continue
@@ -75,7 +75,7 @@ class Series:
                 del self._points[name]
 
     def all(self) -> dict[str, list[Point]]:
-        """By name, in the order of their times."""
+        """All points by name, in the order of their times."""
         return {name: list(points) for name, points in self._points.items()}
 
 
@@ -86,7 +86,7 @@ class Counters:
         self._last: dict[str, Point] = {}
 
     def rates(self, totals: Mapping[str, float], now_ms: int) -> dict[str, float]:
-        """Of all totals that were there the last time, too."""
+        """The rates of all totals that were also given the last time."""
         found = {}
         for name, total in totals.items():
             before = self._last.get(name)

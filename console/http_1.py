@@ -1,8 +1,8 @@
-"""HTTP/1.1 alone: Hypercorn goes over to HTTP/2 at a request's word (`Upgrade: h2c`, or the first
-bytes of HTTP/2), before anybody has asked whether the client may be here at all.
+"""HTTP/1.1 alone: Hypercorn switches to HTTP/2 on request (`Upgrade: h2c`, or the first bytes of
+HTTP/2), before any check that the client is allowed here.
 
-Invariant: a request for another protocol is a request like others: it is judged by `access`, and
-what is answered is HTTP/1.1 (RFC 9110, 7.8: a server may ignore Upgrade).
+Invariant: a request for another protocol is a request like others: `access` judges it, and the
+answer is HTTP/1.1 (RFC 9110, 7.8: a server may ignore Upgrade).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def speak_http_1_only() -> None:
-    """For all of Hypercorn's servers in this process, which has no switch for it."""
+    """Switch HTTP/2 off in all of Hypercorn's servers in this process: it has no option for it."""
     import hypercorn.protocol
     from hypercorn.protocol.h11 import H11Protocol
 
     class Http1Protocol(H11Protocol):
         async def _check_protocol(self, event: Request) -> None:
-            """Where Hypercorn changes the protocol."""
+            """Overrides the place where Hypercorn changes the protocol."""
 
     vars(hypercorn.protocol)["H11Protocol"] = Http1Protocol

@@ -1,4 +1,4 @@
-"""What the pages about the inside ask for: of a broker over its metrics port, of ZooKeeper by its
+"""The data for the pages about the inside: of a broker from its metrics port, of ZooKeeper by its
 four-letter words. Only a cluster on this machine has either.
 """
 
@@ -27,7 +27,7 @@ ONLY_OURS: Final = (
 
 
 async def inside_of(collector: Collector, query: QueryParams) -> object:
-    """What broker `broker` says about `view`. Raises Wrong."""
+    """The answer of broker `broker` for `view`. Raises Wrong."""
     view = query.get("view", "")
     address = collector.metrics_ports().get(whole(query.get("broker", "")))
     if view not in VIEWS:
@@ -45,7 +45,7 @@ async def inside_of(collector: Collector, query: QueryParams) -> object:
 
 
 async def replicas_of(collector: Collector, query: QueryParams) -> dict[str, Any]:
-    """The same partition as each broker has it, None of those that tell nothing. Raises Wrong."""
+    """One partition as each broker has it, None for brokers without an answer. Raises Wrong."""
     topic, partition = query.get("topic", ""), whole(query.get("partition", ""))
     parts = collector.view.topics.get(topic)
     one = parts[partition] if parts and 0 <= partition < len(parts) else None

@@ -1,7 +1,7 @@
-"""What is new, sent to all browsers that look on: Server-Sent Events.
+"""The news for all connected browsers: Server-Sent Events.
 
-Invariant: a message is made once, whoever looks on; a browser that does not keep up is let go, and
-comes back by itself with everything anew.
+Invariant: a message is made once for all browsers; a browser that does not keep up is disconnected,
+and reconnects by itself for the whole state.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class TooMany(Exception):
 
 
 class Live:
-    """`first` makes what a browser gets when it comes."""
+    """`first` makes the first message to a new browser."""
 
     def __init__(self, first: Callable[[], dict[str, Any]]) -> None:
         self._first = first
         self._browsers: set[trio.MemorySendChannel[bytes]] = set()
 
     def send(self, message: dict[str, Any]) -> None:
-        """To all; nothing waits."""
+        """Send to all browsers, without waiting for any."""
         if not self._browsers:
             return
         line = packed(message)
@@ -41,7 +41,7 @@ class Live:
                 browser.close()
 
     def follow(self) -> AsyncIterator[bytes]:
-        """Messages from now on, until it is closed. Raises TooMany."""
+        """Messages from now on, until the browser is disconnected. Raises TooMany."""
         if len(self._browsers) >= BROWSERS_MAX:
             raise TooMany
         return self._follow()
@@ -66,5 +66,5 @@ class Live:
 
 
 def packed(message: dict[str, Any]) -> bytes:
-    """As an event; JSON has no line breaks of its own."""
+    """The message as an event; JSON has no line breaks of its own."""
     return b"data: " + json.dumps(message, separators=(",", ":")).encode() + b"\n\n"

@@ -1,7 +1,7 @@
-"""What a line of a node's log tells an onlooker; pure.
+"""Events for the timeline from the lines of a node's log; pure.
 
-Only some loggers are heeded, by the end of their names, and of these only lines that say one of the
-things below: all else that nodes write is for who reads the log itself.
+Only some loggers count, by the end of their names, and of these only lines that match one of the
+patterns below: all other lines are only for readers of the log itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .cluster_view import Happening
 LINE: Final = re.compile(r"\[([\d ,:-]{23})\] [A-Z]+ (.*) \(([\w.]+)\)")
 TEXT_TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
 CONTROLLER: Final = re.compile(r"broker (\d+) is the controller, epoch (\d+)")
-# The end of a logger's name, what its lines say, and what kind of event that is.
+# The end of a logger's name, a pattern of its lines, and the kind of their event.
 TOLD: Final = (
     (".cluster.zookeeper_client", re.compile(r"ZooKeeper session \w+"), "session"),
     (".cluster.registration", re.compile(r"closed the ZooKeeper session .*"), "session"),
@@ -37,7 +37,7 @@ class Line(NamedTuple):
 
 
 def parsed(line: str) -> Line | None:
-    """None for what is no first line of an entry, in either format."""
+    """The first line of an entry, in either format; None for other lines."""
     try:
         if line.startswith("{"):
             found = json.loads(line)
@@ -53,7 +53,7 @@ def parsed(line: str) -> Line | None:
 
 
 def happening_of(node: str, line: Line) -> Happening | None:
-    """What goes into the timeline."""
+    """The event of a line for the timeline; None if it has none."""
     for logger, words, kind in TOLD:
         if line.logger.endswith(logger) and (match := words.match(line.message)):
             return Happening(kind, f"{node}: {match[0]}", line.at_ms)
@@ -61,6 +61,6 @@ def happening_of(node: str, line: Line) -> Happening | None:
 
 
 def controller_epoch(line: Line) -> int | None:
-    """Of the controller that the line says there is from now on."""
+    """The epoch of the controller that the line announces."""
     match = CONTROLLER.fullmatch(line.message)
     return None if match is None else int(match[2])

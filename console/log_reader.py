@@ -1,6 +1,6 @@
 """Reads a topic's partitions from some positions on, markers of transactions included.
 
-Over one connection a broker, which is kept: whoever follows a topic asks again and again.
+Over one connection a broker, which is kept: a browser that follows a topic reads again and again.
 Limits: FETCH_BYTES a request, READ_SECONDS and SCANNED_MAX records a scan.
 """
 
@@ -43,10 +43,10 @@ PURPOSE: Final = "console reads"
 
 @dataclass
 class Scan:
-    """What to read, and what was read: `wanted` is asked of every row; `found` keeps `limit`.
+    """The bounds and the result of reading: `wanted` filters every row; `found` keeps `limit`.
 
-    `ends`: where reading ends. `open_from`: the last stable offsets, from where on transactions
-    are open. `leaders`: who is asked. `prepare` sees rows before `wanted` does.
+    `ends`: the offsets where reading ends. `open_from`: the last stable offsets, from which on
+    transactions are open. `leaders`: the brokers to read from. `prepare` gets rows before `wanted`.
     """
 
     positions: dict[TopicPartition, int]
@@ -69,7 +69,7 @@ class Scan:
         return not self.unread or len(self.found) >= self.limit or self.scanned >= SCANNED_MAX
 
     async def run(self, cluster: Cluster) -> None:
-        """Until enough is found, the ends are reached, or READ_SECONDS have passed.
+        """Read until enough is found, the ends are reached, or READ_SECONDS have passed.
 
         Raises ClientError.
         """

@@ -1,4 +1,4 @@
-"""What brokers measure, out of the text of their metrics ports; pure.
+"""The values in the text of brokers' metrics ports; pure.
 
 Only the lines that are wanted are parsed: a broker with thousands of partitions writes tens of
 thousands of them.
@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 _TOPICS = "kafka_server_brokertopicmetrics_"
 _REQUESTS = "kafka_network_requestmetrics_"
 SEGMENTS: Final = "kafka_log_log_numlogsegments{"
-SEGMENT_LINES_MAX: Final = 5000  # of all brokers: with more the rolls are not told
+SEGMENT_LINES_MAX: Final = 5000  # of all brokers: with more the rolls are not reported
 LOG_END: Final = "kafka_log_log_logendoffset{"
 
-# Exact names of what the console plots, and what it is called there.
+# Exact names of the plotted metrics, and their names in the console.
 TOTALS: Final = {
     _TOPICS + "bytesin_total": "bytes in",
     _TOPICS + "bytesout_total": "bytes out",
@@ -33,7 +33,7 @@ GAUGES: Final = {
     "kafka_network_requestchannel_requestqueuesize": "request queue",
     "kafka_network_requestchannel_responsequeuesize": "response queue",
 }
-GROUP_LAG: Final = "kafka_consumergroup_lag_sum"  # of a group and a topic; its coordinator tells
+GROUP_LAG: Final = "kafka_consumergroup_lag_sum"  # of a group and a topic, from its coordinator
 PURGATORY: Final = "kafka_server_delayedoperationpurgatory_purgatorysize"
 STAGES: Final = {
     _REQUESTS + f"{name}timems": name
@@ -50,7 +50,7 @@ PLOTTED: Final = (*_WANTED, SEGMENTS)  # the lines of which `measured` and `Roll
 
 
 class Measured(NamedTuple):
-    """Of one broker: totals that grow, and what is so at the moment.
+    """The values of one broker: totals that grow, and gauges.
 
     `stages`: by API and stage the 50th and the 99th percentile in ms. `lags`: by group, records.
     """
@@ -63,9 +63,10 @@ class Measured(NamedTuple):
 
 
 def measured(text: str) -> Measured:
-    """Totals are sums over APIs and versions; what is told by topic as well is not counted twice.
+    """Totals are sums over APIs and versions; metrics that also exist by topic are not counted
+    twice.
 
-    Raises ValueError for what no broker writes.
+    Raises ValueError for text that no broker writes.
     """
     totals: defaultdict[str, float] = defaultdict(float)
     gauges: dict[str, float] = {}
@@ -92,7 +93,7 @@ def measured(text: str) -> Measured:
 
 
 def log_ends(text: str, topic: str) -> dict[int, int]:
-    """Where the broker's replicas of a topic end, by partition."""
+    """The end offsets of the broker's replicas of a topic, by partition."""
     return {
         int(labels["partition"]): int(value)
         for _, labels, value in _samples(text, (LOG_END,))
@@ -101,13 +102,13 @@ def log_ends(text: str, topic: str) -> dict[int, int]:
 
 
 class Rolls:
-    """Which logs have begun another segment between two looks; only what is new is parsed."""
+    """The logs that have begun another segment between two looks; only new lines are parsed."""
 
     def __init__(self) -> None:
         self._before: dict[int, frozenset[str]] = {}
 
     def look(self, texts: Mapping[int, str]) -> dict[int, list[str]]:
-        """By broker, its partitions whose log has more segments than at the last look."""
+        """By broker, the partitions whose log has more segments than at the last look."""
         lines = {
             broker: frozenset(line for line in text.splitlines() if line.startswith(SEGMENTS))
             for broker, text in texts.items()

@@ -1,7 +1,7 @@
-"""Records as a page shows them: read from some place on, and filtered.
+"""Records for a page: read from some place on, and filtered.
 
-Limits: so many records, bytes and seconds a request; of a key or a value the first bytes. What
-lies behind them a browser asks for by the positions that come with the answer.
+Limits: so many records, bytes and seconds a request; of a key or a value the first bytes. A browser
+requests the records behind them by the positions that come with the answer.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Filter = Callable[[Row], bool]
 
 
 async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[str, Any]:
-    """`topic`; `partition` or all; `from`: beginning, end, offset, time, or positions to go on at;
-    `text` and `where` to filter by; `markers`: those of transactions, too.
+    """`topic`; `partition` or all; `from`: beginning, end, offset, time, or positions to continue
+    at; `text` and `where` to filter by; `markers`: whether to show those of transactions, too.
 
     Raises Wrong, ClientError.
     """
@@ -123,7 +123,7 @@ async def _positions(
     ends: Mapping[TopicPartition, int],
     limit: int,
 ) -> dict[TopicPartition, int]:
-    """Where reading begins, within what there is."""
+    """The offsets at which reading begins, within the logs."""
     start, value = asked.get("from", "end"), asked.get("at", "")
     found: dict[TopicPartition, int]
     if start == "beginning":
@@ -172,7 +172,7 @@ def _filter(schemas: Schemas, words: str, where: str, *, markers: bool) -> Filte
 
 
 def _fields(one: Received, key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """As expressions name them."""
+    """A record's fields under their names in expressions."""
     headers = {_name(name): _meant(content) for name, content in one.headers}
     return {
         "key": _meant(key),
@@ -225,7 +225,7 @@ def _content(readable: Readable, written: bytes | None) -> dict[str, Any] | None
 
 
 def shown_bytes(content: bytes | None) -> dict[str, Any] | None:
-    """Its size, its text if it is one, else its first bytes in hex; None is a tombstone."""
+    """The size, and the text if it is one, else the first bytes in hex; None is a tombstone."""
     if content is None:
         return None
     cut = content[:SHOWN_BYTES]

@@ -1,4 +1,4 @@
-"""The metrics ports of brokers, read over HTTP; who does not answer has nothing to say."""
+"""The metrics ports of brokers, read over HTTP; a port that does not answer is left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Address = tuple[str, int]
 
 
 async def read_all(ports: Mapping[int, Address], wanted: tuple[str, ...]) -> dict[int, str]:
-    """By broker, of what those who answer in time have written the lines that begin so.
+    """By broker, the lines with the wanted beginnings; brokers that answer too late are left out.
 
     All lines of a broker with thousands of partitions would take more memory than all else here.
     """
@@ -35,7 +35,7 @@ async def read_all(ports: Mapping[int, Address], wanted: tuple[str, ...]) -> dic
 
 
 class _Lines:
-    """Of an answer that comes in pieces, the lines that begin as is wanted."""
+    """The lines with the wanted beginnings, of an answer that comes in pieces."""
 
     def __init__(self, begins: tuple[bytes, ...]) -> None:
         self._begins = begins
@@ -63,7 +63,7 @@ class Answer(NamedTuple):
 
 
 async def read_path(address: Address, path: str) -> Answer | None:
-    """What a port says to a question; None if nobody answers in time."""
+    """The answer of a port to a request; None if there is none in time."""
     received = bytearray()
     with trio.move_on_after(ANSWER_SECONDS):
         if await _get(address, path, received.extend):
@@ -73,7 +73,7 @@ async def read_path(address: Address, path: str) -> Answer | None:
 
 
 async def _get(address: Address, path: str, take: Callable[[bytes], None]) -> bool:
-    """Whether the whole answer came; `take` is given its pieces."""
+    """Whether the whole answer came; `take` is called with its pieces."""
     count = 0
     try:
         async with await trio.open_tcp_stream(*address) as stream:

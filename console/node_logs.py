@@ -1,7 +1,7 @@
 """Follows the log files of a local cluster's nodes.
 
-Limits: BEHIND_BYTES of what was written before the console came, READ_BYTES a node and look, and
-TOLD_MAX events a look; what is beyond is left out.
+Limits: BEHIND_BYTES of the lines from before the console's start, READ_BYTES a node and look, and
+TOLD_MAX events a look; the rest is left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOLD_MAX: Final = 50
 
 
 class Place(NamedTuple):
-    """How far a file is read: which one it is, and so many bytes of it."""
+    """The read position in a file: its identity, and the bytes read."""
 
     inode: int
     offset: int
@@ -33,7 +33,9 @@ class NodeLogs:
         self.controller_epoch: int | None = None
 
     def look(self, files: Mapping[str, str]) -> list[Happening]:
-        """What nodes, by name, have logged since the last look, in the order of time."""
+        """The events that the nodes, by name, have logged since the last look, in the order of
+        time.
+        """
         found: list[Happening] = []
         for node, path in files.items():
             for line in _lines(self._unread(path)):

@@ -1,4 +1,4 @@
-"""Nodes of a local cluster, told to stop, to freeze or to come back: through its supervisor."""
+"""Orders to nodes of a local cluster to stop, to freeze or to restart: through its supervisor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The processes of a local cluster: which there are, and what each takes of the machine.
+"""The processes of a local cluster, and the CPU time, memory and disk space that each takes.
 
-What /proc does not tell (another system than Linux) is None. Disk is counted seldom, since all
-files of a directory are looked at.
+Values that only /proc has are None elsewhere than on Linux. Disk is counted seldom, since all files
+of a directory are looked at.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from ..local import cluster_state
 from ..local.cluster_state import ClusterError, NodeState
 
 DISK_SECONDS: Final = 15.0
-BLOCK_BYTES: Final = 512  # of st_blocks, whatever the file system has
+BLOCK_BYTES: Final = 512  # of st_blocks, on every file system
 _AFTER_NAME: Final = ") "
 # Fields of /proc/PID/stat behind the name: user and system time in ticks, start in ticks.
 _USER, _SYSTEM, _START = 11, 12, 19
 
 
 class Taken(NamedTuple):
-    """What a process has taken; `started` in seconds since the machine's start."""
+    """The CPU time of a process so far; `started` in seconds since the machine's start."""
 
     cpu_seconds: float
     started: float
 
 
 def taken_by(pid: int) -> Taken | None:
-    """None if it is gone, or the system does not tell."""
+    """The resources of a process; None if it has ended, or the system does not show them."""
     if machine.PROC is None:
         return None
     try:
@@ -45,7 +45,9 @@ def taken_by(pid: int) -> Taken | None:
 
 
 class Processes:
-    """Those of the cluster on `data_dir`. `look` blocks: call it in a thread, one at a time."""
+    """The processes of the cluster on `data_dir`. `look` blocks: call it in a thread, one at a
+    time.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -53,7 +55,7 @@ class Processes:
         self._disk: dict[str, tuple[float, int]] = {}  # by directory: when, and bytes
 
     def look(self) -> list[dict[str, Any]]:
-        """A row a node; nothing if the cluster is gone."""
+        """A row a node; none if the cluster is gone."""
         try:
             state = cluster_state.load(self._data_dir)
         except ClusterError:
@@ -81,7 +83,7 @@ class Processes:
         }
 
     def _cpu_share(self, pid: int, taken: Taken | None) -> float | None:
-        """Of one core, since the last look."""
+        """The share of one core since the last look."""
         if taken is None:
             return None
         now = time.monotonic()
@@ -98,7 +100,7 @@ class Processes:
 
 
 def _held_by(directory: str) -> int:
-    """Bytes on the disk: indexes are longer than what is in them."""
+    """Bytes on the disk: index files are longer than their content."""
     total = 0
     for parent, _, names in os.walk(directory):
         for name in names:

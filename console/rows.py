@@ -1,7 +1,7 @@
-"""Records and markers of one fetch, and what has become of the transactions they are of; pure.
+"""Records and markers of one fetch, and the states of their transactions; pure.
 
-A fetch below the last stable offset says what is aborted there; all else of transactions is
-committed. Above it a record is open until its producer's marker is read.
+A fetch below the last stable offset names the aborted transactions there; all others are committed.
+Above it a record is open until its producer's marker is read.
 Mirrors: CompletedFetch of the Java client, which leaves out what is shown here.
 """
 
@@ -26,7 +26,7 @@ _ENDS: Final = {ControlRecordType.COMMIT: COMMITTED, ControlRecordType.ABORT: AB
 
 @dataclass(slots=True)
 class Row:
-    """`producer` and `state` of what is of a transaction; a marker has no key and no value."""
+    """`producer` and `state` are of a transaction; a marker has no key and no value."""
 
     record: Received
     producer: int | None = None
@@ -35,7 +35,7 @@ class Row:
 
 
 class Fetched(NamedTuple):
-    """What a fetch from `position` has brought; `aborted`: None above the last stable offset."""
+    """The result of a fetch from `position`; `aborted`: None above the last stable offset."""
 
     place: TopicPartition
     columns: RecordColumns
@@ -43,7 +43,7 @@ class Fetched(NamedTuple):
     aborted: Iterable[AbortedTransaction] | None
 
     def rows(self) -> Iterator[Row]:
-        """In the order of their offsets, from the position on."""
+        """The rows in the order of their offsets, from the position on."""
         waiting = sorted(
             ((one.first_offset, one.producer_id) for one in self.aborted or ()), reverse=True
         )
@@ -84,13 +84,15 @@ class Fetched(NamedTuple):
 
 
 class OpenRows:
-    """Rows whose transaction has not ended yet, as far as was read."""
+    """Rows of transactions without an end so far."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[TopicPartition, int], list[Row]] = {}
 
     def take(self, row: Row) -> None:
-        """What is open waits for its producer's marker, which says what has become of it."""
+        """Update the states: an open record waits for its producer's marker, which has the
+        outcome.
+        """
         if row.producer is None:
             return
         key = ((row.record.topic, row.record.partition), row.producer)

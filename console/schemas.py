@@ -1,7 +1,7 @@
 """Keys and values as people read them: by the schemas of a registry, where there is one.
 
-What cannot be read by its schema is shown as it is, with the reason. A registry that does not
-answer is not asked again for PAUSE_SECONDS, and at most for NEW_MAX schemas at a time.
+Bytes that cannot be decoded by their schema are shown as they are, with the reason. A registry that
+does not answer is not asked again for PAUSE_SECONDS, and at most for NEW_MAX schemas at a time.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Schemas:
             return Readable(content, None, str(error))
 
     async def write(self, number: int, content: bytes | None) -> bytes | None:
-        """From JSON. Raises SchemaError, RegistryError."""
+        """The bytes of a JSON content by a schema. Raises SchemaError, RegistryError."""
         if self.registry is None:
             raise SchemaError("the console was started without --registry-url")
         await self.registry.load([number])

@@ -1,7 +1,7 @@
-"""What the page about who may what asks for: ACLs, users, quotas and delegation tokens.
+"""The data and orders of the page about permissions: ACLs, users, quotas and delegation tokens.
 
 Invariant: a password goes to the cluster as a salted hash, and nowhere else; a token's HMAC is
-shown once, to who has made it.
+shown once, to its creator.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ async def order_quota(collector: Collector, asked: dict[str, Any]) -> dict[str, 
 async def order_token(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
     """`{"do": "create", "renewer", "hours"}`, or renew or expire with `id`.
 
-    What `create` answers has the HMAC. Raises Wrong, ClientError.
+    The answer to `create` has the HMAC. Raises Wrong, ClientError.
     """
     what, tokens = text(asked, "do"), collector.admin.tokens
     if what == "create":

@@ -1,6 +1,6 @@
 """The console's web server: Hypercorn's trio worker with the application of `app`.
 
-It listens on 127.0.0.1 alone. See docs/decisions/console.md for why these, and what they cost.
+It listens on 127.0.0.1 alone. docs/decisions/console.md explains the choice and its cost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost")
 
 
 class ConsoleOptions(NamedTuple):
-    """What a console shows, and where. Port 0: any free one; `data_dir`: of a local cluster."""
+    """The cluster and the port of a console. Port 0: any free one; `data_dir`: of a local
+    cluster.
+    """
 
     bootstrap: str
     security: dict[str, str]
@@ -39,11 +41,11 @@ class ConsoleOptions(NamedTuple):
 
 
 class CannotServe(Exception):
-    """Its text says why."""
+    """The console cannot be served; the text has the reason."""
 
 
 async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]) -> None:
-    """Until cancelled; `announce` is given the address with its token. Raises CannotServe."""
+    """Serve until cancelled; `announce` gets the address with its token. Raises CannotServe."""
     from hypercorn.config import Config
     from hypercorn.trio import serve
 

@@ -12,18 +12,18 @@ ANSWERS_MAX: Final = 200
 
 
 class Shared:
-    """`get` asks once, and gives all who ask within the answer's time what was answered."""
+    """`get` asks once, and returns the same answer to all calls within its time."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, tuple[float, object]] = OrderedDict()
         self._asking: dict[str, trio.Lock] = {}
 
     def forget(self) -> None:
-        """Something was changed: whoever asks from now on is not told how it was."""
+        """Forget all answers after a change, so that later questions do not get the old state."""
         self._answers.clear()
 
     async def get(self, name: str, seconds: float, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """An answer that is at most so old; an error is raised to who has asked, and not kept."""
+        """An answer of at most this age; an error is raised to its own callers, and not kept."""
         lock = self._asking.setdefault(name, trio.Lock())
         try:
             async with lock:

@@ -1,4 +1,4 @@
-"""What the pages about topics ask for, and what they order."""
+"""The data and the orders of the pages about topics."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def topic_details(collector: Collector, name: str) -> dict[str, Any]:
 
 
 async def topic_configs(collector: Collector, name: str) -> list[dict[str, Any]]:
-    """What is set, and where that comes from. Raises ClientError."""
+    """The configs of a topic with the sources of their values. Raises ClientError."""
     resource = ConfigResource(ResourceKind.TOPIC, name)
 
     async def ask() -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ async def _offsets(
     *,
     committed: bool = False,
 ) -> dict[TopicPartition, int]:
-    """Of the partitions that have a leader."""
+    """The offsets of the partitions that have a leader."""
 
     async def ask() -> dict[TopicPartition, int]:
         led = [p for p in places if (one := collector.view.topics[p[0]][p[1]]) and one.leader >= 0]

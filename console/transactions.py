@@ -1,4 +1,4 @@
-"""What the page about transactions asks for: ids, what each has open, who writes, what hangs."""
+"""The data for the page about transactions: ids, open partitions, producers, hanging ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def transaction_list(collector: Collector) -> dict[str, Any]:
 
 
 async def transaction_details(collector: Collector, name: str) -> dict[str, Any]:
-    """What a transactional id has open, and since when. Raises ClientError."""
+    """The open partitions of a transactional id, and its age. Raises ClientError."""
 
     async def ask() -> dict[str, Any]:
         one = (await collector.admin.transactions.describe([name]))[name]
@@ -63,7 +63,7 @@ async def transaction_details(collector: Collector, name: str) -> dict[str, Any]
 
 
 async def producers_of(collector: Collector, asked: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Who has written to `topic` and `partition`, newest first. Raises Wrong, ClientError."""
+    """The producers of `topic` and `partition`, newest first. Raises Wrong, ClientError."""
     place = await _place(collector, asked.get("topic", ""), whole(asked.get("partition", "")))
 
     async def ask() -> list[dict[str, Any]]:
@@ -80,8 +80,8 @@ async def producers_of(collector: Collector, asked: Mapping[str, str]) -> list[d
 async def hanging_transactions(
     collector: Collector, asked: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Open in partitions of `topic` (none: of all), while no coordinator knows of them; nobody has
-    written there for `minutes`. Raises Wrong, ClientError.
+    """Transactions open in partitions of `topic` (none: of all) that no coordinator knows, without
+    a write for `minutes`. Raises Wrong, ClientError.
     """
     topic, minutes = asked.get("topic", ""), asked.get("minutes", DEFAULT_MINUTES)
     if topic:
@@ -118,8 +118,8 @@ def _producer_row(place: TopicPartition, one: ActiveProducer) -> dict[str, Any]:
 
 
 async def order_transaction(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
-    """`{"do": "abort", "topic", "partition", "first_offset"}`: one that hangs; or
-    `{"do": "fence", "id"}`: shut out who writes with an id. Raises Wrong, ClientError.
+    """`{"do": "abort", "topic", "partition", "first_offset"}`: a hanging transaction; or `{"do":
+    "fence", "id"}`: shut out the producers of an id. Raises Wrong, ClientError.
     """
     what, api = text(asked, "do"), collector.admin.transactions
     if what == "fence":

@@ -1,8 +1,9 @@
-"""The certificates of a secured local cluster: an authority of its own, and what it signs.
+"""The certificates of a secured local cluster: its own authority, and the members' certificates.
 
-Invariants: files with keys are of mode 0600 from their first byte, and whole or not there; what is
-still good is kept, so that clients trust the cluster of tomorrow, too. What ends within
-`RENEWAL`, or does not name a host that it should, is made again; with a new authority all of it.
+Invariants: files with keys are of mode 0600 from their first byte, and whole or not there; valid
+certificates are kept, so that clients trust the cluster after a restart, too. A certificate that
+ends within `RENEWAL`, or lacks the name of one of its hosts, is made again; with a new authority
+all of them.
 
 Elliptic keys (P-256) take no time to make. Mirrors nothing of Kafka's, whose users run keytool.
 """
@@ -27,7 +28,7 @@ from .private_files import write_private
 AUTHORITY_FILE = "ca.pem"
 AUTHORITY_KEY_FILE = "ca-key.pem"
 AUTHORITY_LIFE = timedelta(days=3650)
-LIFE = timedelta(days=397)  # what browsers and Apple's libraries take at most
+LIFE = timedelta(days=397)  # the most that browsers and Apple's libraries accept
 RENEWAL = timedelta(days=30)
 CLOCKS_DIFFER = timedelta(hours=1)
 
@@ -56,7 +57,9 @@ def prepare_certificates(
 
 
 def _authority(directory: Path, now: datetime) -> Pair:
-    """That of before, if it outlives what it would sign now."""
+    """The present authority, if it outlives the certificates that it would sign now; else a new
+    one.
+    """
     certificate_path, key_path = directory / AUTHORITY_FILE, directory / AUTHORITY_KEY_FILE
     with contextlib.suppress(OSError, ValueError, TypeError):
         certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())

@@ -1,7 +1,7 @@
 """Settings of a secured cluster's clients, as files that are ready to paste or to run.
 
 One directory for each user, `security/admin` and `security/user`, written at each start, since the
-ports may be others. They hold the password, so they are as private as it.
+ports may have changed. They hold the password, so they are as private as the password file.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ sasl.username={user}
 sasl.password={password}
 """
 
-# What each is for, for people.
+# The purpose of each, for people.
 FILES = {
     CLIENT_PROPERTIES: "Java clients and Kafka's tools: --command-config",
     "with_kafka_python.py": "kafka-python",
@@ -112,14 +112,14 @@ FILES = {
 
 
 def write_client_files(files: SecurityFiles, bootstrap: str) -> None:
-    """For both users. Raises OSError, ClusterError."""
+    """Write the files of both users. Raises OSError, ClusterError."""
     for user in (ADMIN, USER):
         for name, text in client_files(files, user, bootstrap).items():
             write_private(files.directory / user / name, text.encode(), lasting=False)
 
 
 def client_files(files: SecurityFiles, user: str, bootstrap: str) -> dict[str, str]:
-    """By name."""
+    """The contents of a user's files, by name."""
     settings = files.client_settings(user)
     values = {
         "bootstrap": bootstrap,

@@ -1,4 +1,4 @@
-"""How commands reach a running supervisor: a Unix socket in the cluster's data directory.
+"""The channel from commands to a running supervisor: a Unix socket in the cluster's data directory.
 
 One request a connection: a line of JSON `{"command": ..., "node": ...}`, answered by a line
 `{"done": TEXT}` or `{"error": TEXT}`. `shutdown` is for the whole cluster and names no node. A
@@ -6,10 +6,10 @@ supervisor is reached by its socket alone, never by a process id out of a file: 
 process's by now. The socket is bound and reached by a name relative to the directory where its path
 is longer than Unix allows.
 
-Invariants: the socket is its owner's alone (mode 0600), whatever the umask. The supervisor waits
-for no caller: it reads what has come, of MAX_CALLERS at once, each for REQUEST_TIMEOUT_SECONDS; one
-more takes the place of the oldest. Nothing that a caller sends raises here, and a command that
-fails, for whatever reason, is answered with its error.
+Invariants: the socket is its owner's alone (mode 0600), under any umask. The supervisor waits for
+no caller: it reads the bytes that have come, of MAX_CALLERS at once, each for
+REQUEST_TIMEOUT_SECONDS; a further caller replaces the oldest. No bytes from a caller raise here,
+and every error of a command is its answer.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _CREDENTIALS = Struct("3i")  # process, user and group
 
 @contextlib.contextmanager
 def unix_address(path: Path) -> Iterator[str]:
-    """What to bind or connect to, at once: the path, or where that is too long for Unix, the name
-    in its directory, which is the process's working directory meanwhile."""
+    """The address to bind or connect to, at once: the path, or if it is too long for Unix, the name
+    in its directory, which is the process's working directory meanwhile.
+    """
     if len(os.fsencode(path)) <= ADDRESS_MAX_BYTES:
         yield str(path)
         return
@@ -64,7 +65,7 @@ def listen_privately(path: Path) -> socket.socket:
         path.unlink(missing_ok=True)
         with unix_address(path) as address:
             listener.bind(address)
-            os.chmod(address, SOCKET_MODE)  # nobody can connect before it listens
+            os.chmod(address, SOCKET_MODE)  # no client can connect before it listens
         listener.listen()
         listener.setblocking(False)
     except BaseException:
@@ -86,13 +87,14 @@ def parsed_request(line: bytes) -> dict[str, object]:
 
 class ControlSocket:
     """The supervisor's end. Each selector of the supervisor watches it while it waits
-    (`watched_by`); `serve` takes what is ready."""
+    (`watched_by`); `serve` handles ready sockets.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._listener = listen_privately(data_dir / SOCKET_FILE)
         self._callers: dict[socket.socket, _Caller] = {}  # the oldest first
-        self._answered: list[socket.socket] = []  # whose command is obeyed now, one in the other
+        self._answered: list[socket.socket] = []  # with a command in progress, one inside the other
         self._selectors: list[selectors.BaseSelector] = []
 
     def __enter__(self) -> ControlSocket:
@@ -111,7 +113,7 @@ class ControlSocket:
             os.unlink(self._data_dir / SOCKET_FILE)
 
     def descriptors(self) -> list[int]:
-        """What a forked node must close."""
+        """The descriptors that a forked node must close."""
         return [one.fileno() for one in (self._listener, *self._callers, *self._answered)]
 
     @contextlib.contextmanager
@@ -128,7 +130,7 @@ class ControlSocket:
                 selector.unregister(one)
 
     def patience(self) -> float | None:
-        """Seconds until a caller is too late, if there is one; closes those that are."""
+        """Seconds until the first caller is too late, if there is any; closes late ones."""
         now = time.monotonic()
         for connection, caller in list(self._callers.items()):
             if caller.deadline > now:
@@ -137,8 +139,9 @@ class ControlSocket:
         return None
 
     def serve(self, ready: object, obey: Callable[[str, str], str]) -> None:
-        """Take a caller, or what one of them sends. A whole line is obeyed and answered; nothing
-        that `obey` raises gets out."""
+        """Accept a caller, or read from one. A whole line is executed by `obey` and answered; no
+        exception of `obey` passes.
+        """
         if ready is self._listener:
             self._accept()
         elif isinstance(ready, socket.socket) and ready in self._callers:
@@ -165,9 +168,9 @@ class ControlSocket:
         try:
             connection, _ = self._listener.accept()
         except BlockingIOError:
-            return  # it is gone again
+            return  # the connection has been closed again
         except OSError:
-            time.sleep(POLL_SECONDS)  # there is no descriptor for it now
+            time.sleep(POLL_SECONDS)  # no descriptor is free for it now
             return
         connection.setblocking(False)
         if len(self._callers) >= MAX_CALLERS:
@@ -263,9 +266,9 @@ def _wake(connection: socket.socket) -> None:
 
 
 def command_node(data_dir: Path, command: str, node: str) -> str:
-    """Ask the supervisor on `data_dir`; returns what it did. Raises ClusterError.
+    """Ask the supervisor on `data_dir`; returns a text about its action. Raises ClusterError.
 
-    One that is suspended (Ctrl-Z) is woken, since the socket says for certain which process it is.
+    A suspended supervisor (Ctrl-Z) is woken, since the socket identifies its process for certain.
     """
     request = json.dumps({"command": command, "node": node}).encode() + b"\n"
     try:

@@ -1,7 +1,7 @@
-"""What a local cluster is to be: nodes, ports, directories and configs, checked before it starts.
+"""The wanted local cluster: nodes, ports, directories and configs, checked before it starts.
 
-Everything that can be found wrong beforehand (an unknown key, a bad value, a port in use) is found
-here, so that nothing has been started yet when the user reads of it.
+Every error that can be found beforehand (an unknown key, a bad value, a port in use) is found here,
+so that no node has been started yet when the user reads of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEFAULT_BROKERS = 3
 BROKER_PREFIX = "broker-"
 
 
-# What makes the nodes one cluster.
+# The keys that make the nodes one cluster.
 OWN_KEYS = {
     "broker.id": "the brokers have the ids 1 to N, see --brokers",
     "node.id": "the brokers have the ids 1 to N, see --brokers",
@@ -38,7 +38,7 @@ OWN_KEYS = {
 
 @dataclass(slots=True)
 class ClusterSpec:
-    """What to start. Port 0: any free port; `zookeeper_connect` replaces the embedded one."""
+    """A cluster to start. Port 0: any free port; `zookeeper_connect` replaces the embedded one."""
 
     data_dir: Path
     broker_count: int = DEFAULT_BROKERS
@@ -57,7 +57,7 @@ class ClusterSpec:
     own_keys: Callable[[int], Mapping[str, str]] | None = None  # of a broker; they win over all
 
     def local_defaults(self) -> dict[str, str]:
-        """Where a local cluster departs from Kafka's defaults; `overrides` win over these."""
+        """The differences from Kafka's defaults in a local cluster; `overrides` win over these."""
         replicas = str(min(3, self.broker_count))
         return {
             "default.replication.factor": replicas,
@@ -71,7 +71,7 @@ class ClusterSpec:
         }
 
     def metrics_address(self, node_id: int) -> tuple[str, int] | None:
-        """Where a broker serves its metrics; the ports follow one another as the brokers do."""
+        """The metrics address of a broker; the ports follow one another as the brokers do."""
         first = self.first_metrics_port
         if first is None:
             return None
@@ -115,11 +115,11 @@ class ClusterSpec:
         return self.data_dir / f"{BROKER_PREFIX}{broker_id}"
 
     def known_broker_ids(self) -> list[int]:
-        """Those that are to start, and those that a start with more brokers has left here."""
+        """The brokers that are to start, and brokers left here by a start with more of them."""
         return list(range(1, max(self.broker_count, remembered_brokers(self.data_dir)) + 1))
 
     def log_dirs_of(self, broker_id: int) -> list[Path]:
-        """Where this broker keeps its logs, and its session file with them."""
+        """The log directories of this broker, which hold its session file too."""
         directory = str(self.broker_directory(broker_id))
         node = NodeState("broker", broker_id, 0, HOST, 0, directory, "")
         return [Path(path) for path in self.broker_config(node, f"{HOST}:2181").log_dirs]
@@ -141,7 +141,7 @@ class ClusterSpec:
             raise ClusterError(str(error)) from None
 
     def _check_security(self) -> None:
-        """What was made secure is never started open."""
+        """A secured cluster is never started open."""
         found = SecurityFiles(self.data_dir)
         if self.security is None:
             if found.exists:
@@ -162,7 +162,7 @@ class ClusterSpec:
 
 
 def remembered_brokers(data_dir: Path) -> int:
-    """How many brokers have their data here; 0 where no cluster has been."""
+    """The number of brokers with data here; 0 for a new directory."""
     try:
         names = [entry.name for entry in data_dir.iterdir()]
     except OSError:
@@ -175,7 +175,7 @@ def remembered_brokers(data_dir: Path) -> int:
 def check_ports(spec: ClusterSpec) -> None:
     """Raise ClusterError if a wanted port is taken, before anything is started.
 
-    Whoever was killed a moment ago may not be quite gone: a port gets a second to become free.
+    A port gets a second to become free: a process killed a moment ago may not be quite gone.
     """
     wanted: list[tuple[int, str, str]] = []
     if spec.zookeeper_connect is None and spec.zookeeper_port:

@@ -1,11 +1,11 @@
-"""What a local cluster leaves in its data directory, so that other commands find it.
+"""The files of a local cluster in its data directory, by which other commands find it.
 
 `cluster.json` names the supervisor, each node's process, port and directories; `cluster.lock` is
 held (flock) by the supervisor while it lives, so a stale `cluster.json` is recognised without
-guessing from process ids; who takes the lock removes it. `nodes.lock` is held by the supervisor
-and by every node: whoever gets both knows that nothing of an earlier cluster is alive. A directory
-that holds other things is never taken over. `logs/supervisor.log` has what the supervisor had to
-report, for a detached one has nobody to tell.
+guessing from process ids; the next holder of the lock removes it. `nodes.lock` is held by the
+supervisor and by every node: a process that gets both locks knows that no process of an earlier
+cluster is alive. A directory that holds other things is never taken over. `logs/supervisor.log` has
+the supervisor's reports, since a detached one has no terminal.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ NODES_LOCK_FILE = "nodes.lock"
 EPHEMERAL_PREFIX = "pybroker-"  # of directories that keep nothing, in that for temporary files
 STATE_VERSION = 1
 MAX_BROKERS = 100  # of one cluster
-CLAIM_PATIENCE_SECONDS = 0.5  # somebody may be asking at this moment whether it is claimed
-ORPHANS_PATIENCE_SECONDS = 3.0  # they stop by themselves once their supervisor is gone
+CLAIM_PATIENCE_SECONDS = 0.5  # another command may be testing the lock at this moment
+ORPHANS_PATIENCE_SECONDS = 3.0  # nodes stop by themselves once their supervisor is gone
 KILLED_PATIENCE_SECONDS = 2.0
 POLL_SECONDS = 0.02
 
 
 class ClusterError(Exception):
-    """A local cluster cannot be started or found; the message says what to do."""
+    """A local cluster cannot be started or found; the message gives the remedy."""
 
 
 class NodeStatus(StrEnum):
-    """What became of a node's process, as the supervisor knows it."""
+    """The state of a node's process, as the supervisor knows it."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -104,7 +104,7 @@ def default_data_dir() -> Path:
 
 
 def home_directory() -> Path:
-    """Of a user whom the system does not know, and without $HOME: the root, as in containers."""
+    """The user's home; the root for an unknown user without $HOME, as in containers."""
     try:
         return Path.home()
     except RuntimeError:
@@ -114,7 +114,7 @@ def home_directory() -> Path:
 def claim(data_dir: Path) -> int:
     """Create `data_dir` if need be and lock it; the descriptor holds the lock while it is open.
 
-    Raises ClusterError if another cluster runs on it, or if it holds something else.
+    Raises ClusterError if another cluster runs on it, or if it holds other files.
     """
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def claim(data_dir: Path) -> int:
             f"a cluster is already running on {data_dir}; "
             f"see it with: pybroker status --data-dir {data_dir}"
         )
-    forget(data_dir)  # what a supervisor has left that is no more
+    forget(data_dir)  # the state of an earlier supervisor
     return descriptor
 
 
@@ -161,8 +161,8 @@ def _lock(descriptor: int, patience_seconds: float) -> bool:
 def claim_nodes(data_dir: Path, report: Callable[[str], None]) -> int:
     """Wait until no node of an earlier cluster is alive; the descriptor is for our nodes to share.
 
-    Only for the holder of the first lock: then these nodes have no supervisor any more. They
-    stop without one; whoever does not in time is killed. Raises ClusterError if that fails.
+    Only for the holder of the first lock: then these nodes have no supervisor any more. They stop
+    without one; nodes that do not stop in time are killed. Raises ClusterError if that fails.
     """
     path = data_dir / NODES_LOCK_FILE
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -184,7 +184,9 @@ def claim_nodes(data_dir: Path, report: Callable[[str], None]) -> int:
 
 
 def _holders(path: Path) -> list[int]:
-    """Who holds the lock on this file, not merely has it open (Linux; elsewhere nobody)."""
+    """The processes that hold the lock on this file, not merely have it open (Linux; elsewhere
+    none).
+    """
     found: list[int] = []
     wanted = path.stat()
     if machine.PROC is None:
@@ -200,7 +202,7 @@ def _holders(path: Path) -> list[int]:
 
 
 def is_claimed(data_dir: Path) -> bool:
-    """Whether a supervisor holds the directory now. Raises ClusterError if we may not know."""
+    """Whether a supervisor holds the directory now. Raises ClusterError without the permission."""
     try:
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except PermissionError:
@@ -227,7 +229,7 @@ def _owner(data_dir: Path) -> str:
 
 
 def forget(data_dir: Path) -> None:
-    """For the holder of the lock: from now on nobody is told of a cluster here."""
+    """For the holder of the lock: from now on other commands find no cluster here."""
     with contextlib.suppress(FileNotFoundError):
         (data_dir / STATE_FILE).unlink()
 
@@ -243,7 +245,7 @@ def check_claimed(data_dir: Path) -> None:
 
 
 def ephemeral_directories() -> list[Path]:
-    """Those in which clusters of ours run that keep nothing."""
+    """The directories of our running ephemeral clusters."""
     found = []
     for path in sorted(Path(tempfile.gettempdir()).glob(f"{EPHEMERAL_PREFIX}*")):
         with contextlib.suppress(ClusterError, OSError):
@@ -270,9 +272,9 @@ def load(data_dir: Path) -> ClusterState:
 
 
 class SupervisorLog:
-    """What the supervisor had to report, one line each: a detached one has no terminal.
+    """The supervisor's reports, one line each: a detached one has no terminal.
 
-    Its directory is made by the supervisor; a line that cannot be written is lost.
+    The supervisor makes its directory; a line that cannot be written is lost.
     """
 
     def __init__(self, data_dir: Path) -> None:

@@ -1,10 +1,11 @@
-"""Directories of clusters that keep nothing, and the removal of those that were left behind.
+"""Directories of ephemeral clusters, and the removal of abandoned ones.
 
-Whoever makes one holds a lock in it (`ephemeral.lock`) while it lives; a supervisor and its nodes
-hold those of `cluster_state`. Who was killed removes nothing: whoever makes the next one removes
-each of the user's whose locks nobody holds.
-Invariants: what has no `ephemeral.lock` is never removed, so a directory that is to be kept is safe
-wherever it lies; the lock is held before it has its name, so a new one is safe from the start.
+The process that makes one holds a lock in it (`ephemeral.lock`) while it lives; a supervisor and
+its nodes hold those of `cluster_state`. A killed process removes nothing: the next process that
+makes one removes all unlocked ones of the same user.
+Invariants: a directory without `ephemeral.lock` is never removed, so a directory to be kept is safe
+wherever it lies; the lock is held before the directory has its name, so a new one is safe from the
+start.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ class EphemeralDirectory:
             ) from error
 
     def release(self) -> None:
-        """Nothing of it is used any more. May be called again."""
+        """Release the lock after the last use. May be called again."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
 
 def remove_left_behind() -> None:
-    """The directories of clusters of which nothing lives."""
+    """Remove the directories of dead clusters."""
     removed = 0
     with contextlib.suppress(OSError):
         for path in Path(tempfile.gettempdir()).glob(f"{EPHEMERAL_PREFIX}*/{OWNER_LOCK_FILE}"):
@@ -72,7 +73,7 @@ def _is_left_behind(directory: Path) -> bool:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether nobody holds the lock, or there is none."""
+    """Whether no process holds the lock, or there is none."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

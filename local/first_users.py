@@ -2,11 +2,11 @@
 
 `admin` is a super user. `user` may do what programs do that write and read: create topics, write
 and read them, be in groups, use transactions; not delete or alter anything, nor look into the
-cluster's own topics. Both are made if there is no admin; later starts change nothing but passwords
-that were made again, so that whoever removes `user`, or one of its ACLs, need not do so again.
+cluster's own topics. Both are made if there is no admin; later starts change only regenerated
+passwords, so that a removed `user`, or a removed ACL of it, stays removed.
 
-Done once both can log in at every broker: what is said about passwords and ACLs goes through
-ZooKeeper, and reaches the brokers a moment after the answer.
+Done once both can log in at every broker: changes of passwords and ACLs go through ZooKeeper, and
+reach the brokers a moment after the answer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ USER_MAY = {
 
 
 def user_acls() -> list[Acl]:
-    """What `user` may do, and that this is not for the cluster's own topics."""
+    """The ACLs of `user`: its permissions, and the denials for the cluster's own topics."""
     allowed = [
         _acl(kind, WILDCARD, AclOperation[name], AclPermission.ALLOW)
         for kind, names in USER_MAY.items()
@@ -97,7 +97,7 @@ async def make_first_users(
 async def _wait_for_broker(
     files: SecurityFiles, users: Sequence[str], address: tuple[str, int], acl_count: int
 ) -> None:
-    """Until these users can log in there, and the ACLs are all there."""
+    """Wait until these users can log in at the broker, and it has all their ACLs."""
     request = DescribeAclsRequest(
         resource_type_filter=ResourceType.ANY,
         resource_name_filter=None,

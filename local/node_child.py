@@ -1,7 +1,7 @@
-"""A node as its supervisor knows it: its process, what it said, and what became of it.
+"""A node as its supervisor knows it: its process, its reports, and its end.
 
 A node reports on its status pipe with one line of JSON: `{"ready": PORT, "internal": PORT}` or
-`{"error": TEXT}`; the latter also as its last words, when it stops on an error later.
+`{"error": TEXT}`; the latter also as its last line, when it stops on an error later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .cluster_state import NodeState, NodeStatus
 
 STATUS_LINE_MAX_BYTES = 64 * 1024
-PAUSE_SECONDS = 1.0  # until it is taken to stand still
+PAUSE_SECONDS = 1.0  # after that it counts as standing still
 
 
 @dataclass(slots=True)
@@ -27,12 +27,13 @@ class NodeChild:
     internal_port: int = 0  # where a broker listens for its like
     received: bytearray = field(default_factory=bytearray)
     exit_status: int | None = None
-    last_words: str = ""  # why it stopped, as it said itself
+    last_words: str = ""  # the reason of its stop, from its last report
     has_open_session: bool = False  # it is dead, and its ZooKeeper session is ours to close
 
     def pause(self) -> None:
-        """SIGSTOP. When this returns all of its threads stand still: they go on until the one that
-        takes the signal has its turn."""
+        """SIGSTOP. Returns once all of its threads stand still: they run on until the thread that
+        takes the signal has its turn.
+        """
         os.kill(self.state.pid, signal.SIGSTOP)
         if not hasattr(os, "waitid"):
             return  # on macOS, before Python 3.13

@@ -1,4 +1,4 @@
-"""One server process: set up its log, run its trio loop, say when it is ready, stop cleanly.
+"""One server process: set up its log, run its trio loop, report readiness, stop cleanly.
 
 A node of a local cluster is forked by the supervisor, logs to a file, reports on a pipe, and stops
 on its signal or at the end of its lifeline (`node_signals`). `pybroker broker` and `pybroker
@@ -50,7 +50,7 @@ Ready = Callable[[str, int, int, int], None]  # its name, its port, that for its
 
 
 class StopOrders(NamedTuple):
-    """What this process stops on."""
+    """The signals and the pipe that stop this process."""
 
     signals: tuple[signal.Signals, ...]
     lifeline_fd: int | None = None
@@ -63,7 +63,7 @@ def run_node(
     status_fd: int,
     lifeline_fd: int,
 ) -> int:
-    """Run a forked node until it is told to stop; returns its exit status."""
+    """Run a forked node until its stop; returns its exit status."""
     configure_logging(Path(state.log_file), verbose=spec.verbose, log_format=spec.log_format)
     orders = StopOrders((STOP_SIGNALS[state.kind],), lifeline_fd)
 
@@ -103,7 +103,7 @@ def run_foreground_broker(
     verbose: bool,
     log_format: str,
 ) -> None:
-    """`pybroker broker`. Raises ClusterError for what the user can mend."""
+    """`pybroker broker`. Raises ClusterError for expected failures."""
     from ..broker.config import ConfigError
     from ..broker.config.loading import load_config
 
@@ -124,14 +124,14 @@ def run_foreground_zookeeper(
     verbose: bool,
     log_format: str,
 ) -> None:
-    """`pybroker zookeeper`. Raises ClusterError for what the user can mend."""
+    """`pybroker zookeeper`. Raises ClusterError for expected failures."""
     configure_logging(None, verbose=verbose, log_format=log_format)
     credentials = zookeeper_credentials(credentials_file)
     _run_in_foreground(_zookeeper, data_dir, host, port, credentials, _announce)
 
 
 def cut_zookeeper_log(data_dir: Path) -> list[str]:
-    """`pybroker zookeeper --cut-damaged-log`: what was done, line by line."""
+    """`pybroker zookeeper --cut-damaged-log`: the actions taken, line by line."""
     from ..broker.zookeeper.storage import DataDirectoryError, cut_damaged_log
 
     try:
@@ -180,7 +180,7 @@ def describe(error: BaseException) -> str:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether this error is the user's to mend, and its text says how."""
+    """Whether the user can mend this error, and its text says how."""
     from ..broker.config import ConfigError
     from ..broker.zk.registration import RegistrationError
     from ..broker.zk.zookeeper_client import ZooKeeperUnavailable
@@ -230,7 +230,7 @@ async def _broker(
         await nursery.start(_stop_on_signal, stop, orders.signals)
         async with trio.open_nursery() as servers:
             if orders.lifeline_fd is not None:
-                # Everybody stops at once then: there is nobody to hand leaderships over to.
+                # All brokers stop at once then: no broker is left to take over leaderships.
                 end = servers.cancel_scope.cancel
                 nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, end)
             with trio.CancelScope() as start:
@@ -244,8 +244,7 @@ async def _broker(
 
 
 def _tell_start(config: KafkaConfig) -> None:
-    """The first line of a broker's log: what runs, what of it is compiled, and what is not as by
-    default."""
+    """Write the first line of a broker's log: version, compiled parts and changed keys."""
     from ..broker.config import passwords
 
     changed = [
@@ -297,7 +296,7 @@ async def _stop_on_signal(
 ) -> None:
     """The first signal stops cleanly; while that runs, further ones change nothing.
 
-    It is started before anything else: a signal that nobody receives yet ends what it meets.
+    Started before anything else: a signal without a receiver would kill the process.
     """
     with trio.open_signal_receiver(*stop_signals) as signals:
         task_status.started()
@@ -307,7 +306,7 @@ async def _stop_on_signal(
 
 
 async def _cancel_after(stop: trio.Event, start: trio.CancelScope) -> None:
-    """Told to stop while it starts, a broker has nothing to hand over, and waits for nobody.
+    """Cancel the start at a stop: a starting broker has nothing to hand over or to wait for.
 
     Once it is ready it is in its own nursery's scope, out of the reach of `start`.
     """
@@ -316,7 +315,7 @@ async def _cancel_after(stop: trio.Event, start: trio.CancelScope) -> None:
 
 
 async def _stop_with_lifeline(lifeline_fd: int, stop: Callable[[], None]) -> None:
-    """The pipe never carries data: it becomes readable when nobody holds its other end."""
+    """The pipe never carries data: it becomes readable when its other end is closed everywhere."""
     await trio.lowlevel.wait_readable(lifeline_fd)
     logger.info("the cluster stops, or its supervisor is gone")
     end_of_lifeline()

@@ -1,4 +1,4 @@
-"""What signals and pipes mean to the processes of a local cluster.
+"""The meaning of signals and pipes for the processes of a local cluster.
 
 | process    | stops in order on   | at once on                 | ignores                   |
 |------------|---------------------|----------------------------|---------------------------|
@@ -7,11 +7,11 @@
 | ZooKeeper  | USR1                | the end of its lifeline    | TERM, INT, HUP            |
 
 A signal to the whole group (a closed terminal, `timeout`, systemd) is then a clean stop: the
-supervisor, which hears it as well, ends the brokers' lifeline, and ZooKeeper outlives them.
+supervisor, which gets it as well, ends the brokers' lifeline, and ZooKeeper outlives them.
 
-A lifeline is a pipe that carries nothing; its end says that everybody who held it is gone. The
-brokers' is held by the supervisor alone, so it ends with the supervisor, however that went.
-ZooKeeper's is held by the supervisor and by every broker, so that they find it to say goodbye to.
+A lifeline is a pipe that carries nothing; its end says that all its holders are gone. The brokers'
+is held by the supervisor alone, so it ends with the supervisor in every case. ZooKeeper's is held
+by the supervisor and by every broker, so that ZooKeeper is there while they close their sessions.
 
 Where the system can (Linux), a paused node is woken by the death of its supervisor: it could not
 see the end of its lifeline otherwise. An orphan that does not end in time is ended by its alarm.
@@ -29,13 +29,13 @@ PR_SET_PDEATHSIG = 1
 
 
 def prepare_for_forks() -> None:
-    """What a node needs after its fork, loaded once before."""
+    """Load modules once that every node needs after its fork."""
     if sys.platform == "linux":
         import ctypes  # noqa: F401
 
 
 def behave_as_node(kind: str, supervisor_pid: int) -> None:
-    """In a forked node, before anything else."""
+    """Set up the signals of a forked node, before anything else."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -49,12 +49,12 @@ def behave_as_node(kind: str, supervisor_pid: int) -> None:
 
 
 def die_with_parent() -> None:
-    """For a process that has nothing to put in order (Linux)."""
+    """SIGKILL at the parent's death, for a process without a clean-up (Linux)."""
     _signal_with_parent(signal.SIGKILL)
 
 
 def stop_with_parent() -> None:
-    """For a supervisor that is forked by a process without which it has no purpose (Linux)."""
+    """SIGTERM at the parent's death, for a supervisor without a purpose after it (Linux)."""
     _signal_with_parent(signal.SIGTERM)
 
 
@@ -66,6 +66,6 @@ def _signal_with_parent(number: signal.Signals) -> None:
 
 
 def end_of_lifeline() -> None:
-    """From now on this process has a limited time to live."""
+    """Limit the remaining life of this process."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(ORPHAN_STOP_SECONDS)

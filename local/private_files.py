@@ -1,4 +1,4 @@
-"""Files and directories that nobody but their owner may enter or read, from their first byte."""
+"""Files and directories that only their owner may enter or read, from their first byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def private_directory(path: Path) -> None:
-    """Made if need be. Raises ClusterError if others may enter one that is there."""
+    """Make the directory if need be. Raises ClusterError if others may enter an existing one."""
     path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
@@ -27,7 +27,7 @@ def private_directory(path: Path) -> None:
 
 
 def write_private(path: Path, content: bytes, *, lasting: bool = True) -> None:
-    """Replace `path` as a whole. What is not `lasting` may be lost in a power cut."""
+    """Replace `path` as a whole. Unless `lasting`, the content may be lost in a power cut."""
     staged = path.with_name(f"{path.name}.tmp")
     staged.unlink(missing_ok=True)
     descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)

@@ -1,18 +1,18 @@
-"""What makes a local cluster a secured one: `DATA/security`, and the broker's keys that use it.
+"""The security files of a local cluster: `DATA/security`, and the broker's keys that use them.
 
 - `ca.pem`, `ca-key.pem`, `broker-N.pem`, `supervisor.pem`: see `certificates`.
 - `admin.password`, `user.password`, `zookeeper`, `token-secret`: made once, 32 random characters; a
   user whose file was removed gets another password at the next start.
 - `admin/`, `user/`: settings of clients, ready to paste, written at each start: see `client_files`.
 
-Clients come by SASL_SSL with a SCRAM password. The brokers, and the supervisor when it makes the
-two users, come by the listener INTERNAL, which asks for a certificate of the cluster's authority,
+Clients connect over SASL_SSL with a SCRAM password. The brokers, and the supervisor when it makes
+the two users, use the listener INTERNAL, which asks for a certificate of the cluster's authority,
 so that no password has to be in ZooKeeper before the first broker starts. The embedded ZooKeeper
-lets in who has the secret in `zookeeper`.
+accepts the secret in `zookeeper`.
 
 Invariants: the directory is of mode 0700, its files of 0600; no secret leaves it but into the
-memory of the cluster's processes. A directory that has it is never started open, and no key that
-it depends on can be given by --config.
+memory of the cluster's processes. A data directory that has it is never started open, and no key
+that security depends on can be given by --config.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLIENTS = "SASL_SSL"
 INTERNAL = "INTERNAL"
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 SECRET_BYTES = 24
-# Beside those that are set here: what opens a door that they shut.
+# Further keys, beside those set here, that would weaken the security.
 RESERVED_KEYS = (
     "advertised.listeners", "control.plane.listener.name", "security.inter.broker.protocol",
     "pybroker.allow.ineffective.security", "pybroker.zookeeper.credentials.file",
@@ -49,22 +49,23 @@ _SCRAM_MODULE = MODULES[MECHANISMS[0]]
 
 
 class SecurityFiles:
-    """Those of one data directory; `exists` says whether its cluster is a secured one."""
+    """The files of one data directory; `exists` says whether its cluster is a secured one."""
 
     def __init__(self, data_dir: Path) -> None:
         self.directory = data_dir / DIRECTORY
         self.zookeeper = self.directory / "zookeeper"
         self.authority = self.directory / "ca.pem"
         self._token_secret = self.directory / "token-secret"
-        self.new_users: set[str] = set()  # whose passwords were made by this start
+        self.new_users: set[str] = set()  # users with passwords made by this start
 
     @property
     def exists(self) -> bool:
         return self.directory.exists()
 
     def prepare_secrets(self) -> None:
-        """Raises ClusterError, OSError. Nobody else enters the data directory from now on: what is
-        in the records and logs of a secured cluster is not for them either."""
+        """Raises ClusterError, OSError. Other users cannot enter the data directory from now on:
+        the records and logs of a secured cluster are not for them either.
+        """
         self.directory.parent.chmod(DIRECTORY_MODE)
         private_directory(self.directory)
         self._make(self.zookeeper, prefix="cluster:")
@@ -76,14 +77,14 @@ class SecurityFiles:
 
     @staticmethod
     def _make(path: Path, prefix: str = "") -> bool:
-        """Whether it was missing."""
+        """Make a missing file with a secret; returns whether it was missing."""
         if path.exists():
             return False
         write_private(path, f"{prefix}{secrets.token_urlsafe(SECRET_BYTES)}\n".encode())
         return True
 
     def prepare_certificates(self, broker_ids: Iterable[int]) -> None:
-        """Those that are missing, or end soon."""
+        """Make the certificates that are missing, or end soon."""
         from .certificates import prepare_certificates
 
         members = [*(_member(broker_id) for broker_id in broker_ids), _SUPERVISOR]
@@ -94,7 +95,7 @@ class SecurityFiles:
         return self._read(self._password_file(user))
 
     def keep_password(self, user: str, password: str) -> None:
-        """It has been changed in the cluster."""
+        """Write a password that has been changed in the cluster to its file."""
         write_private(self._password_file(user), f"{password}\n".encode())
 
     def _password_file(self, user: str) -> Path:
@@ -141,7 +142,7 @@ class SecurityFiles:
                 )
 
     def broker_keys(self, broker_id: int, host: str, port: int) -> Mapping[str, str]:
-        """All of them for one broker."""
+        """All keys for one broker."""
         stores = {}
         for name in (CLIENTS, INTERNAL):
             prefix = f"listener.name.{name.lower()}.ssl.keystore"
@@ -155,13 +156,13 @@ class SecurityFiles:
         }
 
     def _secret_keys(self) -> Mapping[str, str]:
-        """None before `prepare_secrets`: a configuration is checked before anything is made."""
+        """No keys before `prepare_secrets`: a configuration is checked before any file is made."""
         if not self._token_secret.exists():
             return {}
         return {"delegation.token.secret.key": self._read(self._token_secret)}
 
     def internal_settings(self) -> dict[str, str]:
-        """Of a client that is a member of the cluster."""
+        """The settings of a client that is a member of the cluster."""
         return {
             "security.protocol": "SSL",
             "ssl.keystore.type": "PEM",
@@ -170,7 +171,7 @@ class SecurityFiles:
         }
 
     def client_settings(self, user: str) -> dict[str, str]:
-        """Of a Java client, and of ours. Raises ClusterError."""
+        """The settings of a Java client, and of ours. Raises ClusterError."""
         return {
             "security.protocol": CLIENTS,
             "sasl.mechanism": MECHANISMS[0],
@@ -190,12 +191,12 @@ def _member(broker_id: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As JAAS texts have it."""
+    """A text in quotes, escaped as in JAAS texts."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def own_hosts() -> list[str]:
-    """What else this machine is called."""
+    """The other names of this machine."""
     name = socket.gethostname()
     return [name] if re.fullmatch(r"[A-Za-z0-9.-]{1,63}", name) else []

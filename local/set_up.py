@@ -1,7 +1,7 @@
 """The process that makes a secured cluster's first users: forked once the brokers are ready.
 
 In a process of its own, since it has an event loop and a thread, and the supervisor forks again.
-It says that it is done as nodes do; whoever started it ends it, whatever it does.
+It reports readiness as nodes do; its parent ends it in every case.
 """
 
 from __future__ import annotations

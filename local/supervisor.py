@@ -3,18 +3,18 @@
 The supervisor imports the broker once and forks the nodes, before any thread or event loop is
 started; it stays a plain `select` loop, so that it may fork again. It restarts nothing silently:
 a node that dies is reported and stays dead. Signals, and how nodes learn of the supervisor's own
-end, are in `node_signals`. The nodes share the directory's second lock with it: whoever gets that
-knows that none of them is alive.
+end, are in `node_signals`. The nodes share the directory's second lock with it: the next holder of
+that lock knows that none of them is alive.
 
 It is certain of a death that others can only suspect, so it closes the ZooKeeper session of a dead
-broker at once: the controller hears of it then, and not when the session has expired. The command
+broker at once: the controller is notified then, and not when the session has expired. The command
 kill-as-lost leaves the session, as a machine that vanishes would.
 
 From its first moment it takes commands from `cluster_control`'s socket: shutdown, and for single
 nodes stop, kill, kill-as-lost, pause, resume, restart, expire-session.
 
-Limits, each longer than what it waits for: a broker hands over for 20 s at most
-(`controlled_shutdown`), is killed 30 s after it was told to stop, as is ZooKeeper, and `pybroker
+Limits, each longer than the limits inside it: a broker hands over for 20 s at most
+(`controlled_shutdown`), is killed 30 s after the order to stop, as is ZooKeeper, and `pybroker
 stop` waits for both. systemd kills after 90 s.
 """
 
@@ -123,12 +123,12 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
 
     def _report(self, line: str) -> None:
-        """To a terminal that may be gone, on a disk that may be full."""
+        """Report a line, without errors: the terminal may be gone, or the disk full."""
         with contextlib.suppress(OSError):
             self._reporter(line)
 
     def _save_state(self) -> None:
-        """What runs goes on, though the file cannot say so."""
+        """Save the state; if that fails, the nodes keep running."""
         try:
             self.state.save()
         except OSError as error:
@@ -176,7 +176,9 @@ class Supervisor:
             self.spec.security.prepare_certificates(self.spec.known_broker_ids())
 
     def _make_first_users(self, security: SecurityFiles, brokers: list[NodeChild]) -> None:
-        """What clients need before they can log in; the first start alone makes users."""
+        """Make the users and files that clients need to log in; only the first start makes
+        users.
+        """
         from .client_files import write_client_files
         from .set_up import set_up_process
 
@@ -186,7 +188,7 @@ class Supervisor:
             self._await_ready([process])
 
     def _close_sessions_of(self, dead_broker_ids: Collection[int]) -> str:
-        """What our dead brokers have left in ZooKeeper goes. Returns what prevents it, or ""."""
+        """Close the ZooKeeper sessions of our dead brokers. Returns the problem, or ""."""
         from ..broker.zk.dead_sessions import (
             CannotClose,
             close_sessions,
@@ -217,7 +219,7 @@ class Supervisor:
         return ""
 
     def _close_open_sessions(self) -> None:
-        """Those of brokers that have died, tried again for as long as ZooKeeper does not answer."""
+        """Close the sessions of dead brokers; retries for as long as ZooKeeper does not answer."""
         dead = [child for child in self._children if child.has_open_session]
         if not dead or time.monotonic() < self._next_close or not self._zookeeper_may_answer():
             return
@@ -263,16 +265,16 @@ class Supervisor:
         child.received.clear()
         child.last_words = ""
         child.exit_status = None
-        child.has_open_session = False  # what is left, it closes itself before it registers
+        child.has_open_session = False  # it closes its own old session before it registers
         state.pid = pid
         state.status = NodeStatus.RUNNING
 
     def _own_descriptors(self) -> list[int]:
-        """Those that no node keeps."""
+        """The descriptors that no node keeps."""
         return [*self._mine, *(self._control.descriptors() if self._control else ())]
 
     def _run_child(self, state: NodeState, status_fd: int, not_ours: Iterable[int]) -> None:
-        """In the forked process; never returns."""
+        """Run the node in the forked process; never returns."""
         from . import node_process
 
         code = 1
@@ -300,7 +302,7 @@ class Supervisor:
             os._exit(code)
 
     def _await_ready(self, waiting: list[NodeChild]) -> None:
-        """Wait for the ready line of each child. Raises ClusterError with what a node said."""
+        """Wait for the ready line of each child. Raises ClusterError with a node's error."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         pending = list(waiting)
         control = self._control
@@ -336,13 +338,13 @@ class Supervisor:
             selector.register(self._owner, selectors.EVENT_READ, None)
 
     def _need_zookeeper(self, advice: str = "") -> None:
-        """Raises ClusterError if it is gone: brokers that start would wait for it in vain."""
+        """Raises ClusterError without ZooKeeper: brokers that start would wait for it in vain."""
         for child in self._children:
             if child.state.kind == "zookeeper" and child.exit_status is not None:
                 raise ClusterError(f"zookeeper {child.fate}{advice}")
 
     def _read_status(self, child: NodeChild) -> bool:
-        """Take in what the child said. True once it is ready; raises ClusterError if it failed."""
+        """Read the child's report. True once it is ready; raises ClusterError if it failed."""
         chunk = os.read(child.status_fd, 4096)
         child.received += chunk
         line, newline, _ = child.received.partition(b"\n")
@@ -365,9 +367,9 @@ class Supervisor:
                 pass
 
     def _tend(self, awaited: Collection[NodeChild] = ()) -> bool:
-        """Notice who has died, and let the cluster know at once. True if anybody has.
+        """Notice deaths of nodes, and close their sessions at once. True if there were any.
 
-        Nothing is reported of the `awaited`: somebody waits for them, and will tell.
+        Deaths of the `awaited` are not reported here: their waiter reports them.
         """
         died = self._reap()
         for child in died:
@@ -393,7 +395,7 @@ class Supervisor:
         child.end(status)
 
     def _wait(self, control: ControlSocket) -> int:
-        """Until a signal says stop, or every broker is gone for good."""
+        """Wait until a signal orders the stop, or no broker will run again."""
         with selectors.DefaultSelector() as selector, control.watched_by(selector):
             selector.register(self._wake_read, selectors.EVENT_READ)
             self._watch_owner(selector)
@@ -419,7 +421,7 @@ class Supervisor:
         return "stopping"
 
     def _obey(self, command: str, node: str) -> str:
-        """Carry out a command; returns what to tell the user. Raises ClusterError."""
+        """Carry out a command; returns a text for the user. Raises ClusterError."""
         if command == "shutdown":
             return self._obey_while_starting(command, node)
         child = self._find(node)
@@ -473,7 +475,7 @@ class Supervisor:
         if child.state.kind == "broker":
             self._need_zookeeper("; start it first, with: pybroker restart zookeeper")
         if child.state.kind == "broker" and child.exit_status:
-            # What it left open it can close only with its session file: not so on a full disk.
+            # It can close its own old session only with its session file: not so on a full disk.
             self._close_sessions_of([child.state.node_id])
         self._prepare_certificates()
         self._fork_child(child)
@@ -486,10 +488,10 @@ class Supervisor:
         return f"{child.state.name} is ready after {time.monotonic() - started:.2f} s"
 
     def _stop_all(self) -> None:
-        """Brokers first, together; ZooKeeper after them, since they say goodbye to it.
+        """Brokers first, together; ZooKeeper after them, since they close their sessions there.
 
-        Nobody hands leaderships over: there would be nobody to take them. What keeps nothing, and
-        has said nothing to anybody's ZooKeeper, is killed.
+        No broker hands leaderships over: none would be left to take them. An ephemeral cluster with
+        its own ZooKeeper is killed.
         """
         self._reap()
         if self.spec.ephemeral and self.spec.zookeeper_connect is None:
@@ -517,7 +519,7 @@ class Supervisor:
         self._await_end(group)
 
     def _await_end(self, group: list[NodeChild]) -> None:
-        """Whoever does not end in time is killed."""
+        """Wait for the ends of these nodes, and kill those that do not end in time."""
         self._reap()
         deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
         with selectors.DefaultSelector() as selector:
@@ -543,8 +545,8 @@ def _sooner(seconds: float, other: float | None) -> float:
 def import_broker_code() -> None:
     """Pay for the imports once, before forking.
 
-    What they make lives for ever. The collector is kept from it: it would look at all of it again
-    and again meanwhile, and later its notes would keep pages from being shared.
+    Their objects live for ever. The collector is disabled meanwhile: it would scan all of them
+    again and again, and later its marks would keep pages from being shared.
     """
     gc.disable()
     from ..broker import server  # noqa: F401

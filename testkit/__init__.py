@@ -1,4 +1,4 @@
-"""Kafka in a test: clusters in a moment, faults on purpose, time travel, and a pytest plugin.
+"""Kafka in a test: quick clusters, faults on purpose, time travel, and a pytest plugin.
 
 `pybroker_kafka.testing` is the way in. The clusters are those of `pybroker start`, from `local`.
 """

@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions, and are no records to a committed read.
+"""The batches of aborted transactions, which a committed read leaves out.
 
 Mirrors: the aborted transactions of `CompletedFetch` in the Java client. Pure.
 """
@@ -13,7 +13,7 @@ from ..protocol.records.batch import iter_batch_headers
 
 
 def aborted_places(data: Buffer, aborted: Iterable[AbortedTransaction]) -> set[int]:
-    """Where in these batches those begin that a committed read leaves out.
+    """The places in these batches where those begin that a committed read leaves out.
 
     A producer's aborted transaction goes from its first offset to the producer's next marker.
     """

@@ -1,4 +1,4 @@
-"""A blocking call out of a coroutine, in a thread, whichever loop runs the coroutine."""
+"""A blocking call out of a coroutine, in a thread, under any loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def in_thread(function: Callable[[], T]) -> T:
         import trio
 
         if trio.lowlevel.in_trio_run():
-            # What has been begun is finished, so that nothing is left running.
+            # A started call is finished, so that nothing is left running.
             return await trio.to_thread.run_sync(function, abandon_on_cancel=False)
     import asyncio
 

@@ -1,4 +1,4 @@
-"""How each library is told where a cluster is, and how to log in there.
+"""The settings of each library for the address of a cluster and the login there.
 
 The same settings stand in the files that `pybroker start --secure` leaves for people to paste.
 """

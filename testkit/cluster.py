@@ -4,7 +4,7 @@ The nodes are those of `pybroker start`, under a supervisor that the fork server
 way to start them. This class is the test's side, synchronous throughout.
 
 Invariants: after `stop`, and after the test process has ended in any way, no process of it runs and
-its own temporary directory is gone; what is asked of a cluster that does not run is a ClusterError.
+its own temporary directory is gone; every question to a stopped cluster is a ClusterError.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ T = TypeVar("T")
 class KafkaCluster:
     """`with KafkaCluster(brokers=3) as kafka: ...`, or `async with`, or `start` and `stop`.
 
-    brokers: how many, with the ids 1 to N. config: any keys of server.properties, and {id} in a
+    brokers: their number, with the ids 1 to N. config: any keys of server.properties, and {id} in a
     value is the broker's id. secure: clients log in over TLS (`client_settings`). data_dir: keep
     the data there; without it all is in a temporary directory that goes with the cluster. Ports
     are free ones unless given. zookeeper: an ensemble to use instead of the embedded one. network:
     with a proxy between all nodes and clients, for the faults in `network`.
 
     Methods may be called from any thread, and from asyncio and trio too; they block their caller
-    until done. Raises ClusterError, whose text says what to do.
+    until done. Raises ClusterError, whose text gives the remedy.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class KafkaCluster:
         self._bootstrap = ""
         self._faults: list[Fault] = []
         self._numbers = itertools.count(2)
-        self.topics: list[str] = []  # those that `topic` has made
+        self.topics: list[str] = []  # made by `topic`
         self._used: set[str] = set()  # the names that it has tried
         self.story = Story()
         self._members = Members(lambda: self.data_dir, self.story)
@@ -183,7 +183,7 @@ class KafkaCluster:
         await in_thread(lambda: self._end(error))
 
     def _end(self, error: BaseException | None) -> None:
-        """Of a block: what has failed in it may have to do with the cluster."""
+        """End a block: its error may have to do with the cluster."""
         if isinstance(error, Exception):
             failures.append(self.tell_story())
         self.stop()
@@ -191,7 +191,7 @@ class KafkaCluster:
     def __repr__(self) -> str:
         return f"<KafkaCluster {self._bootstrap if self.is_running else 'that does not run'}>"
 
-    # Where it is
+    # Its address
 
     @property
     def bootstrap(self) -> str:
@@ -217,12 +217,12 @@ class KafkaCluster:
 
     @property
     def brokers(self) -> list[int]:
-        """The ids of all brokers, those that do not run as well."""
+        """The ids of all brokers, stopped ones included."""
         return list(range(1, self._options.brokers + 1))
 
     def client_settings(self, library: str = "kafka-python", user: str = "admin") -> dict[str, Any]:
-        """`KafkaProducer(**kafka.client_settings())`: where the cluster is, and of a secured one
-        the login of `admin`, who may do everything, or `user`, who may create, write and read.
+        """`KafkaProducer(**kafka.client_settings())`: the address of the cluster, and of a secured
+        one the login of `admin`, who may do everything, or `user`, who may create, write and read.
 
         library: kafka-python, aiokafka, confluent-kafka, or java for a properties file.
         """
@@ -270,7 +270,7 @@ class KafkaCluster:
         return fresh
 
     def delete_topics(self, *names: str) -> None:
-        """Have topics deleted, without waiting until their files are gone."""
+        """Have topics deleted, without a wait for the end of their files."""
         from .inspection import delete_topics
 
         if names:
@@ -288,7 +288,7 @@ class KafkaCluster:
         """All records in a topic, by partition and offset.
 
         Waits until there are `at_least` so many, for `timeout` seconds at most. `committed`:
-        without those of transactions that are open or aborted, as `read_committed` has it.
+        without records of open or aborted transactions, as in `read_committed`.
         """
         from .inspection import read_topic
 
@@ -309,7 +309,7 @@ class KafkaCluster:
         return leaders[partition]
 
     def wait_for_brokers(self, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> None:
-        """Until each broker that runs knows that these, and no others, are in the cluster."""
+        """Wait until each running broker knows that these, and no others, are in the cluster."""
         from .inspection import wait_for_brokers
 
         running = self._members.running()
@@ -318,7 +318,7 @@ class KafkaCluster:
     def wait_for_isr(
         self, topic: str, size: int | None = None, *, timeout: float = DEFAULT_TIMEOUT_SECONDS
     ) -> None:
-        """Until each partition has a leader and so many replicas in sync; None: as many as run."""
+        """Wait until each partition has a leader and `size` in-sync replicas; None: all running."""
         from .inspection import wait_until
 
         running = self._members.running()
@@ -366,13 +366,13 @@ class KafkaCluster:
     def kill(self, node: int | str, *, as_lost: bool = False) -> Fault:
         """SIGKILL, as a crash; undone by a restart. `node` is a broker's id or "zookeeper".
 
-        The cluster hears of it at once; `as_lost` is as if the machine had vanished: the cluster
-        misses it when its session has expired, after 6 s.
+        The cluster notices it at once; `as_lost` is as if the machine had vanished: the cluster
+        notices it when the session has expired, after 6 s.
         """
         return self._harm("kill-as-lost" if as_lost else "kill", node, self.restart)
 
     def shut_down(self, node: int | str) -> Fault:
-        """In order: a broker hands its leaderships over first. Undone by a restart."""
+        """A clean stop: a broker hands its leaderships over first. Undone by a restart."""
         return self._harm("stop", node, self.restart)
 
     def pause(self, node: int | str) -> Fault:
@@ -385,14 +385,15 @@ class KafkaCluster:
         self._members.command("resume", node)
 
     def restart(self, node: int | str) -> None:
-        """Stop the node in order if it runs, start it again, and wait until it is ready."""
+        """Stop the node cleanly if it runs, start it again, and wait until it is ready."""
         harms = ("kill", "kill-as-lost", "stop", "pause")
         self._forget_faults(*(f"{name} {node}" for name in harms))
         self._members.command("restart", node)
 
     def expire_session(self, broker: int) -> None:
-        """End a broker's ZooKeeper session, as if ZooKeeper had not heard of it for too long, and
-        wait until it has registered anew."""
+        """End a broker's ZooKeeper session, as if its heartbeats had been missing for too long, and
+        wait until it has registered anew.
+        """
         before = self._members.tell(broker, do="registrations")
         self._members.command("expire-session", broker)
         deadline = time.monotonic() + DEFAULT_TIMEOUT_SECONDS
@@ -410,8 +411,9 @@ class KafkaCluster:
         self.story.tell(f"broker {to} leads {topic}-{partition}")
 
     def break_disk(self, broker: int, fault: str = "full") -> Fault:
-        """`full`: no write succeeds; `failing`: no read does, either. As Kafka does, a broker whose
-        only log directory has failed ends. Undone by a restart."""
+        """`full`: every write fails; `failing`: every read fails, too. As in Kafka, a broker whose
+        only log directory has failed stops. Undone by a restart.
+        """
         self._members.tell(broker, do="disk", fault=fault)
         self.story.tell(f"the disk of {broker} is {fault}")
 
@@ -454,11 +456,11 @@ class KafkaCluster:
     def advance(
         self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Let time pass for the brokers at once, for good: what retention lets go is gone, members
-        of groups that have not been heard of meanwhile (all of them, if it is longer than their
-        session) are out, open transactions time out, tokens and committed offsets expire.
+        """Let time pass for the brokers at once, for good: retention deletes expired records,
+        members of groups without a heartbeat meanwhile (all of them, if it is longer than their
+        session) are removed, open transactions time out, tokens and committed offsets expire.
 
-        Not for ZooKeeper's sessions, nor for clients, whose own clocks go on as they did.
+        Not for ZooKeeper's sessions, nor for clients, whose own clocks run on unchanged.
         """
         passed = seconds + 60 * minutes + 3600 * hours + 86_400 * days
         self._has_own_time = True
@@ -475,7 +477,7 @@ class KafkaCluster:
     # Faults, undone
 
     def heal(self) -> None:
-        """Undo all faults, the last one first; what cannot be undone is told when all are done."""
+        """Undo all faults, the last one first; then raises the first error of an undo, if any."""
         problems: list[ClusterError] = []
         for fault in self._faults[::-1]:
             try:
@@ -492,23 +494,24 @@ class KafkaCluster:
     def _forget_faults(self, *names: str) -> None:
         self._faults[:] = [one for one in self._faults if one.name not in names]
 
-    # What is known of it
+    # Its state
 
     @property
     def is_whole(self) -> bool:
-        """It runs, all nodes of it run, and no fault is left."""
+        """Whether the cluster and all its nodes run, and no fault is left."""
         if not self.is_running or self._faults or self._has_own_time:
             return False
         try:
             nodes = self._members.state().nodes
-        except ClusterError:  # somebody has killed its supervisor
+        except ClusterError:  # its supervisor has been killed
             return False
         return all(node.status == cluster_state.NodeStatus.RUNNING for node in nodes)
 
     def tell_story(self) -> str:
-        """What happened and when, changes of leaders and replicas in sync among it, how the cluster
-        is now, and the last lines of its logs; the plugin shows it with a test that has failed.
-        Takes seconds at most; raises nothing."""
+        """The events of the cluster with their times, with changes of leaders and of in-sync
+        replicas, its present state, and the last lines of its logs; the plugin shows it with a
+        failed test. Takes seconds at most; raises nothing.
+        """
         with contextlib.suppress(ClusterError, OSError):
             self._members.remember()
         lines = chapter("events", self.story.lines())

@@ -1,8 +1,8 @@
-"""How a test has something done in a process of its cluster: a Unix socket in its directory.
+"""The channel from a test to a process of its cluster: a Unix socket in the cluster's directory.
 
 One request a connection: a line of JSON `{"do": NAME, ...}`, answered by `{"done": ...}` or
-`{"error": TEXT}`. Only the owner may connect. Whatever a caller sends, and however slowly, ends
-nothing but its connection, of which MAX_CALLERS are open at most.
+`{"error": TEXT}`. Only the owner may connect. A bad or a slow caller ends nothing but its own
+connection, of which MAX_CALLERS are open at most.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ REQUEST_MAX_BYTES = 1 << 16
 REQUEST_TIMEOUT_SECONDS = 5.0
 MAX_CALLERS = 64  # more wait until one has been answered
 
-Actions = Mapping[str, Callable[..., Any]]  # what they return, or await, goes into the answer
+Actions = Mapping[str, Callable[..., Any]]  # their results, awaited or not, go into the answer
 
 
 async def serve_controls(path: Path, actions: Actions) -> None:
-    """Until cancelled."""
+    """Serve until cancelled."""
     room = trio.Semaphore(MAX_CALLERS)
     with trio.socket.from_stdlib_socket(listen_privately(path)) as listener:
         async with trio.open_nursery() as nursery:
@@ -87,7 +87,7 @@ async def _do(line: bytes, actions: Actions) -> dict[str, Any]:
 
 
 def ask_controls(path: Path, timeout_s: float, **request: Any) -> Any:
-    """From the test's process. Raises OSError, or RuntimeError with what went wrong there."""
+    """Ask from the test's process. Raises OSError, or RuntimeError with the error there."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout_s)
         with unix_address(path) as address:

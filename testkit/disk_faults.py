@@ -1,8 +1,8 @@
 """A disk that is full or fails, for the broker in this process.
 
-A fault takes the place of the methods of `storage.files` that write, read and sync; without one
-they are what they always are. Log directories that have met it stay offline until the broker
-starts again, as in Kafka: the only one ends it. Leaves out: what was read by `sendfile`.
+A fault replaces the methods of `storage.files` that write, read and sync; without one they are
+the original ones. Log directories that have met it stay offline until the broker starts again, as
+in Kafka: the only one ends it. Leaves out: reads by `sendfile`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _whole: dict[str, Callable[..., Any]] = {}
 
 
 def break_disk(fault: DiskFault) -> None:
-    """From now on, until `mend_disk`."""
+    """Break the disk until `mend_disk`."""
     mend_disk()
     number = _ERRORS[fault]
 

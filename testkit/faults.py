@@ -1,4 +1,4 @@
-"""A fault that was done on purpose, and its undoing."""
+"""A deliberate fault, and its undoing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ FaultT = TypeVar("FaultT", bound="Fault")
 
 
 class Fault:
-    """What a fault's method returns. `with kafka.kill(1): ...` undoes it at the end of the block;
-    without a block it lasts until `undo`, or until `KafkaCluster.heal`."""
+    """The result of a fault's method. `with kafka.kill(1): ...` undoes it at the end of the block;
+    without a block it lasts until `undo`, or until `KafkaCluster.heal`.
+    """
 
     def __init__(self, name: str, undo: Callable[[], None], among: list[Fault]) -> None:
-        """It is `among` the faults of its cluster until it is undone."""
+        """The fault is `among` the faults of its cluster until it is undone."""
         self.name = name
         self._undo = undo
         self._among = among
@@ -25,7 +26,7 @@ class Fault:
         return self in self._among
 
     def undo(self) -> None:
-        """Once; a second time, and after the cluster has stopped, it does nothing."""
+        """Undo once; a second call, or one after the cluster has stopped, does nothing."""
         if self.is_active:
             self._among.remove(self)
             self._undo()

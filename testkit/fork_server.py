@@ -3,11 +3,11 @@
 Started once a test process, it is without threads and event loops, so that it may fork. It takes
 one request at a time, `{"data_dir": ..., "brokers": ..., ...}` (`ClusterOptions`) with a descriptor
 beside it: the supervisor's end of the cluster's channel. It answers with a byte when it has forked;
-all else is said on the channel: `{"ready": true}` or `{"error": TEXT}`.
+all else is sent on the channel: `{"ready": true}` or `{"error": TEXT}`.
 
-A cluster ends when its owner ends, however that goes, and if only somebody else still has a copy of
-the channel: the fork server watches the owner's process, and the supervisors hear of the fork
-server's end (`PR_SET_PDEATHSIG` where there is that).
+A cluster ends when its owner ends, in every case, even if another process still has a copy of the
+channel: the fork server watches the owner's process, and the supervisors are notified of the fork
+server's end (`PR_SET_PDEATHSIG` where it exists).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ForkServer:
         self._end()
 
     def _end(self) -> None:
-        """Whoever has not heard of it hears of it now; nothing of them is left behind."""
+        """Stop all supervisors that still run, and remove their directories."""
         for pid in self._directories:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
@@ -129,7 +129,7 @@ class ForkServer:
         self._directories[pid] = Path(options.data_dir) if options.ephemeral else None
 
     def _become_supervisor(self, options: ClusterOptions, channel: socket.socket) -> None:
-        """In the forked process; never returns."""
+        """Run the supervisor in the forked process; never returns."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -196,8 +196,9 @@ def _tell(channel: socket.socket, message: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """Of a process whose argument is its owner's id; requests come on its standard input, a Unix
-    socket."""
+    """Serve in a process whose argument is its owner's id; requests come on its standard input, a
+    Unix socket.
+    """
     requests = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)

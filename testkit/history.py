@@ -1,7 +1,7 @@
-"""How leaders and replicas in sync have changed, as a broker was told by the controller.
+"""The changes of leaders and in-sync replicas, as the controller sent them to a broker.
 
-Each broker of a test's cluster remembers what it saw; what all of them saw is put together for the
-story of a test that has failed, so that a broker that is dead by then is not missed.
+Each broker of a test's cluster remembers the changes that it saw; all of them are merged for the
+story of a failed test, so that a broker that is dead by then is not missed.
 Invariants: pure; a change is one line however many brokers saw it, with the earliest time.
 Leaves out: topics of the broker's own.
 """
@@ -18,7 +18,7 @@ MAX_CHANGES = 100  # with the longest of names an answer of controls can have th
 
 
 class Change(NamedTuple):
-    """What a partition, or the set of brokers, came to be; `version` tells one from another."""
+    """A new state of a partition, or of the set of brokers; `version` tells one from another."""
 
     at_ms: int  # of the machine's clock
     what: str
@@ -34,7 +34,7 @@ class History:
         self.changes: deque[Change] = deque(maxlen=MAX_CHANGES)
 
     def note(self, cache: MetadataCache, update: MetadataUpdate, now_ms: int) -> None:
-        """Take in what the controller has just told."""
+        """Note the changes that the controller has just sent."""
         for place in update.deleted_partitions:
             self._seen.pop(place, None)
         for topic in update.changed_topics:
@@ -60,7 +60,7 @@ def _text(state: PartitionState) -> str:
 
 
 def merged(histories: Iterable[Iterable[Change]]) -> list[Change]:
-    """What all of them saw, in order."""
+    """The changes that any of them saw, in order."""
     first: dict[tuple[str, tuple[int, ...], str], Change] = {}
     for history in histories:
         for change in history:
@@ -72,7 +72,7 @@ def merged(histories: Iterable[Iterable[Change]]) -> list[Change]:
 
 
 def from_answers(answers: Iterable[Any]) -> list[Change]:
-    """Of what brokers have sent as JSON."""
+    """The changes that brokers have sent as JSON."""
     return merged(
         [Change(at_ms, what, tuple(version), text) for at_ms, what, version, text in one]
         for one in answers

@@ -1,4 +1,4 @@
-"""What a test asks of its cluster, and has done by it: topics, records, leaders, ISR.
+"""A test's questions and orders to its cluster: topics, records, leaders, ISR.
 
 All of it goes over the wire, as any client's requests do. A synchronous caller may stand anywhere:
 in a thread, in asyncio, in trio, in a notebook's loop; so each question runs in a thread of its
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class Address(NamedTuple):
-    """Where a cluster is, and how one logs in: the settings of Kafka's clients, {} for none."""
+    """The address of a cluster, and the login: the settings of Kafka's clients, {} for none."""
 
     bootstrap: str
     security: Mapping[str, str]
@@ -96,7 +96,7 @@ async def make_topic(
     replication_factor: int,
     configs: Mapping[str, str],
 ) -> bool:
-    """False if there is one already. Otherwise each broker knows it, and it has leaders."""
+    """Create a topic; then each broker knows it, and it has leaders. False if it exists already."""
     existing = (await cluster.metadata([name])).topics[0]
     if existing.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return False
@@ -112,7 +112,7 @@ async def make_topic(
 
 
 async def delete_topics(cluster: Cluster, names: list[str]) -> None:
-    """Mark them for deletion; who is not there is not missed."""
+    """Mark them for deletion; missing ones are ignored."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in names],
         topic_names=names,
@@ -124,8 +124,9 @@ async def delete_topics(cluster: Cluster, names: list[str]) -> None:
 async def wait_until(
     cluster: Cluster, topic: str, condition: Callable[[MetadataResponseTopic], bool]
 ) -> MetadataResponseTopic:
-    """Until each broker that answers, and is not behind the others, tells the topic so; forever, if
-    need be."""
+    """Wait until the topic meets the condition in the metadata of each answering broker that is not
+    behind; forever, if need be.
+    """
     while True:
         views = await _views(cluster, topic)
         newest = max(map(_age, views), default=0)
@@ -136,7 +137,7 @@ async def wait_until(
 
 
 async def wait_for_brokers(cluster: Cluster, wanted: set[int]) -> None:
-    """Until each of these brokers knows of these and no others; forever, if need be."""
+    """Wait until each of these brokers knows these and no others; forever, if need be."""
     request = MetadataRequest(topics=[])
     while True:
         agreed = 0
@@ -152,7 +153,7 @@ async def wait_for_brokers(cluster: Cluster, wanted: set[int]) -> None:
 
 
 async def _views(cluster: Cluster, topic: str) -> list[MetadataResponseTopic]:
-    """The topic as each broker tells it; who is cut off still believes what was so before."""
+    """The topic in each broker's metadata; a broker that is cut off still has an older state."""
     views: list[MetadataResponseTopic] = []
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     with contextlib.suppress(ClientError):
@@ -172,9 +173,9 @@ def _age(topic: MetadataResponseTopic) -> int:
 async def read_topic(
     cluster: Cluster, topic: str, partition: int | None, at_least: int, committed: bool
 ) -> list[KafkaRecord]:
-    """All records from the beginning to the end as it is now, at least so many; by partition.
+    """All records from the beginning to the present end, at least so many; by partition.
 
-    Waits for leaders and for records that are still missing, forever if need be.
+    Waits for leaders and for missing records, forever if need be.
     """
     while True:
         found = await cluster.led_topic(topic, wait_for_missing=True)
@@ -197,7 +198,7 @@ class _Moved(Exception):
 
 
 class _Reader:
-    """One partition, read to its end."""
+    """The reader of one partition, to its end."""
 
     def __init__(
         self, cluster: Cluster, topic: MetadataResponseTopic, partition: int, leader: int

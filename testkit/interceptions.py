@@ -1,8 +1,8 @@
-"""Which requests are harmed: the n-th of an API and client id, and how.
+"""The rules of harmed requests: the n-th of an API and client id, and the harm; pure.
 
-A rule counts the requests that it fits, each rule for itself and each broker for itself, and takes
+A rule counts the requests that match it, each rule for itself and each broker for itself, and takes
 `times` of them from the `nth` on. The first rule that takes a request decides; the others have
-counted it, too. Pure.
+counted it, too.
 
 Like: `rd_kafka_mock_push_request_errors` of librdkafka and `Cluster.ControlKey` of kfake, which
 are mock clusters; here a real broker answers all else.
@@ -18,7 +18,7 @@ from ..protocol.errors import ErrorCode
 
 
 class Harm(StrEnum):
-    """What becomes of a request."""
+    """The harm to a request."""
 
     FAIL = "fail"  # answered with an error, and not carried out
     DROP = "drop"  # neither carried out nor answered
@@ -29,7 +29,7 @@ class Harm(StrEnum):
 
 @dataclass(slots=True)
 class Rule:
-    """`client_id` None: of anybody. `times` None: all from the `nth` on, which counts from 1."""
+    """`client_id` None: all clients. `times` None: all from the `nth` on, which counts from 1."""
 
     number: int
     api: ApiKey
@@ -43,7 +43,7 @@ class Rule:
     taken: int = 0
 
     def takes(self, client_id: str) -> bool:
-        """Count this request, if it is of this client; whether it is one to harm."""
+        """Count this request, if its client matches; returns whether it is to be harmed."""
         if self.client_id is not None and self.client_id != client_id:
             return False
         self.seen += 1
@@ -67,7 +67,7 @@ class Interceptions:
         self._rules[rule.number] = rule
 
     def remove(self, number: int) -> int:
-        """How many requests this rule has taken; 0 if there is none."""
+        """Remove a rule; the number of requests it has taken, 0 for an unknown one."""
         rule = self._rules.pop(number, None)
         return 0 if rule is None else rule.taken
 
@@ -76,7 +76,7 @@ class Interceptions:
         return 0 if rule is None else rule.taken
 
     def names(self, api: ApiKey) -> bool:
-        """Whether requests of this API are to be looked at."""
+        """Whether a rule is for requests of this API."""
         return any(rule.api is api for rule in self._rules.values())
 
     def decide(self, api: ApiKey, client_id: str) -> Rule | None:

@@ -20,8 +20,8 @@ from dataclasses import asdict
 from ..local.cluster_state import ClusterError
 from .options import ClusterOptions
 
-# Without the garbage collector until all is imported: what imports make stays, and a tenth of their
-# time would go into looking at it.
+# Without the garbage collector until all is imported: objects of imports stay, and a tenth of
+# their time would go into scanning them.
 PROGRAM = "import gc; gc.disable(); from pybroker_kafka.testkit.fork_server import main; main()"
 START_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 60.0
@@ -29,13 +29,13 @@ LINE_MAX_BYTES = 1 << 16
 
 
 class Channel:
-    """One cluster's supervisor, as far as its owner holds it."""
+    """The owner's end of one cluster's supervisor."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
 
     def wait_until_ready(self) -> None:
-        """Raises ClusterError, with what the supervisor said."""
+        """Raises ClusterError, with the supervisor's error."""
         self._connection.settimeout(START_TIMEOUT_SECONDS)
         received = b""
         try:
@@ -78,7 +78,7 @@ class Launcher:
 
     @property
     def is_alive(self) -> bool:
-        """Of this process, and not of one that we were forked from."""
+        """Whether it runs, and belongs to this process, not to a parent that forked this one."""
         return self.pid == os.getpid() and self._process.poll() is None
 
     def launch(self, options: ClusterOptions) -> Channel:

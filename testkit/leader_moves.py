@@ -26,8 +26,9 @@ PREFERRED = 0
 
 
 async def move_leader(cluster: Cluster, topic: str, partition: int, to: int) -> None:
-    """Until `to` leads; a broker that has no replica gets one, instead of the last. Forever, if
-    need be. Raises ClientError."""
+    """Make `to` the leader, and wait for it, forever if need be. A broker without a replica gets
+    one, instead of the last. Raises ClientError.
+    """
     found = await wait_until(cluster, topic, lambda one: len(one.partitions) > partition)
     (part,) = (one for one in found.partitions if one.partition_index == partition)
     count = len(part.replica_nodes)

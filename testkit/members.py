@@ -1,6 +1,6 @@
 """The nodes of a test's cluster as its test reaches them: state, commands, controls, the network.
 
-Invariant: what cannot be done is a ClusterError, and what was done is in the story.
+Invariant: a failed action is a ClusterError, and a successful one is in the story.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Members:
         self._story = story
 
     def state(self) -> ClusterState:
-        """As its supervisor has written it."""
+        """The state that the supervisor has written."""
         return cluster_state.load(self._data_dir())
 
     def running(self) -> set[int]:
@@ -59,7 +59,7 @@ class Members:
         return answers
 
     def ask_network(self, **request: Any) -> Any:
-        """Of the proxy, if there is one."""
+        """Ask the proxy, if there is one."""
         from .controls import ask_controls
         from .network_proxy import proxy_socket
 
@@ -72,7 +72,7 @@ class Members:
         return done
 
     def remember(self) -> None:
-        """What brokers that answer have seen of leaders and replicas goes into the story."""
+        """Add the changes that the answering brokers saw to the story."""
         from .history import from_answers
 
         answers = []

@@ -1,4 +1,4 @@
-"""Faults of the network of a test's cluster, for tests: see `network_proxy`, which plays them."""
+"""Faults of the network of a test's cluster: `network_proxy` carries them out."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ class NetworkFaults:
         return self._begin("cut", a, b)
 
     def silence(self, a: int | str, b: int | str) -> Fault:
-        """Connections stay and are made, and carry nothing, as with a pulled cable; what was held
-        back arrives when this is undone."""
+        """Keep connections and accept new ones, but carry nothing, as with a pulled cable;
+        held-back bytes arrive when this is undone.
+        """
         return self._begin("silence", a, b)
 
     def delay(self, a: int | str, b: int | str, seconds: float) -> Fault:
-        """What they send each other arrives so much later, each way: at most 64 KB at a time."""
+        """Delay the bytes between both by so much, each way: at most 64 KB at a time."""
         return self._begin("delay", a, b, seconds=seconds)
 
     def isolate(self, broker: int) -> Fault:

@@ -1,8 +1,8 @@
 """The process through which all connections of a cluster go, so that a test can cut them.
 
 Each broker has three ports here: for clients and for brokers (they are what it advertises), and one
-that leads it, and nobody else, to ZooKeeper. Which broker an inner connection comes from is looked
-up when a fault wants to know: in Linux's tables of sockets.
+to ZooKeeper for this broker alone. When a fault needs the broker behind an inner connection, it is
+looked up in Linux's tables of sockets.
 
 Invariants: a connection carries its bytes in order and whole, or is closed; without a fault it is
 only carried. Forked by the supervisor's process before there is any thread; ends with it.
@@ -33,7 +33,7 @@ CHUNK_BYTES = 1 << 16
 CLIENT, BROKER, ZOOKEEPER = "client", "broker", "zookeeper"
 UNKNOWN = "unknown"
 ZOOKEEPER_PORT = 2181  # where a server's is left out
-# Below those that systems give to outgoing connections, so that nobody gets one of them by chance.
+# Below the ports for outgoing connections, so that none of those gets one of them by chance.
 LOWEST_PORT, HIGHEST_PORT = 10_000, 20_000
 MAX_TRIES = 200
 _RESET = pack("ii", 1, 0)  # SO_LINGER: close with a reset
@@ -42,7 +42,7 @@ Pair = frozenset[str]
 
 
 def proxy_socket(data_dir: Path) -> Path:
-    """Where the proxy's controls listen."""
+    """The socket of the proxy's controls."""
     return data_dir / "network.sock"
 
 
@@ -50,7 +50,7 @@ def proxy_socket(data_dir: Path) -> Path:
 class NetworkPlan:
     """The ports of a cluster's nodes, and those of the proxy in front of them.
 
-    `zookeeper`: an ensemble of others, `host:port,host:port/chroot`; None: the embedded one.
+    `zookeeper`: an external ensemble, `host:port,host:port/chroot`; None: the embedded one.
     """
 
     brokers: int
@@ -77,7 +77,7 @@ class NetworkPlan:
                 self.front_ports[kind, broker] = front.getsockname()[1]
 
     def broker_keys(self, broker: int) -> Mapping[str, str]:
-        """How this broker listens, what it says of that, and where it finds ZooKeeper."""
+        """This broker's listeners, its advertised ones, and its address of ZooKeeper."""
         clients, inner = self.ports[broker]
         front, inner_front = self.front_ports[CLIENT, broker], self.front_ports[BROKER, broker]
         name = CLIENTS if self.is_secure else "PLAINTEXT"
@@ -93,7 +93,7 @@ class NetworkPlan:
         return keys
 
     def targets(self, kind: str, broker: int) -> list[tuple[str, int]]:
-        """Where connections to it go: to the first of these that answers."""
+        """The targets of connections to it: the first of these that answers."""
         if kind != ZOOKEEPER:
             return [(HOST, self.ports[broker][kind == BROKER])]
         if self.zookeeper is None:
@@ -124,7 +124,7 @@ class NetworkPlan:
 
 
 def _address(server: str) -> tuple[str, int]:
-    """Of a ZooKeeper server; the port may be left out."""
+    """The address of a ZooKeeper server; the port may be left out."""
     host, separator, port = server.strip().rpartition(":")
     return (host.strip("[]"), int(port)) if separator else (server.strip(), ZOOKEEPER_PORT)
 
@@ -207,7 +207,7 @@ class Proxy:
         self._changed = trio.Event()
 
     def _pair(self, link: Link) -> Pair:
-        """Between whom it is."""
+        """The two ends of a link."""
         if link.kind == CLIENT:
             return frozenset((CLIENT, str(link.broker)))
         if link.kind == ZOOKEEPER:
@@ -261,7 +261,7 @@ class Proxy:
                     self._links.discard(link)
 
     async def _reach(self, kind: str, broker: int) -> trio.SocketStream | None:
-        """None if nobody answers."""
+        """A connection to the first target that answers; None if there is none."""
         for host, port in self._plan.targets(kind, broker):
             with contextlib.suppress(OSError):
                 return await trio.open_tcp_stream(host, port)
@@ -284,7 +284,7 @@ class Proxy:
 
 
 def _socket_inode(port: int) -> str:
-    """Of the socket that is bound to this local port and has a connection (Linux)."""
+    """The inode of the connected socket that is bound to this local port (Linux)."""
     with contextlib.suppress(OSError), Path("/proc/net/tcp").open() as table:
         for line in table:
             fields = line.split()

@@ -1,7 +1,7 @@
-"""What a test may do inside of a broker's process: harm requests and the disk, move the clock.
+"""A test's actions inside of a broker's process: harm requests and the disk, move the clock.
 
 Runs beside the broker (`server.Companion`) in clusters that the fork server starts, and in no
-other, and does what comes through `controls`.
+other, and carries out the requests that come through `controls`.
 
 Invariants: without a rule no request passes here; without a fault of the disk no write does.
 """
@@ -37,12 +37,12 @@ _MS = 1000
 
 
 def controls_socket(data_dir: Path, broker_id: int) -> Path:
-    """Where the controls of this broker listen."""
+    """The socket of this broker's controls."""
     return data_dir / f"controls-{broker_id}.sock"
 
 
 def companion(data_dir: Path, broker_id: int) -> NodeControls:
-    """For a broker's process."""
+    """The controls of a broker's process."""
     return NodeControls(controls_socket(data_dir, broker_id))
 
 
@@ -117,7 +117,8 @@ class NodeControls:
         elif rule.harm is Harm.LOSE_ANSWER:
             request.connection = cast("ResponseSink", Deaf(request.connection))
             handle(request)
-        # A dropped one stays unanswered: its connection is muted from now on, until it is closed.
+        # A dropped request stays unanswered: its connection is muted from now on, until it is
+        # closed.
 
     async def _handle_later(
         self, seconds: float, handle: Callable[[Request], Any], request: Request
@@ -129,13 +130,13 @@ class NodeControls:
     # Time
 
     def _set_clock(self, ahead_ms: int) -> None:
-        """What goes by the monotonic clock goes on, as on a machine whose clock is set."""
+        """Set the wall clock only: timers of the monotonic clock run on, as on a real machine."""
         clocks = self._broker.clocks
         clocks.ahead_ms = ahead_ms
         clocks.look()
 
     async def _advance(self, ms: int) -> None:
-        """As if so much time had passed, in which nobody did anything."""
+        """Let so much time pass at once, without any request meanwhile."""
         parts = self._broker.parts
         logs = self._broker.logs
         assert logs is not None
@@ -149,7 +150,7 @@ class NodeControls:
         parts.cleaner.configs_changed()
 
     async def _compact(self, topic: str) -> int:
-        """Clean what there is of a topic here, its active segments included; how many logs."""
+        """Clean a topic's logs here, active segments included; the number of logs."""
         broker = self._broker
         assert broker.logs is not None
         cleaner = broker.parts.cleaner
@@ -179,7 +180,7 @@ class NodeControls:
             mend_disk()
 
     def _registrations(self) -> int:
-        """How often this process has registered: once a session."""
+        """The number of registrations of this process: once a session."""
         return len(self._broker.sessions)
 
     def _rebalance(self, group: str) -> bool:

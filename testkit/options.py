@@ -1,4 +1,4 @@
-"""What a test's cluster is to be: the options of `pybroker start`, in a form that can be sent.
+"""The wanted cluster of a test: the options of `pybroker start`, in a form that can be sent.
 
 Invariant: imports nothing of the broker, since the pytest plugin reads options of tests that may
 never start a cluster.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class ClusterOptions:
-    """As `KafkaCluster` has them, whose documentation says what they are."""
+    """The options of `KafkaCluster`, which documents them."""
 
     data_dir: str
     ephemeral: bool
@@ -29,7 +29,7 @@ class ClusterOptions:
 
 
 def config_texts(config: Mapping[str, object]) -> dict[str, str]:
-    """As `server.properties` has them: true and false, lists with commas, None left out."""
+    """The values as in `server.properties`: true and false, lists with commas, None left out."""
     return {key: _text(value) for key, value in config.items() if value is not None}
 
 

@@ -1,6 +1,6 @@
-"""How a cluster is at this moment, in lines: leaders, replicas in sync, groups.
+"""The present state of a cluster, in lines: leaders, in-sync replicas, groups.
 
-Whoever does not answer at once is left out: the picture is taken when something has gone wrong.
+Nodes that do not answer at once are left out: the picture is taken after a failure.
 """
 
 from __future__ import annotations

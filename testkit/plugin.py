@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture `kafka`, the marker of the same name, options.
 
 Invariants: nothing of the broker is imported, and no process started, unless a test that is to run
-wants a cluster; then the fork server, whose start takes a moment, gets it while others run. A
+wants a cluster; then the fork server, whose start takes a moment, starts while others run. A
 cluster is shared by all tests of a session (with xdist, of a worker) that want one like it, as long
 as they leave it whole; the topics that a test has made go with the test.
 """
@@ -26,7 +26,7 @@ MARKER = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `kafka` is like where no marker says so: options, and the ini file's keys."""
+    """Add the options, and the ini file's keys, that shape `kafka` where no marker does."""
     group = parser.getgroup("kafka", "Kafka clusters of pybroker")
     group.addoption(
         "--kafka-brokers", type=int, metavar="N", help="How many brokers the fixture kafka has."
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The fixture `kafka` of somebody else does not take `kafka_clusters`."""
+    """Start the fork server if a test uses `kafka_clusters`; another plugin's `kafka` does not."""
     wanted = any("kafka_clusters" in getattr(one, "fixturenames", ()) for one in session.items)
     if wanted and not session.config.option.collectonly:
         from .launching import shared_launcher
@@ -77,7 +77,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def kafka_clusters(request: pytest.FixtureRequest) -> Iterator[ClusterPool]:
-    """The clusters of this session, by what they are like."""
+    """The clusters of this session, by their options."""
     from .pool import ClusterPool, default_options
 
     pool = ClusterPool(default_options(request.config))

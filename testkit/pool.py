@@ -21,7 +21,7 @@ MAX_CLUSTERS = 3
 
 
 def default_options(config: pytest.Config) -> dict[str, Any]:
-    """Those of the session: the ini file's, and the command line's before them."""
+    """The options of the session: the command line's, else the ini file's."""
     brokers = config.getoption("--kafka-brokers") or int(config.getini("kafka_brokers"))
     pairs = [*config.getini("kafka_config"), *config.getoption("--kafka-config")]
     secure = config.getoption("--kafka-secure") or config.getini("kafka_secure")
@@ -36,7 +36,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 class ClusterPool:
-    """`take` a cluster for a test, and `give_back` what it was given."""
+    """`take` a cluster for a test, and `give_back` that cluster."""
 
     def __init__(self, defaults: Mapping[str, Any]) -> None:
         self._defaults = defaults

@@ -16,7 +16,7 @@ from .interceptions import Harm
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-Tell = Callable[..., dict[int, Any]]  # broker (None: all), what -> answers by broker
+Tell = Callable[..., dict[int, Any]]  # broker (None: all), order -> answers by broker
 
 
 class RequestFaults:
@@ -57,7 +57,9 @@ class RequestFaults:
         times: int | None = 1,
         broker: int | None = None,
     ) -> RequestFault:
-        """Neither carry out nor answer; the connection hears nothing more until it is closed."""
+        """Neither carry out nor answer; the connection gets no further answer until it is
+        closed.
+        """
         return self._harm(Harm.DROP, api, broker, client_id, nth, times)
 
     def close(
@@ -94,7 +96,7 @@ class RequestFaults:
         times: int | None = 1,
         broker: int | None = None,
     ) -> RequestFault:
-        """Carry out and answer so much later; as in Kafka, what its connection has sent waits."""
+        """Carry out and answer so much later; as in Kafka, the connection's later requests wait."""
         return self._harm(Harm.DELAY, api, broker, client_id, nth, times, delay_seconds=seconds)
 
     def _harm(

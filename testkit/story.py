@@ -1,4 +1,4 @@
-"""What happened to a cluster, and when: for the report of a test that has failed."""
+"""The events of a cluster, with their times: for the report of a failed test."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Story:
         self._began = time.monotonic()
         self._began_ms = time.time_ns() // 1_000_000  # of the clock that brokers have
         self._events: deque[tuple[float, str]] = deque(maxlen=MAX_EVENTS)
-        self._changes: dict[Change, None] = {}  # those that were added, each once
+        self._changes: dict[Change, None] = {}  # the added ones, each once
 
     def tell(self, text: str) -> None:
         self._events.append((time.monotonic() - self._began, text))
 
     def add(self, changes: Iterable[Change]) -> None:
-        """What brokers saw meanwhile."""
+        """Add changes that brokers saw meanwhile."""
         self._changes.update(dict.fromkeys(changes))
         while len(self._changes) > MAX_EVENTS:
             del self._changes[next(iter(self._changes))]
@@ -65,6 +65,6 @@ def _tail(path: Path) -> list[str]:
 
 
 def chapter(title: str, lines: Iterable[str]) -> list[str]:
-    """Nothing without lines."""
+    """The titled lines; nothing without lines."""
     told = [f"  {line}" for line in lines]
     return [f"{title}:", *told] if told else []

@@ -1,6 +1,6 @@
-"""Which request asks which permission, and who sees to it that it is asked.
+"""The permissions that each request needs, and the guard that checks them.
 
-`table` has a row for each API; `guard` stands before the handlers and does what the rows say. Who
-answers the questions is in `security`. What cannot be asked before the handler is asked by it, with
-`request.permits`; its row says so.
+`table` has a row for each API; `guard` runs before the handlers and applies the rows. The
+authorizer is in `security`. A handler checks with `request.permits` what the guard cannot check
+before it; the row of its API says so.
 """

@@ -1,14 +1,14 @@
-"""Stands before the handlers and does what the access rules on the pages of the APIs say.
+"""Applies the access rules on the pages of the APIs before the handlers run.
 
-Job: `AccessGuard` wraps the handler of each API. First the questions about
-the request as a whole: the first that is denied is the answer. Then elements: denied ones are taken
-out of the request, and its answer gets the errors of those that were taken out, by a filter.
-Another filter takes out of the answer what the client may not see.
+Job: `AccessGuard` wraps the handler of each API. It first checks the request as a whole: the first
+denial is the answer. Then it checks elements: it removes denied ones from the request, and a filter
+puts their errors into the answer. Another filter removes from the answer what the client may not
+see.
 
-Invariants: where nothing is denied and nothing can be hidden, the request is as it came;
-the connection's `access` belongs to its present principal. Large requests come here in parts
-(`network.request_parts`), so that no loop here is long, except the one over an answer, which is
-done in turns.
+Invariants: a request without denied or hidden elements reaches its handler unchanged; the
+connection's `access` belongs to its present principal. Large requests come here in parts
+(`network.request_parts`), so that no loop here is long, except the loop over an answer, which
+runs in turns.
 
 Mirrors the calls of AuthHelper in KafkaApis.
 """
@@ -56,7 +56,7 @@ class AccessGuard:
         is_controller: Callable[[], bool],
         on_denied: Mapping[ApiKey, Callable[[Request], None]] = NOBODY_HEARS,
     ) -> None:
-        """`on_denied` hears of requests that are denied as a whole."""
+        """`on_denied` is called with requests that are denied as a whole."""
         self.authorizer = authorizer
         self._denials = denials
         self._is_controller = is_controller
@@ -136,7 +136,7 @@ class _Guarded:
 
 
 class _ProduceGuard(_Guarded):
-    """As `_Guarded`; the usual request, to one topic that may be written to, takes a short way."""
+    """Like `_Guarded`, with a short way for the usual request, to one topic that may be written."""
 
     __slots__ = ("_authorizer",)
 
@@ -214,14 +214,14 @@ def _split(access: Access, each: Each, request: Request) -> _Split | None:
 
 
 class _Denied(NamedTuple):
-    """What was taken out of a request, for the builders of error responses."""
+    """The elements removed from a request, for the builders of error responses."""
 
     api_key: ApiKey
     api_version: int
     body: Any
 
 
-# What an answer passes on its way
+# Filters of an answer
 
 
 class _Denials:
@@ -243,7 +243,7 @@ class _Denials:
 
 
 class _Hiding:
-    """The answer loses what its sender may not see."""
+    """Removes from an answer the parts that its client may not see."""
 
     __slots__ = ("_hidden",)
 
@@ -279,7 +279,7 @@ def _may_see(request: Request, question: Question, subject: Any) -> bool:
 
 
 def _walk(message: Any, path: list[str]) -> list[Any]:
-    """All that have the list which is filtered."""
+    """All messages that contain the filtered list."""
     holders = [message]
     for name in path:
         holders = [inner for holder in holders for inner in getattr(holder, name)]

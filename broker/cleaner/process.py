@@ -1,8 +1,8 @@
-"""The broker's end of one cleaner process: started when there is something to clean, sent plans,
-asked to stop, ended when it has been idle for a while, so that its memory is given back.
+"""The broker's end of one cleaner process: starts it when a log is due, sends it plans, asks it to
+abort, and ends it after an idle while to free its memory.
 
-`clean` talks with the other end (`worker`) until the plan is done; whatever ends it otherwise ends
-the process too, so that no answer to an old plan can be taken for one to a new plan.
+`clean` talks with the other end (`worker`) until the plan is done; any other end of the talk ends
+the process too, so that no answer to an old plan can be taken for an answer to a new plan.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CleaningFailed(Exception):
 
 
 class WorkerStopped(Exception):
-    """The worker gave up because it was told to."""
+    """The worker stopped on request."""
 
 
 class WorkerDied(Exception):
@@ -92,7 +92,7 @@ class CleanerProcess:
             await self._send({"abort": True})
 
     async def stop(self) -> None:
-        """End the process; kill it if it does not go by itself."""
+        """End the process; kill it if it does not end."""
         process, self._process = self._process, None
         self._held = b""
         if process is None:

@@ -1,12 +1,12 @@
 """The log cleaner's threads: tasks that each have a process to clean logs in.
 
 A task takes the dirtiest log that is due, has its process write the new segments, and swaps each in
-as it becomes ready; then it deletes what retention does not want of the compacted logs, which is
-the cleaner's business too, so that the two never meet. With nothing to do it waits for
-log.cleaner.backoff.ms. The loop itself does only the swaps: some renames each.
+as it becomes ready; then it applies retention to the compacted logs too, so that cleaning and
+deletion of a log never overlap. With nothing to do it waits for log.cleaner.backoff.ms. The loop
+itself does only the swaps: some renames each.
 
 A log that cannot be cleaned is marked and left alone. An I/O error takes its log directory offline.
-A process that dies is started anew; if it dies twice over the same log, that one is marked.
+A process that dies is started anew; if two die over the same log, the log is marked.
 
 Mirrors: LogCleaner, CleanerThread, CleanerConfig. The metrics are Kafka's.
 Leaves out: log.cleaner.hash.algorithm, which no config sets.
@@ -87,7 +87,7 @@ class CleanerRuntime:
         return rate / max(len(self._running), 1)
 
     def configs_changed(self) -> None:
-        """All count from the next cleaning on, the rate at once."""
+        """Apply changed configs: the rate at once, all others from the next cleaning on."""
         self._changed.set()
         self._changed = trio.Event()
         self._start_missing_tasks()
@@ -130,7 +130,7 @@ class CleanerRuntime:
             await process.stop()
 
     async def _back_off(self, process: CleanerProcess, used_at: float) -> None:
-        """Until it is time to look again; a process that is idle for long is ended meanwhile."""
+        """Wait for the next look; a process that is idle for long is ended meanwhile."""
         backoff_seconds = self._config.get_int("log.cleaner.backoff.ms") / 1000
         deadline = trio.current_time() + max(backoff_seconds, MIN_BACKOFF_SECONDS)
         idle_at = used_at + IDLE_SECONDS
@@ -146,7 +146,7 @@ class CleanerRuntime:
     # One cleaning
 
     async def _clean_next(self, number: int, process: CleanerProcess) -> bool:
-        """Clean the log that needs it most; False if there is none, or if it went wrong."""
+        """Clean the log that needs it most; False if there is none, or if it failed."""
         cleaning = self.manager.choose(self._clock(), self._settings())
         if cleaning is None:
             return False
@@ -164,9 +164,9 @@ class CleanerRuntime:
         return stats is not None
 
     async def _watch(self, cleaning: Cleaning, process: CleanerProcess) -> None:
-        """Stop a cleaning that has become void, and tell its process of a new rate.
+        """Stop a cleaning that has become void, and send its process the present rate.
 
-        Again and again: the process may not have been there yet to hear it.
+        Repeated, because the process may not have started yet.
         """
         try:
             while True:
@@ -223,7 +223,7 @@ class CleanerRuntime:
             del self._deaths[cleaning.key]
             self.manager.failed(cleaning, "the cleaner's process died twice over it")
 
-    # What is shown
+    # Metrics
 
     def register_gauges(self, metrics: BrokerMetrics) -> None:
         gauge, manager = metrics.gauge, self.manager

@@ -1,9 +1,9 @@
 """The cleaner's own process: `process` runs `python -m pybroker_kafka.broker.cleaner.worker`.
 
 Cleaning is all CPU, and a thread would take the interpreter from the broker's loop for milliseconds
-at a time. The worker gets plans as JSON lines on its standard input and tells what is done as JSON
-lines on its standard output. It gives way to every other process, waits for the throttle, and
-ends when its input ends: with its broker, whatever happened to that.
+at a time. The worker reads plans as JSON lines from its standard input and writes results as JSON
+lines to its standard output. It yields to every other process, waits for the throttle, and ends
+when its input ends: with its broker, also after a crash.
 
 In: `{"clean": plan, "rate": bytes a second or null}`, `{"rate": ...}`, `{"abort": true}`.
 Out: `{"group": ...}` for each new segment that lies ready, and at last one of `{"done": offset,
@@ -40,14 +40,14 @@ class Worker:
         self._sink = sink
         self._held = b""
         self._messages: list[Message] = []
-        self._producers: list[list[Any]] = []  # those of the next plan, in pieces
+        self._producers: list[list[Any]] = []  # of the next plan, in pieces
         self._rate: float | None = None
         self._free_at = 0.0  # when the throttle lets the next bytes through
 
     # Messages
 
     def _receive(self, timeout_seconds: float | None) -> bool:
-        """Take in what has come; False once the broker is gone."""
+        """Read the messages that have come; False once the broker is gone."""
         if not select.select([self._source], [], [], timeout_seconds)[0]:
             return True
         data = os.read(self._source, RECEIVE_BYTES)
@@ -108,7 +108,7 @@ class Worker:
         return {"done": end_offset, "stats": asdict(stats)}
 
     def pace(self, count: int) -> None:
-        """`count` bytes were read or written: wait for the throttle, and hear the broker."""
+        """`count` bytes were read or written: wait for the throttle, then read messages."""
         self._hear(0)
         if self._rate is None:
             return
@@ -130,7 +130,7 @@ class Worker:
 
 
 def give_way() -> None:
-    """To the broker, also where that runs at a real-time priority, which is inherited."""
+    """Yield to the broker, even if it runs at a real-time priority, which is inherited."""
     if hasattr(os, "SCHED_BATCH"):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     os.nice(NICENESS)

@@ -26,7 +26,7 @@ class ChannelError(Exception):
 
 
 def connect_by(connector: Connector, client_id: str) -> Connect:
-    """`client_id` is said at a login."""
+    """Connect through `connector`; a login uses `client_id`."""
 
     async def connect(endpoint: Endpoint) -> Link:
         return await connector.open(endpoint.host, endpoint.port, client_id)
@@ -49,7 +49,7 @@ class BrokerConnection:
         timeout_ms: int = REQUEST_TIMEOUT_MS,
         reuse_buffer: bool = False,
     ) -> None:
-        """With `reuse_buffer` a response's bytes are good until the next request only."""
+        """With `reuse_buffer` a response's bytes are valid until the next request only."""
         self.endpoint = endpoint
         self.timeout_ms = timeout_ms
         self._connect = connect
@@ -63,7 +63,7 @@ class BrokerConnection:
         raise ChannelError(f"no answer within {self.timeout_ms} ms")
 
     async def request(self, message: Message, api_version: int) -> Message:
-        """As `send`, for a caller with a time limit of its own."""
+        """Like `send`, for a caller with a time limit of its own."""
         answered = False
         try:
             if self._link is not None and trio.current_time() >= self._link.good_until:

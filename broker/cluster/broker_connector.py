@@ -1,11 +1,11 @@
 """How this broker connects to others: by TLS and with a login, as its own listener asks for.
 
-Job: one `Connect` for each listener that brokers speak through, made of this broker's own settings
-of that listener.
+Job: one `Connect` for each listener between brokers, made of this broker's own settings of that
+listener.
 Invariants: key stores that cannot be read stop the start (ConfigError); a changed key store or
-login of the listener is that of the next connection; what cannot be read then changes nothing. A
-broker that does not let this one in is an error in the log at once, since whoever asks tries again
-and again, as in Kafka, and nothing else would tell; then once in TOLD_EVERY_SECONDS.
+login of the listener holds from the next connection on; an unreadable one changes nothing then. A
+broker that refuses this one is logged as an error at once, then once in TOLD_EVERY_SECONDS: callers
+retry forever, as in Kafka, and report nothing.
 
 Mirrors ChannelBuilders.clientChannelBuilder with the keys of a listener, and the reconfiguration of
 SslFactory for clients.
@@ -71,7 +71,7 @@ class _ToListener:
         self._server = tls.of(name)
         self._made_for = self._present()
         self._context = client_tls(config, self._listener)
-        self._told_at: dict[Endpoint, float] = {}  # of those that do not let this broker in
+        self._told_at: dict[Endpoint, float] = {}  # of brokers that refuse this one
 
     async def connect(self, endpoint: Endpoint) -> Link:
         present = self._present()
@@ -120,7 +120,7 @@ class _ToListener:
         return f"Look at the login in {key} here, and whether it is known there"
 
     def _present(self) -> ssl.SSLContext | None:
-        """What the listener serves with: another one after each change."""
+        """The context that the listener serves with; each change makes another."""
         return None if self._server is None else self._server.context
 
     def _connector(self) -> Connector:

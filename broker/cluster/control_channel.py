@@ -1,8 +1,8 @@
 """The controller's queue of requests for one broker.
 
-Requests go out in order, one at a time; what fails is sent again after RESEND_DELAY_MS until it is
-answered or the channel is closed, because a broker must not miss what the controller decides. The
-channel to the own broker uses a socket like every other.
+Requests go out in order, one at a time; a failed one is sent again after RESEND_DELAY_MS until it
+is answered or the channel is closed, because a broker must not miss a decision of the controller.
+The channel to the own broker uses a socket like every other.
 
 Mirrors kafka.controller.RequestSendThread over NetworkClient.
 """
@@ -43,7 +43,7 @@ class ControlChannel:
         self._wake.set()
 
     def redirect(self, endpoint: Endpoint) -> None:
-        """The broker listens elsewhere now; what is queued goes there."""
+        """The broker listens elsewhere now; queued requests go there."""
         self._connection.endpoint = endpoint
         self._connection.close()
 

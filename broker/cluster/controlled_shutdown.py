@@ -1,8 +1,8 @@
 """Handing leaderships over before a broker stops (SEMANTICS 8).
 
 The controller is asked up to controlled.shutdown.max.retries times, and for HAND_OVER_TIMEOUT_S at
-most, which is shorter than whoever started the broker waits before killing it (our supervisor 30 s,
-systemd 90 s); whatever it answers, the broker stops in the end. Nobody is asked when nobody could
+most, which is less than a process manager waits before it kills the broker (our supervisor 30 s,
+systemd 90 s); the broker stops after any answer. The controller is not asked when no broker could
 take over: no other broker is alive, or ZooKeeper, without which the controller changes nothing, is
 out of reach.
 

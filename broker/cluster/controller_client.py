@@ -1,8 +1,8 @@
 """Requests from this broker to the active controller, wherever it is.
 
 Job: find the controller in the metadata cache, send over one connection, one request in flight,
-and try again with the next controller when there is none, when it does not answer, or when the one
-asked is not the controller any more.
+and try again with the next controller when there is none, when it does not answer, or when the
+broker asked is not the controller any more.
 
 Mirrors kafka.server.NodeToControllerChannelManager. Leaves out the envelope for forwarded client
 requests: in ZooKeeper mode clients go to the controller themselves.
@@ -63,7 +63,7 @@ class ControllerClient:
         *,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> Message:
-        """The controller's answer; that it is none is not told, but asked again.
+        """The controller's answer; an answer from a broker that is no controller causes a retry.
 
         A callable makes the message anew for each try (the broker epoch may have changed).
         """

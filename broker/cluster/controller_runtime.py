@@ -44,7 +44,7 @@ FAILURE_PAUSE_MS = 1_000
 
 
 class _Question:
-    """The token of a request event: who waits for its answer."""
+    """The token of a request event: the waiter for its answer."""
 
     __slots__ = ("answer", "answered")
 
@@ -67,8 +67,9 @@ class ControllerRuntime:
         connect: Connect = connect_plaintext,
         socket_timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
-        """`register` registers this broker again after its session has expired. `listener` of each
-        broker takes control requests, unless given the one that brokers speak through."""
+        """`register` registers this broker again after its session has expired. `listener` is each
+        broker's listener for control requests; without it, the listener between brokers.
+        """
         self.config = config
         self._listener = listener or config.inter_broker_listener
         self.machine = Controller(config, new_topic_id)
@@ -91,14 +92,14 @@ class ControllerRuntime:
         return self.machine.is_active
 
     def queued_requests(self, broker_id: int) -> int:
-        """How many control requests wait for a broker (QueueSize of the channel manager)."""
+        """The number of a broker's queued control requests (QueueSize of the channel manager)."""
         channel = self._channels.get(broker_id)
         return len(channel[0]) if channel else 0
 
     # Configs and metrics
 
     def topic_config_changed(self, topic: str, config: Mapping[str, str]) -> None:
-        """Allowing unclean election elects at once where nobody in sync is left."""
+        """Allowing unclean election elects at once where no in-sync replica is left."""
         if config.get(UNCLEAN_CONFIG, "").strip().lower() == "true":
             self.post(events.UncleanElectionEnabled(topic))
 
@@ -147,18 +148,18 @@ class ControllerRuntime:
     # Running
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled; `started` when the first election is over, won or lost."""
+        """Run until cancelled; `started` when the first election is over, won or lost."""
         session_events = self._zookeeper.session_events()
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self._follow_session, session_events)
-            # What was lost before is not lost again: to resign from an election that this session
-            # has won would leave /controller behind.
+            # A session lost earlier must not be reported again: resigning from an election that
+            # this session has won would leave /controller behind.
             self._session_generation = self._zookeeper.session_generation
             await self._process(events.Startup())
             task_status.started()
             async for event in self._events:
-                # A lost session comes before whatever was queued, or the new session would win an
+                # A lost session comes before queued events: otherwise the new session would win an
                 # election that the machine then resigns from, with /controller left behind.
                 if self._zookeeper.session_generation != self._session_generation:
                     self._session_generation = self._zookeeper.session_generation
@@ -181,9 +182,9 @@ class ControllerRuntime:
         done.set()
 
     async def _drive(self, flow: Flow[None]) -> None:
-        """As `ZooKeeperClient.run`, with our watches and the effects of each step.
+        """Like `ZooKeeperClient.run`, with our watches and the effects of each step.
 
-        All of it in one session: what one session has read is not written in the next.
+        All operations run in one session: nothing read in one session is written in the next.
         """
         zookeeper = self._zookeeper
         generation = zookeeper.session_generation
@@ -212,12 +213,12 @@ class ControllerRuntime:
         async for event in session_events:
             if event is SessionEvent.EXPIRED:
                 expired = True
-                self.post(events.SessionLost())  # `run` looks for itself, once it is awake
+                self.post(events.SessionLost())  # `run` checks for itself, once it is awake
             elif event is SessionEvent.CONNECTED and expired:
                 expired = not await self._register_again()
 
     async def _register_again(self) -> bool:
-        """True once registered; False if this session is gone as well."""
+        """Register again; False if this session has ended as well."""
         while True:
             try:
                 await self._register()

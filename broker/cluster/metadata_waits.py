@@ -1,7 +1,7 @@
-"""Waiting for the metadata cache to show what an administrator has asked for.
+"""Waiting until the metadata cache shows the change that an administrator has asked for.
 
-Mirrors DelayedCreatePartitions and DelayedDeleteTopics with their purgatory: few wait at a time,
-so that each looks again after every UpdateMetadata.
+Mirrors DelayedCreatePartitions and DelayedDeleteTopics with their purgatory: few requests wait at a
+time, so each checks again after every UpdateMetadata.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class MetadataWaits:
             changed.set()
 
     def all_partitions(self) -> list[tuple[str, int]]:
-        """As this broker knows them now."""
+        """The partitions in this broker's present metadata."""
         return [
             (topic, index)
             for topic in self._cache.topics()

@@ -1,4 +1,4 @@
-"""The topic configs of what this broker hosts, ready to be read without waiting.
+"""The topic configs of this broker's replicas, ready to be read without waiting.
 
 A log is created in the middle of a LeaderAndIsr, which must not wait; so the configs of the topics
 in it are fetched before it is handled (`load`). Changes come through the config store's `follow`.
@@ -81,7 +81,9 @@ class TopicConfigCache:
                 )
 
     def _build(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        """Unknown names are Kafka's of other versions; values that no log can have are told."""
+        """Unknown names belong to other versions of Kafka; values that no log can have are
+        logged.
+        """
         unusable = [
             name
             for name, text in overrides.items()

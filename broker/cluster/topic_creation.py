@@ -1,12 +1,12 @@
 """Creating topics: the checks and the assignment that CreateTopics and auto creation share.
 
-Job: turn what is wanted into an assignment over the alive brokers and write it to ZooKeeper.
-- `TopicCreator.create`: one topic, with all checks; KafkaError if it cannot be.
+Job: compute an assignment of the requested topic over the alive brokers and write it to ZooKeeper.
+- `TopicCreator.create`: one topic, with all checks; KafkaError if it cannot be created.
 - `TopicCreator.auto_create`: for Metadata and FindCoordinator: starts a creation in the background
-  and tells what to answer once the topic is in ZooKeeper, or cannot be. In plain ZooKeeper mode the
-  broker that is asked writes the znodes itself, controller or not.
-Invariant: each automatic creation that was started is told once, after AUTO_CREATION_WAIT_MS at the
-latest; it goes on then.
+  and reports the answer once the topic is in ZooKeeper, or has failed. In plain ZooKeeper mode the
+  broker that receives the request writes the znodes itself, controller or not.
+Invariant: each started automatic creation reports once, after AUTO_CREATION_WAIT_MS at the latest;
+the creation continues after that.
 
 Mirrors kafka.server.ZkAdminManager.createTopics and DefaultAutoTopicCreationManager. Leaves out
 create.topic.policy.class.name, whose classes are Java's, and mutation quotas for internal topics.
@@ -36,13 +36,13 @@ logger = logging.getLogger("pybroker.broker.topics")
 
 UNSET = -1
 MAX_REFUSED_NAMES = 1_000
-# Topics that are being created because clients have asked for them; those of more wait and are
-# asked for again. Each is a few round trips to ZooKeeper and a few files.
+# Topics that are being created because clients have asked for them; requests for more have to be
+# retried. Each is a few round trips to ZooKeeper and a few files.
 MAX_AUTO_CREATIONS = 1_000
 MAX_AUTO_CREATIONS_AT_ONCE = 4
 AUTO_CREATION_WAIT_MS = 5_000
 
-# What is called with the code that Metadata answers with.
+# Called with the error code for the answer to Metadata.
 Tell = Callable[[ErrorCode], None]
 
 
@@ -61,7 +61,7 @@ class TopicSettings(NamedTuple):
 
 
 class _AutoCreation:
-    """A topic that is being created, and who waits for it."""
+    """A topic that is being created, and the waiters for it."""
 
     __slots__ = ("_tell", "before", "done", "earlier", "settings")
 
@@ -81,7 +81,7 @@ class _AutoCreation:
 
 
 def random_uuid(generator: random.Random) -> bytes:
-    """As Kafka draws topic ids."""
+    """A random id, drawn as Kafka draws topic ids."""
     while (topic_id := new_uuid(generator.randbytes(16))) is None:
         pass
     return topic_id
@@ -109,7 +109,7 @@ class TopicCreator:
         self._refused: set[str] = set()  # names whose refusal has been logged
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Create in the background what `auto_create` was asked for, until cancelled."""
+        """Create the topics of `auto_create` in the background, until cancelled."""
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:
@@ -132,9 +132,9 @@ class TopicCreator:
         validate_only: bool = False,
         before: Callable[[int], None] | None = None,
     ) -> CreatedTopic:
-        """Check everything, then write the znodes. It has no leaders yet when this returns.
+        """Check everything, then write the znodes. The topic has no leaders yet when this returns.
 
-        `before` is called with the number of partitions when all is well; it may refuse them.
+        `before` is called with the number of partitions after all checks; it may refuse them.
         """
         if self._cache.contains(topic):
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
@@ -178,8 +178,8 @@ class TopicCreator:
     ) -> ErrorCode | None:
         """Start creating a topic that a client asked for.
 
-        What to answer is said at once, or None: then `tell` is called with it. `before` is for the
-        mutations of the client that was the first to ask.
+        Returns the error code to answer with at once, or None: then `tell` is called with it.
+        `before` charges the mutations to the first client that asked.
         """
         if topic in self._in_flight or len(self._in_flight) >= MAX_AUTO_CREATIONS:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -203,7 +203,7 @@ class TopicCreator:
         return None
 
     def _log_refusal(self, topic: str, problem: str) -> None:
-        """Once a name: clients ask again and again."""
+        """Log once a name: clients ask again and again."""
         if topic not in self._refused:
             if len(self._refused) >= MAX_REFUSED_NAMES:
                 self._refused.clear()
@@ -211,7 +211,7 @@ class TopicCreator:
             logger.warning("topic %s is not created automatically: %s", topic, problem)
 
     def auto_create_internal(self, topic: str) -> None:
-        """As `auto_create`, for coordinators, which answer COORDINATOR_NOT_AVAILABLE anyway."""
+        """Like `auto_create`, for coordinators, which answer COORDINATOR_NOT_AVAILABLE anyway."""
         self.auto_create(topic, None, _nobody_waits)
 
     def settings_of(self, topic: str) -> TopicSettings:
@@ -257,7 +257,7 @@ class TopicCreator:
             nursery.cancel_scope.cancel()
 
     async def _outcome(self, topic: str, creation: _AutoCreation) -> ErrorCode:
-        """Create it; LEADER_NOT_AVAILABLE if it is there now, or if it is worth asking again."""
+        """Create it; LEADER_NOT_AVAILABLE if it exists now, or if a retry may succeed."""
         settings = creation.settings
         try:
             await self.create(

@@ -1,8 +1,8 @@
-"""What must hold between keys (SEMANTICS 10): one clear line each.
+"""The conditions between keys (SEMANTICS 10): one clear line each.
 
-`check_config` is asked before a broker starts. `check_changeable` is the part of it that dynamic
-configs can break: it is asked again for what they make of a configuration, before they are written
-(`dynamic`). Neither lets anything pass with which a later step of a start would fail.
+`check_config` runs before a broker starts. `check_changeable` is the part of it that dynamic
+configs can break: it checks the configuration that they would result in, before they are written
+(`dynamic`). Both reject every value with which a later step of a start would fail.
 
 Mirrors `KafkaConfig.validateValues` for ZooKeeper mode, and the checks that LogManager makes of the
 defaults of topics. Beyond Kafka, which starts with them: a cleaner that could never clean.

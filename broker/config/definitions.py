@@ -57,14 +57,14 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 LISTENER_PREFIX = "listener.name."
-# Beside those that begin with ssl. or sasl.
+# Further keys, beside all that begin with ssl. or sasl.
 LISTENER_KEYS = frozenset(
     {
         "max.connections", "max.connection.creation.rate", "num.network.threads",
         "connections.max.reauth.ms", "principal.builder.class",
     }
 )  # fmt: skip
-# Those that may have the name of a mechanism behind that of a listener, beside sasl.oauthbearer.*.
+# Keys that may name a mechanism after the listener, beside sasl.oauthbearer.*.
 MECHANISM_KEYS = frozenset(
     {
         "sasl.jaas.config", "sasl.server.callback.handler.class",

@@ -1,16 +1,16 @@
-"""Dynamic configs: what may be altered, and what of ZooKeeper's this broker can use.
+"""Dynamic configs: which alterations are allowed, and which stored values this broker can use.
 
-An alteration is checked as a whole before it is written: what the configuration would be with it
-must be one to start with. Bad values get INVALID_REQUEST, as in Kafka (KAFKA-13609).
-What is found in ZooKeeper, whoever wrote it, never stops a broker: what cannot be used is left out,
-with one log line that names it.
+An alteration is checked as a whole before it is written: a broker must be able to start with the
+resulting configuration. Bad values get INVALID_REQUEST, as in Kafka (KAFKA-13609).
+Values found in ZooKeeper never stop a broker: unusable ones are left out, with one log line that
+names them.
 
 Mirrors `kafka.server.DynamicBrokerConfig` with the checks of its reconfigurables (thread pools,
 cleaner, listeners' connection limits, local retention).
-Passwords are decrypted before (`passwords`), key stores are read after (`tls_listeners`), and what
-SASL listeners ask of new connections follows from all of it (`logins`).
-Leaves out: changing listeners while running, which is refused, and so is what is without effect
-here though it was meant to keep someone out (`ineffective`).
+Passwords are decrypted before (`passwords`), key stores are read after (`tls_listeners`), and the
+logins of SASL listeners are rebuilt from the result (`logins`).
+Leaves out: changing listeners while running, which is refused, as is a security setting without
+effect here (`ineffective`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .kafka_config import KafkaConfig
 
 logger = logging.getLogger("pybroker.broker.config")
 
-MAX_TOLD_KEYS = 20  # in the log line about what cannot be used
+MAX_TOLD_KEYS = 20  # in the log line about unusable ones
 
 # Of a running broker; they come from server.properties.
 _LISTENERS = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
@@ -57,7 +57,7 @@ _REPORTER_CLASSES = frozenset({"org.apache.kafka.common.metrics.JmxReporter"})
 
 
 class _Entry(NamedTuple):
-    """A dynamic config and where it is set."""
+    """A dynamic config, and whether it is set for this broker or for all."""
 
     name: str
     text: str
@@ -75,10 +75,9 @@ def check_alteration(
     per_broker: bool,
 ) -> KafkaConfig:
     """Raise KafkaError unless `wanted` may replace `stored` as the configs of this broker, or as
-    the default of all; returns what the configuration would be.
+    the default of all; returns the resulting configuration.
 
-    What is stored already and is only without effect here may stay: a broker of another kind may
-    have use for it.
+    A stored value that only has no effect here may stay: a broker of another kind may use it.
     """
     effective = {}
     changed = {
@@ -127,7 +126,7 @@ def _is_static(name: str) -> bool:
 def usable_for_alteration(
     config: KafkaConfig, stored: Mapping[str, str], *, per_broker: bool
 ) -> dict[str, str]:
-    """What is stored, without what no alteration could keep: it must not block the others."""
+    """The stored values without unacceptable ones, which must not block alterations of others."""
     return {
         name: text
         for name, text in stored.items()
@@ -141,7 +140,7 @@ def _is_foreign(name: str) -> bool:
 
 
 def _problem(config: KafkaConfig, entry: _Entry) -> str | None:
-    """Why a single config cannot be set; None if it can. Kafka keeps keys that it does not know."""
+    """Why a single config cannot be set; None if it can. Kafka keeps unknown keys."""
     name = entry.name
     definition = definition_of(name)
     if definition is None:
@@ -184,7 +183,7 @@ def _is_of_one_broker(name: str, definition: ConfigDef) -> bool:
 
 
 def _check_steps(before: KafkaConfig, after: KafkaConfig) -> None:
-    """What depends on the values that a running broker has now."""
+    """Check the changes whose limits depend on the present values of a running broker."""
     for name in _THREAD_COUNTS:
         _check_thread_count(name, before.get_int(name), after.get_int(name))
     key = "num.network.threads"
@@ -232,7 +231,7 @@ def take_over(
     default: Mapping[str, str] | None = None,
     broker: Mapping[str, str] | None = None,
 ) -> set[str]:
-    """Take over the dynamic configs of ZooKeeper as far as they can be used; None is unchanged.
+    """Apply the dynamic configs of ZooKeeper as far as they are valid; None leaves them unchanged.
 
     Returns the keys whose value changed.
     """
@@ -265,15 +264,15 @@ def _entries(values: Mapping[str, str], *, per_broker: bool) -> list[_Entry]:
 def _those_that_fit(
     config: KafkaConfig, entries: list[_Entry]
 ) -> tuple[list[_Entry], dict[str, str]]:
-    """What makes a configuration to run with, and why the rest does not.
+    """The entries that the broker can run with, and the complaints about the others by name.
 
-    If all together do not, they are tried one after the other, in a second round those that the
-    others may have made possible.
+    If the entries fail together, each is tried after the other, and failed ones once more, since
+    later entries may have made them possible.
     """
     own = tuple(f"{LISTENER_PREFIX}{listener.name.lower()}." for listener in config.listeners)
 
     def matters(entry: _Entry) -> bool:
-        """Nothing depends on unknown keys and those of other listeners."""
+        """Whether others depend on it: not on unknown keys, nor on keys of other listeners."""
         if entry.name.startswith(LISTENER_PREFIX):
             return entry.name.startswith(own)
         return definition_of(entry.name) is not None

@@ -2,4 +2,4 @@
 
 
 class ConfigError(Exception):
-    """A key or value with which the broker must not start; the message says what to change."""
+    """A key or value with which the broker must not start; the message gives the remedy."""

@@ -1,13 +1,13 @@
 """Security settings that have no effect here, one by one: a broker with one of them does not start.
 
-A key that was meant to keep someone out, to prove who someone is, or to hide what is said, and that
-nothing here reads, would leave open what its owner believes shut. So it stops the start with a line
-that names it, and cannot be altered dynamically, unless `pybroker.allow.ineffective.security=true`.
-Each such key of Kafka's is in exactly one of two tables: `PROTECTIONS`, with what is not done, or
-`NO_PROTECTION`, the keys of the same features that keep nobody out by themselves. A key that is
-served one day leaves both.
+A key that should keep a client out, authenticate one, or hide data, and that no code here reads,
+would leave open what its owner believes shut. So it stops the start with a line that names it, and
+cannot be altered dynamically, unless `pybroker.allow.ineffective.security=true`. Each such key of
+Kafka's is in exactly one of two tables: `PROTECTIONS`, with the missing protection, or
+`NO_PROTECTION`, the keys of the same features that protect nothing by themselves. A key that is
+implemented one day leaves both.
 
-Listeners of a security protocol that is not there are refused by `checks`, with or without it.
+`checks` always refuses listeners of a security protocol that does not exist here.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ NO_PROTECTION: Mapping[str, str] = MappingProxyType(
 
 
 def protection_of(name: str) -> str | None:
-    """What does not happen although this key asks for it; None for any other key."""
+    """The missing protection that this key asks for; None for any other key."""
     base = base_key(name)
     return None if base is None else PROTECTIONS.get(base.name)
 
 
 def asked_for(values: Mapping[str, str]) -> dict[str, str]:
-    """The protections that `values` ask for in vain, each with what is not done."""
+    """The protections that `values` ask for in vain, each with the missing part."""
     return {
         name: missing
         for name, text in values.items()
@@ -85,7 +85,7 @@ def explained(missing: Mapping[str, str]) -> str:
 
 
 def _asks(definition: ConfigDef | None, text: str) -> bool:
-    """Neither the default nor nothing, which switch nothing on."""
+    """Whether a value switches something on: it is neither empty nor the default."""
     assert definition is not None
     value = definition.parse(text)
     return bool(value) and value != definition.default_value()

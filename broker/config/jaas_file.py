@@ -1,11 +1,12 @@
-"""The JAAS file of a broker: the login modules of its listeners, and that for ZooKeeper.
+"""The JAAS file of a broker: the login modules of its listeners, and the one for ZooKeeper.
 
-Job: from `pybroker.jaas.file`, which `-Djava.security.auth.login.config` in KAFKA_OPTS is, to the
-modules of a section. A listener has `<listener>.KafkaServer`, in lower case, or, without that,
-`KafkaServer`; its key `listener.name.<listener>.<mechanism>.sasl.jaas.config` comes before both.
-A section has modules for several mechanisms: that of a mechanism is the first of its class.
+Job: read the modules of a section from `pybroker.jaas.file`, which is also set by
+`-Djava.security.auth.login.config` in KAFKA_OPTS. A listener has `<listener>.KafkaServer`, in lower
+case, or, without it, `KafkaServer`; its key
+`listener.name.<listener>.<mechanism>.sasl.jaas.config` comes before both.
+A section has modules for several mechanisms: the first module of its class counts for a mechanism.
 
-Invariants: an error names the file, the line where there is one, and what to do, and quotes no
+Invariants: an error names the file, the line where there is one, and the remedy, and quotes no
 value. A file is read again once it has changed.
 
 Mirrors `JaasContext.loadServerContext`.
@@ -35,7 +36,7 @@ class Section(NamedTuple):
     modules: tuple[LoginModule, ...]
 
     def module_for(self, mechanism: str) -> LoginModule:
-        """Raises ConfigError: there is none."""
+        """The module of a mechanism. Raises ConfigError if there is none."""
         for module in self.modules:
             if module.name == MODULES[mechanism]:
                 return module
@@ -46,9 +47,9 @@ class Section(NamedTuple):
 
 
 def section_of(config: KafkaConfig, *names: str) -> Section | None:
-    """The first of these that is in the file; None without a file, or if none is.
+    """The first of these sections that is in the file; None without a file, or without any of them.
 
-    Raises ConfigError: there is no such file, or it is none of JAAS.
+    Raises ConfigError if the file does not exist, or is no JAAS file.
     """
     file = config.get_optional_string(JAAS_FILE)
     if file is None:
@@ -61,7 +62,7 @@ def section_of(config: KafkaConfig, *names: str) -> Section | None:
 
 
 def server_sections(listener: str) -> tuple[str, str]:
-    """In the order in which they are looked for."""
+    """The names of a listener's sections, in order of preference."""
     return f"{listener.lower()}.{SERVER_SECTION}", SERVER_SECTION
 
 

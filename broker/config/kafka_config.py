@@ -1,10 +1,10 @@
 """`KafkaConfig`: the values of all broker keys, typed, with their source.
 
 A value comes from the first of: the dynamic config of this broker, the dynamic cluster default
-(both from ZooKeeper), `server.properties`, the default. Values are parsed when first asked for, so
-that start-up does not parse 328 defaults; what was set is parsed at once, and so are its errors.
+(both from ZooKeeper), `server.properties`, the default. Defaults are parsed on first use, so that
+start-up does not parse all 328; explicit values are parsed at once and raise their errors then.
 
-Mirrors `kafka.server.KafkaConfig`. What may become a dynamic config is decided in `dynamic`.
+Mirrors `kafka.server.KafkaConfig`. `dynamic` decides which keys may become dynamic configs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HOST = re.compile(r"[0-9a-zA-Z\-%._:]*")
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, in the numbers of DescribeConfigs."""
+    """The source of a value, in the numbers of DescribeConfigs."""
 
     UNKNOWN = 0
     TOPIC_CONFIG = 1
@@ -51,7 +51,7 @@ class ConfigSource(IntEnum):
 
 
 class KafkaConfig:
-    """The configuration of one broker. `static` is what the operator has written."""
+    """The configuration of one broker. `static` holds the operator's own settings."""
 
     def __init__(self, static: Mapping[str, str]) -> None:
         self.static = dict(static)
@@ -138,7 +138,7 @@ class KafkaConfig:
         return self.value(prefixed) if self.is_set(prefixed) else self.value(name)
 
     def explicit(self) -> dict[str, str]:
-        """What is set anywhere, as text: the broker defaults that topic configs inherit."""
+        """All explicit values as text: the broker defaults that topic configs inherit."""
         return {**self.static, **self.dynamic_default, **self.dynamic_broker}
 
     # Derived
@@ -201,12 +201,12 @@ class KafkaConfig:
 
     @property
     def control_plane_listener(self) -> str:
-        """What the controller and the brokers say to each other goes through it."""
+        """The listener for requests between the controller and the brokers."""
         named = self.get_optional_string("control.plane.listener.name")
         return self.inter_broker_listener if named is None else named.upper()
 
     def advertised_listeners(self, bound_ports: Mapping[str, int] | None = None) -> list[Listener]:
-        """What clients are told; port 0 becomes the port that was bound."""
+        """The addresses for clients; port 0 becomes the port that was bound."""
         text = self.get_optional_string("advertised.listeners")
         listeners = self.listeners
         if text is not None:
@@ -224,7 +224,7 @@ class KafkaConfig:
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
-        """By host name or address, as written."""
+        """The limits by host name or address, as written."""
         overrides = {}
         text = self.get_string("max.connections.per.ip.overrides").rstrip(", \t")
         for entry in map(trim, text.split(",") if text else ()):
@@ -240,7 +240,7 @@ class KafkaConfig:
     # Dynamic updates
 
     def with_dynamic(self, *, default: Mapping[str, str], broker: Mapping[str, str]) -> KafkaConfig:
-        """What this config would be with other dynamic configs."""
+        """A copy of this config with other dynamic configs."""
         copy = KafkaConfig(self.static)
         copy.dynamic_default, copy.dynamic_broker = dict(default), dict(broker)
         for name in (*copy.dynamic_default, *copy.dynamic_broker):
@@ -262,9 +262,9 @@ class KafkaConfig:
     # Synonyms, for DescribeConfigs
 
     def synonyms(self, name: str) -> list[tuple[str, str | None, ConfigSource]]:
-        """(key, text, source) of what may give the value of a key: the first one does.
+        """(key, text, source) of every possible source of a key's value: the first one counts.
 
-        As in Kafka, what stands before the first entry of the key itself is left out: the list of
+        As in Kafka, entries before the first entry of the key itself are left out: the list of
         log.retention.ms is empty while only log.retention.hours is set.
         """
         base = base_key(name)

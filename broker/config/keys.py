@@ -1,7 +1,7 @@
 """The vocabulary of the tables of broker keys: one `key(...)` line a key.
 
 Keys, types, defaults, bounds, importance and dynamic update modes are those of Kafka 3.9; the
-descriptions are ours and only there for keys that change something here.
+descriptions are ours, and only for keys that have an effect here.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def check_unique(key: str, listeners: list[Listener], *, ports: bool) -> None:
 
 
 def default_advertised_host() -> str:
-    """The name that clients are told when neither listeners nor advertised.listeners has one."""
+    """The name advertised to clients if neither listeners nor advertised.listeners has one."""
     name = socket.getfqdn()
     try:
         socket.getaddrinfo(name, None)

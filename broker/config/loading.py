@@ -1,11 +1,11 @@
-"""Where configuration comes from: `server.properties`, `KAFKA_*` variables, `--config` options.
+"""Sources of configuration: `server.properties`, `KAFKA_*` variables, `--config` options.
 
 The environment maps as in Kafka's Docker images: the prefix is cut, one underscore is a dot, two
-are an underscore, three a dash. Of KAFKA_OPTS, which is the JVM's, the files of JAAS and of
-Kerberos are taken. An unknown key is an error with a suggestion for what a person has just typed
-(`strict`), and a warning in `server.properties`, where Kafka only ignores it. So is a key of
-Kafka's that is set and changes nothing here; if it was meant to keep someone out, the broker does
-not start (`ineffective`).
+are an underscore, three a dash. KAFKA_OPTS, the JVM's options, gives the files of JAAS and of
+Kerberos. An unknown key is an error with a suggestion where a person has just typed it (`strict`),
+and a warning in `server.properties`, where Kafka only ignores it. A key of Kafka's that is set and
+has no effect here is a warning too; if it should protect the broker, the broker does not start
+(`ineffective`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def from_jvm_options(text: str) -> dict[str, str]:
-    """What the JVM's options say that is a key here."""
+    """The keys that the JVM's options set."""
     keys = {}
     try:
         options = shlex.split(text)
@@ -124,7 +124,7 @@ def warn_of_unknown(values: Mapping[str, str]) -> None:
 
 
 def warn_of_idle(config: KafkaConfig) -> None:
-    """Only keys that change something here have a description."""
+    """Warn of set keys without effect: only keys with an effect here have a description."""
     missing = ineffective.asked_for(config.static)
     if missing and config.get_boolean(ineffective.ALLOW):
         logger.warning("%s", ineffective.explained(missing))

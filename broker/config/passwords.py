@@ -1,10 +1,10 @@
 """Passwords among dynamic configs: in ZooKeeper they are encrypted, here they are not.
 
-Job: `readable` of what is stored, `writable` of what is to be stored, by password.encoder.secret.
-Both derive keys, some milliseconds each: in a thread, if `has_passwords`.
+Job: `readable` decrypts stored values, `writable` encrypts values to store, by
+password.encoder.secret. Both derive keys, some milliseconds each: in a thread, if `has_passwords`.
 
-Invariants: what cannot be decrypted is left out, with one log line that names its keys and no
-value. Without a secret none is written.
+Invariants: a value that cannot be decrypted is left out, with one log line that names its key and
+no value. Without a secret no password is written.
 
 Mirrors `DynamicBrokerConfig.toPersistentProps`, `fromPersistentProps` and `maybeReEncodePasswords`.
 """
@@ -38,12 +38,12 @@ _PASSWORD_KEYS = tuple(
 
 
 def is_password(name: str) -> bool:
-    """As Kafka decides it: by its last part, whatever listener or mechanism is before."""
+    """Whether a key is a password: as in Kafka by its last part, after listener and mechanism."""
     return name.endswith(_PASSWORD_KEYS)
 
 
 def is_secret(name: str) -> bool:
-    """Whether its value must not be shown: a password, or a key that nobody knows."""
+    """Whether a key's value must not be shown: a password, or an unknown key."""
     definition = base_key(name)
     return is_password(name) or definition is None or definition.type is ConfigType.PASSWORD
 
@@ -60,7 +60,9 @@ def check_encoder(config: KafkaConfig) -> None:
 
 
 def readable(config: KafkaConfig, stored: Mapping[str, str]) -> dict[str, str]:
-    """What is stored, with its passwords as they are; those that cannot be read are left out."""
+    """The stored values with decrypted passwords; passwords that cannot be decrypted are left
+    out.
+    """
     secrets = [text for key in (SECRET, OLD_SECRET) if (text := config.text(key))]
     values: dict[str, str] = {}
     lost: dict[str, str] = {}
@@ -86,7 +88,7 @@ def readable(config: KafkaConfig, stored: Mapping[str, str]) -> dict[str, str]:
 
 
 def writable(config: KafkaConfig, values: Mapping[str, str]) -> dict[str, str]:
-    """What is to be stored, with its passwords encrypted. ConfigError without a secret."""
+    """The values to store, with encrypted passwords. ConfigError without a secret."""
     if not has_passwords(values):
         return dict(values)
     settings = _settings(config)
@@ -101,7 +103,7 @@ def writable(config: KafkaConfig, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def was_written_with_another(config: KafkaConfig, stored: Mapping[str, str]) -> bool:
-    """Whether password.encoder.old.secret can read a password: it is to be written anew."""
+    """Whether password.encoder.old.secret can decrypt a password: it must be rewritten then."""
     old = config.text(OLD_SECRET)
     for name, text in stored.items():
         if old and is_password(name):

@@ -1,4 +1,4 @@
-"""The `sasl.*` keys of listeners: which mechanisms there are, and what each of them is told.
+"""The `sasl.*` keys of listeners: the enabled mechanisms and the settings of each.
 
 Mirrors `JaasContext.loadServerContext` and the reading half of `SaslChannelBuilder`.
 """
@@ -70,7 +70,7 @@ def uses_sasl(protocol: str) -> bool:
 
 
 def mechanism_configs(config: KafkaConfig, listener: str) -> Mapping[str, MechanismConfig]:
-    """What each enabled mechanism of a listener is told; ConfigError if it cannot work."""
+    """The settings of each enabled mechanism of a listener; ConfigError if one cannot work."""
     enabled = config.of_listener(listener, "sasl.enabled.mechanisms") or ()
     if not enabled:
         raise ConfigError(f"listener {listener}: sasl.enabled.mechanisms names none")
@@ -112,8 +112,9 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
 def _login_module(
     config: KafkaConfig, listener: str, mechanism: str
 ) -> tuple[str, LoginModule] | None:
-    """That of a mechanism of a listener, and where it stands: in its key, else in a section of the
-    JAAS file. None if neither is there."""
+    """The login module of a mechanism of a listener, and where it stands: in its key, else in a
+    section of the JAAS file. None if neither is there.
+    """
     key = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
     text = config.text(key)
     if text:
@@ -205,8 +206,9 @@ def _signed(config: KafkaConfig, listener: str) -> TokenRules:
 
 
 def check_jaas(config: KafkaConfig) -> None:
-    """Every JAAS text of a listener must be one, whoever is to read it. The one without a prefix
-    is nobody's on a broker."""
+    """Check that every JAAS text of a listener can be parsed, also for unused mechanisms. A broker
+    does not use the key without a prefix.
+    """
     for name, text in config.explicit().items():
         if name.startswith(LISTENER_PREFIX) and name.endswith(f".{JAAS_CONFIG}"):
             mechanism = name.removesuffix(f".{JAAS_CONFIG}").rpartition(".")[2].upper()
@@ -215,7 +217,9 @@ def check_jaas(config: KafkaConfig) -> None:
 
 
 def check_broker_login(config: KafkaConfig) -> None:
-    """That this broker can log in where brokers speak to each other, and would let itself in."""
+    """Check that this broker can log in at the listeners between brokers, and would accept
+    itself.
+    """
     for listener in config.listeners:
         among_brokers = listener.name in (
             config.inter_broker_listener,
@@ -238,7 +242,7 @@ def check_broker_login(config: KafkaConfig) -> None:
 
 
 def broker_login(config: KafkaConfig, listener: str) -> Login:
-    """With which this broker logs in at others: with its own name in its own listener's text.
+    """The login of this broker at others: with its own name in its own listener's text.
 
     Raises SettingsError, or ConfigError for a JAAS file.
     """

@@ -1,10 +1,10 @@
 """The ssl.* keys of a listener, from the broker's configuration.
 
-Job: `tls_settings` (what is written, checked as far as that goes without a file), and `server_tls`
-and `client_tls` (with its key stores read). A key `listener.name.<name>.ssl...` comes before the
-plain one.
+Job: `tls_settings` (the configured values, checked as far as possible without a file), and
+`server_tls` and `client_tls` (with its key stores read). A key `listener.name.<name>.ssl...` comes
+before the plain one.
 
-Mirrors `KafkaConfig.valuesWithPrefixOverride` and `SaslChannelBuilder`: who comes by SASL_SSL is
+Mirrors `KafkaConfig.valuesWithPrefixOverride` and `SaslChannelBuilder`: a client of SASL_SSL is
 asked for a certificate only if the listener's own key says so.
 """
 
@@ -29,7 +29,9 @@ CLIENT_AUTH = "ssl.client.auth"
 
 
 def tls_settings(config: KafkaConfig, listener: Listener) -> TlsSettings | None:
-    """None if it speaks in plain text. ConfigError for keys that cannot be, whatever the files."""
+    """The TLS settings of a listener; None for plain text. ConfigError for keys that no file can
+    fix.
+    """
     if listener.security_protocol not in WITH_TLS:
         return None
     values = {
@@ -69,18 +71,18 @@ def server_tls(config: KafkaConfig, listener: Listener, settings: TlsSettings) -
 
 
 def store_key(config: KafkaConfig, listener: Listener, kind: str) -> str:
-    """The key that says where the `keystore` or the `truststore` of a listener is."""
+    """The key of the location of a listener's `keystore` or `truststore`."""
     return _written(config, listener, f"ssl.{kind}.location")
 
 
 def _written(config: KafkaConfig, listener: Listener, key: str) -> str:
-    """The key that gives the value: that of the listener if it is set."""
+    """The key in effect: the listener's own if it is set."""
     prefixed = f"{LISTENER_PREFIX}{listener.name.lower()}.{key}"
     return prefixed if config.is_set(prefixed) else key
 
 
 def client_tls(config: KafkaConfig, listener: Listener) -> ssl.SSLContext | None:
-    """For our own connections to this listener of other brokers; None where it is plain text."""
+    """The TLS of our own connections to this listener of other brokers; None for plain text."""
     settings = tls_settings(config, listener)
     if settings is None:
         return None

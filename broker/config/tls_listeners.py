@@ -1,19 +1,20 @@
-"""The listeners of a broker that speak TLS, while it runs: their contexts, and how they change.
+"""The TLS listeners of a running broker: their contexts, and how they change.
 
-Job: `TlsListeners` holds a `ServerTls` for each. A change goes in three steps, since key stores are
-files: `wanted` (what the configuration asks for, on the loop), `load` (read and checked against
-what is in use, in a thread) and `apply` (new connections get it; those that are open stay).
-What a `load` refuses is in use no less than before.
+Job: `TlsListeners` holds a `ServerTls` for each. A change has three steps, since key stores are
+files: `wanted` (the configured settings, on the loop), `load` (read and checked against the present
+ones, in a thread) and `apply` (new connections use it; open ones keep theirs).
+If `load` refuses a change, the present one stays in use.
 
-Invariants: a key store is loaded again if its keys or its file's time or size have changed, and not
-otherwise. It must keep the subject and the host names, unless ssl.allow.dn.changes and
-ssl.allow.san.changes say that it need not: who connects knows the broker by them. None is added to
-or taken from a running listener. That of the brokers' own listener is tried by handshakes in
-memory, with itself and with what is in use. One that has expired is in use, as in Kafka, and told.
+Invariants: a key store is loaded again only if its keys or its file's time or size have changed. It
+must keep the subject and the host names, by which clients know the broker, unless
+ssl.allow.dn.changes and ssl.allow.san.changes allow other ones. A running listener keeps a key
+store, and gains no trust store. A new key store of the brokers' own listener is tried by handshakes
+in memory, with itself and with the present one. An expired certificate is used, as in Kafka, and
+logged.
 
 Mirrors `SslFactory.reconfigure` with its `CertificateEntries` and `SslEngineValidator`, and
-DynamicBrokerConfig's `reloadUpdatedFilesWithoutConfigChange`. Beyond Kafka: files are looked at by
-themselves too.
+DynamicBrokerConfig's `reloadUpdatedFilesWithoutConfigChange`. Beyond Kafka: changed files are
+noticed without a request, too.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class Wanted(NamedTuple):
-    """What one listener is to have."""
+    """The wanted settings of one listener."""
 
     listener: Listener
     settings: TlsSettings
@@ -72,17 +73,21 @@ class TlsListeners:
         return bool(self._servers)
 
     def of(self, listener: str) -> ServerTls | None:
-        """None if it speaks in plain text."""
+        """The TLS of a listener; None for plain text."""
         return self._servers.get(listener)
 
     @staticmethod
     def wanted(config: KafkaConfig) -> list[Wanted]:
-        """Raises ConfigError for keys that cannot be, whatever the files are."""
+        """The wanted settings of all TLS listeners. Raises ConfigError for keys that no file can
+        fix.
+        """
         found = [(listener, tls_settings(config, listener)) for listener in config.listeners]
         return [Wanted(each, settings, config) for each, settings in found if settings is not None]
 
     def load(self, wanted: Iterable[Wanted]) -> list[Loaded]:
-        """What has changed, read from its files. Raises ConfigError if one of it cannot be."""
+        """Read the changed settings from their files. Raises ConfigError if one of them cannot be
+        used.
+        """
         loaded = []
         for each in wanted:
             name = each.listener.name
@@ -110,7 +115,7 @@ class TlsListeners:
 
 
 def stamp_of(settings: TlsSettings) -> Stamp:
-    """Of its files, as they are on the disk."""
+    """The present state of its files on the disk."""
     found = []
     for path in settings.files:
         try:
@@ -134,10 +139,10 @@ def _read(wanted: Wanted) -> ServerTls:
 
 
 def _check_brokers_agree(now: ServerTls, after: ServerTls, wanted: Wanted) -> None:
-    """That brokers with the new key store reach each other, and those that still have the old."""
+    """Check that brokers with the new key store reach each other, and brokers with the old one."""
     from ...tls.contexts import client_context
 
-    # Where a broker is reached is not known here, so its name is not looked at.
+    # The address of a broker is unknown here, so its name is not checked.
     client = client_context(wanted.settings._replace(endpoint_identification=""))
     for server, whom in ((after, "another broker with it"), (now, "a broker that has not got it")):
         problem = handshake_problem(client, server.context)
@@ -147,7 +152,7 @@ def _check_brokers_agree(now: ServerTls, after: ServerTls, wanted: Wanted) -> No
 
 
 def handshake_problem(client: ssl.SSLContext, server: ssl.SSLContext) -> str | None:
-    """Why the two would not come together; None if they do."""
+    """Why a handshake between the two fails; None if it succeeds."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     here = client.wrap_bio(to_client, to_server)
     there = server.wrap_bio(to_server, to_client, server_side=True)
@@ -165,7 +170,7 @@ def handshake_problem(client: ssl.SSLContext, server: ssl.SSLContext) -> str | N
 
 
 def _check_follows(now: ServerTls, after: ServerTls, key: str) -> None:
-    """That clients know the new certificate by the names of the one before."""
+    """Check that the new certificate has the names by which clients know the present one."""
     before, settings = now.names, after.settings
     if not settings.allow_dn_changes and after.names.subject.lower() != before.subject.lower():
         raise ConfigError(

@@ -1,11 +1,11 @@
-"""What a broker can tell of its own inside, beyond the protocol and the metrics: for the console.
+"""Views of a broker's internal state, beyond the protocol and the metrics: for the console.
 
-| module | what it looks at |
+| module | contents |
 |---|---|
 | `waiting` | the operations in the purgatories, and the groups that wait for members |
-| `partition_files` | a partition's segments, what retention and the cleaner take next |
+| `partition_files` | a partition's segments, and the next ones for retention and the cleaner |
 | `look_up` | an offset or a timestamp, looked up step by step |
-| `replication` | a partition as this broker has it: leader with its followers, or one of these |
+| `replication` | this broker's replica of a partition: a leader with its followers, or a follower |
 | `znodes` | ZooKeeper's tree, without secrets |
 | `views` | the questions of the metrics port, `/inside/...`, and their answers as JSON |
 

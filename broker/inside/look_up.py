@@ -1,8 +1,8 @@
-"""How a broker finds an offset or a timestamp in a log, told step by step.
+"""The steps by which a broker finds an offset or a timestamp in a log.
 
 The steps are those of the reader: the segment by its name, an entry of its index by binary search,
-then batch after batch from the entry's position on. They are gone again here, beside the reader's
-own code, which a test holds to the same place.
+then batch after batch from the entry's position on. This module repeats them beside the reader's
+own code; a test checks that both find the same place.
 
 Mirrors: LogSegment.translateOffset, LogSegment.findOffsetByTimestamp.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...storage.segment import Segment
     from ...storage.time_index import TimeIndex
 
-AROUND = 3  # entries, segments and batches shown on each side of the one that counts
+AROUND = 3  # entries, segments and batches shown on each side of the found one
 MOST_BATCHES = 200
 
 Step = dict[str, Any]
@@ -175,7 +175,7 @@ def _near(entry: int, entries: int) -> range:
 
 
 def _place(entry: int, entries: int) -> int:
-    """Where an entry is among those near it."""
+    """The place of an entry among the entries near it."""
     return _near(entry, entries).index(entry) if entry >= 0 else -1
 
 

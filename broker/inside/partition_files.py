@@ -1,4 +1,4 @@
-"""The files of one partition, and what happens to them next: rolled, deleted, compacted.
+"""The files of one partition, and their next change: rolled, deleted, compacted.
 
 Mirrors: LogSegment, LocalLog.deletableSegments, LogCleanerManager.cleanableOffsets, seen from
 outside.
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def partition_files(log: Log, now_ms: int) -> Row:
-    """Offsets, configs, the last MOST_SEGMENTS segments with their files, and what is next."""
+    """Offsets, configs, the last MOST_SEGMENTS segments with their files, and their next change."""
     segments = list(log.segments)
     fates = dict(why_deleted(log, now_ms))
     ends = [segment.base_offset for segment in segments[1:]] + [log.log_end_offset]
@@ -74,7 +74,7 @@ def _contents(segment: Segment, name: str) -> Row:
 
 
 def _next(segment: Segment, fate: str | None, config: LogConfig, wall_ms: int) -> str:
-    """What becomes of a segment, in words."""
+    """The next change of a segment, in words."""
     if fate is not None:
         return f"deleted at the next check: {fate}"
     if segment.is_active:
@@ -101,7 +101,7 @@ def _rules(config: LogConfig) -> Row:
 
 
 def _cleaning(log: Log, now_ms: int) -> Row | None:
-    """Of a compacted log: what the cleaner could take, and whether it will."""
+    """The part of a compacted log that the cleaner could take, and whether it will."""
     if not log.config.compact:
         return None
     candidate = consider(log, now_ms)

@@ -1,5 +1,5 @@
-"""One partition as this broker has it: as its leader with all that it knows of followers, or as one
-of these.
+"""One partition as this broker has it: as its leader with the state of its followers, or as a
+follower.
 
 Mirrors: Partition and Replica of Kafka, seen from outside.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def replica(partition: Partition, now_ms: int) -> dict[str, Any]:
-    """``behind_ms``: how long ago a follower had all that there was."""
+    """``behind_ms``: the time since a follower had all records."""
     log = partition.log
     leads = partition.is_leader
     return {

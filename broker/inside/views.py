@@ -1,7 +1,7 @@
-"""What may be asked of a broker's inside, over its metrics port: `/inside/NAME?...`, read only.
+"""The views of a broker's inside over its metrics port: `/inside/NAME?...`, read only.
 
-Whoever reaches the metrics port may ask, as of the metrics; a broker with an authorizer answers
-nobody, since the port knows no logins.
+Every client that reaches the metrics port may read them, as it may read the metrics; a broker with
+an authorizer refuses them all, since the port has no logins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Inside:
     is_guarded: bool
 
     async def answer(self, name: str, query: Query) -> object:
-        """What becomes JSON. Raises CannotTell."""
+        """The answer, ready to become JSON. Raises CannotTell."""
         views: dict[str, Callable[[Query], Awaitable[object]]] = {
             "waiting": self._waiting,
             "files": self._files,

@@ -1,4 +1,4 @@
-"""What waits in this broker, by kind: how much of it, and the oldest of it with what it waits for.
+"""The waiting operations of this broker by kind: their number, and the oldest with their causes.
 
 Mirrors: the purgatories of Kafka's ReplicaManager (Produce, Fetch, DeleteRecords) and those of its
 GroupCoordinator (Rebalance, Heartbeat), which are timers of the group machine here.
@@ -60,7 +60,7 @@ def what_waits(
 
 
 def _some(purgatory: Purgatory[Any]) -> list[Operation]:
-    """Operations whose request is known, each once."""
+    """Operations with a known request, each once."""
     found = dict.fromkeys(islice(purgatory.waiting(), MOST_LOOKED_AT))
     return [one for one in found if hasattr(one.token, "request")]
 

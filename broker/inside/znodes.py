@@ -1,6 +1,6 @@
 """ZooKeeper's tree, a znode at a time, as this broker may read it; secrets are left out.
 
-What Kafka keeps from others (KIP-554, `ZkData.SensitiveRootPaths`) is not shown: credentials of
+Paths that Kafka protects (KIP-554, `ZkData.SensitiveRootPaths`) are not shown: credentials of
 users, passwords in brokers' configs, tokens.
 """
 
@@ -20,7 +20,7 @@ HIDDEN = "hidden: secrets may be in it"
 
 
 async def znode(zookeeper: ZooKeeperClient, path: str) -> dict[str, Any] | None:
-    """Its children by name, its data as text, its versions; None if there is none."""
+    """A znode's children by name, its data as text, its versions; None if it does not exist."""
     found, children, data = await zookeeper.execute(
         [Exists(path), GetChildren(path), GetData(path)]
     )

@@ -1,9 +1,9 @@
-"""Where the keys of signed tokens come from: a file or an http(s) address, read now and then.
+"""The source of the keys of signed tokens: a file or an http(s) address, read now and then.
 
 Invariants:
-- What is read replaces the keys only if it is a JWKS: until then the ones before are good.
-- A failure is told once and tried again, after ever longer waits up to a limit; a key that is not
-  known makes it be read sooner, but not more often than every MIN_WAIT_SECONDS.
+- An answer replaces the keys only if it is a JWKS: until then the earlier keys stay valid.
+- A failure is logged once and retried, after ever longer waits up to a limit; an unknown key causes
+  an earlier read, but not more often than every MIN_WAIT_SECONDS.
 - An answer is at most MAX_BYTES, and a request takes at most TIMEOUT_SECONDS.
 
 Mirrors `RefreshingHttpsJwks` and `JwksFileVerificationKeyResolver`. Beyond Kafka a broker starts
@@ -61,7 +61,7 @@ class JwksSource:
 
 def read_jwks(url: str) -> bytes:
     """OSError or ValueError if it cannot be."""
-    from urllib.request import urlopen  # few brokers need it, and it is a megabyte
+    from urllib.request import urlopen  # few brokers need it, and it takes a megabyte
 
     if urlsplit(url).scheme not in ("file", "http", "https"):
         raise ValueError("it is no file:, http: or https: address")

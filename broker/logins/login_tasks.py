@@ -1,11 +1,10 @@
-"""What logins wait for: refusals that are delayed, steps that need a thread, clients that never say
-who they are.
+"""Waits of logins: delayed refusals, steps in threads, and the time limit of a login.
 
 Invariants:
-- All that waits hangs on an open connection, of which there is a limit; steps in threads have their
-  own limit, and others that come wait for their turn.
-- What fails of it closes the connection that it was for.
-- Who has not logged in after LOGIN_SECONDS is closed. Kafka leaves them until they are idle.
+- Every wait belongs to an open connection, and connections have a limit; steps in threads have
+  their own limit, and further steps queue.
+- A failed step closes its connection.
+- A connection without a login after LOGIN_SECONDS is closed. Kafka leaves it until it is idle.
 
 Mirrors `delayedClosingChannels` of `Selector`.
 """
@@ -42,7 +41,7 @@ class LoginTasks:
         self._strangers[connection] = perf_counter() + LOGIN_SECONDS
 
     def forget(self, connection: Connection) -> None:
-        """It is known, or closed."""
+        """The connection has logged in, or is closed."""
         self._strangers.pop(connection, None)
 
     def later(self, connection: Connection, seconds: float, call: Callable[[], None]) -> None:
@@ -67,7 +66,7 @@ class LoginTasks:
             connection.fail(error)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled."""
+        """Run the waits and steps until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(_for_ever, self._close_strangers)

@@ -1,12 +1,12 @@
-"""Logins on this broker: what its SASL listeners ask, built from its configuration, and what runs
-for them.
+"""The logins of this broker: the rules of its SASL listeners, built from its configuration, and
+the tasks that they need.
 
-Invariants: a change of the configuration holds for the connections that come after it; what cannot
-be used changes nothing. The keys of signed tokens are read from one address once, whoever asks.
+Invariants: a change of the configuration applies to later connections; an unusable one changes
+nothing. All users of the keys of signed tokens share one reader for each address.
 
-Mirrors `SaslChannelBuilder` as the broker has it, and `CredentialProvider`. Beyond Kafka, where
-changed keys are obeyed by listeners and network threads that are added later, and by the others
-after a restart: every new connection obeys them.
+Mirrors `SaslChannelBuilder` as the broker has it, and `CredentialProvider`. In Kafka changed keys
+apply to listeners and network threads that are added later, and to the others after a restart;
+here they apply to every new connection.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Mechanisms = Mapping[str, MechanismConfig]
 
 
 class Logins:
-    """They must `run` before a listener does."""
+    """The logins must `run` before a listener does."""
 
     __slots__ = (
         "_clock", "_config", "_handle_frame", "_listeners", "_mechanisms", "_metrics", "_nursery",
@@ -67,10 +67,10 @@ class Logins:
             os.environ["KRB5_CONFIG"] = kerberos  # the one way to tell MIT's library
         self._tasks = LoginTasks()
         self._listeners: dict[str, SaslListener] = {}
-        self._mechanisms: dict[str, Mechanisms] = {}  # by listener: what its rules were made of
-        self._problem = ""  # told already
+        self._mechanisms: dict[str, Mechanisms] = {}  # by listener: the source of its rules
+        self._problem = ""  # logged already
         self._sources: dict[TokenRules, JwksSource] = {}
-        self._running: set[TokenRules] = set()  # whose sources do
+        self._running: set[TokenRules] = set()  # with a running source
         self._nursery: trio.Nursery | None = None  # while they run
 
     def guard(self, specs: Sequence[ListenerSpec]) -> list[ListenerSpec]:
@@ -134,7 +134,7 @@ class Logins:
                 self._nursery.start_soon(self._sources[rules].run)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled."""
+        """Run the tasks of logins until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._tasks.run)
             self._nursery = nursery

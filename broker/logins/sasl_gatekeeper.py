@@ -1,22 +1,21 @@
-"""Who stands before the requests of a SASL listener until a client is known.
+"""Filters the frames of a connection of a SASL listener until its client has logged in.
 
-Job: of each connection's frames, what may come before its login, what is a token of the login, and
-what goes on to the dispatcher; the answers to SaslHandshake and SaslAuthenticate, and to tokens
-without a header, as they follow a handshake of version 0, or come from clients of Kafka 0.9
-with GSSAPI at once. Which step a login is at is known to
-`security.sasl.login`.
+Job: sort each connection's frames into requests allowed before the login, tokens of the login, and
+requests for the dispatcher; answer SaslHandshake and SaslAuthenticate, and tokens without a header,
+which follow a handshake of version 0, or come at once from clients of Kafka 0.9 with GSSAPI.
+`security.sasl.login` keeps the state of a login.
 
 Invariants:
 - Before its login a client may send ApiVersions once, a handshake and tokens, in no frame of more
-  than `sasl.server.max.receive.size` bytes; for anything else it is closed.
+  than `sasl.server.max.receive.size` bytes; any other frame closes its connection.
 - A refusal, and the close behind it, comes `connection.failed.authentication.delay.ms` later, and
   nothing is read from the connection meanwhile.
-- Who is in and whose session has no end has no gatekeeper any more. An expired session is closed at
-  its next request, without an answer.
+- A client with a session without an end loses its gatekeeper at its login. An expired session is
+  closed at its next request, without an answer.
 
-Mirrors `SaslServerAuthenticator`, and `KafkaChannel` and `Processor` as far as they know of it.
-Leaves out the answers with ILLEGAL_SASL_STATE to requests of other APIs between handshake and
-login: they are only closed. Beyond Kafka a login has a time limit (`login_tasks`).
+Mirrors `SaslServerAuthenticator`, and the parts of `KafkaChannel` and `Processor` for it. Leaves
+out the answers with ILLEGAL_SASL_STATE to requests of other APIs between handshake and login: their
+connections are only closed. Beyond Kafka a login has a time limit (`login_tasks`).
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _SIZE = Struct(">i").pack
 
 
 class LoginCounts:
-    """Of one listener: counted from the start of the broker."""
+    """The counts of one listener since the start of the broker."""
 
     __slots__ = ("expired", "failed", "failed_again", "succeeded", "succeeded_again")
 
@@ -74,12 +73,14 @@ class LoginCounts:
 
 @dataclass(slots=True)
 class SaslListener:
-    """What all connections of a listener share. The first two may change, for those to come."""
+    """The state that all connections of a listener share. The first two fields may change, for
+    later connections.
+    """
 
     rules: LoginRules
     max_receive_bytes: int
     failure_delay_seconds: float
-    handle_frame: FrameHandler  # of who is known
+    handle_frame: FrameHandler  # for frames of clients that have logged in
     tasks: LoginTasks
     epoch_ms: Callable[[], int]
     counts: LoginCounts
@@ -89,7 +90,7 @@ class SaslListener:
 
 
 class SaslGatekeeper:
-    """That of one connection."""
+    """The gatekeeper of one connection."""
 
     __slots__ = (
         "_connection", "_is_known", "_listener", "_login", "_max_frame_bytes", "_mechanisms",
@@ -132,10 +133,10 @@ class SaslGatekeeper:
     def connection_closed(self) -> None:
         self._listener.tasks.forget(self._connection)
 
-    # What the handlers of the two APIs do with it
+    # For the handlers of the two APIs
 
     def handshake(self, request: Request) -> bool:
-        """Answer a SaslHandshake; False if it is no time for one."""
+        """Answer a SaslHandshake; False if it is out of turn."""
         login = self._login
         if login.turn not in (Turn.FIRST, Turn.HANDSHAKE):
             return False
@@ -145,7 +146,7 @@ class SaslGatekeeper:
         return True
 
     def authenticate(self, request: Request) -> bool:
-        """Answer a SaslAuthenticate; False if it is no time for one."""
+        """Answer a SaslAuthenticate; False if it is out of turn."""
         if self._login.turn is not Turn.TOKEN:
             return False
         self._step(bytes(request.body.auth_bytes), partial(self._answer_token, request))
@@ -197,7 +198,7 @@ class SaslGatekeeper:
         listener.tasks.in_thread(self._connection, step, lambda: self._settle(outcomes[0], answer))
 
     def _settle(self, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
-        """What a token has led to; then its answer."""
+        """Apply the outcome of a token, then answer."""
         connection, login, counts = self._connection, self._login, self._listener.counts
         if connection.closed:
             return
@@ -214,7 +215,7 @@ class SaslGatekeeper:
             self._listener.tasks.forget(connection)
         answer(outcome)
 
-    # Who is in, and who is not let in
+    # Requests of known clients, and refusals
 
     def _pass(self, key: int) -> float:
         """A request of a known client, whose session may have an end."""
@@ -252,7 +253,7 @@ class SaslGatekeeper:
         return perf_counter()
 
     def _refuse(self, parts: list[Any] | None, reason: str) -> None:
-        """Answer, if there is one, and close, after the delay."""
+        """Answer, if there is an answer, and close, after the delay."""
         listener, connection = self._listener, self._connection
         if self._is_known:
             listener.counts.failed_again += 1
@@ -263,7 +264,7 @@ class SaslGatekeeper:
 
 
 def refused_after_login(request: Request) -> None:
-    """Either API, from who is known, or on a listener without SASL."""
+    """Refuse either API to a client that has logged in, or on a listener without SASL."""
     code = ErrorCode.ILLEGAL_SASL_STATE
     if request.api_key is ApiKey.SASL_HANDSHAKE:
         request.respond(SaslHandshakeResponse(error_code=code))

@@ -1,7 +1,7 @@
 """Alert rules for Prometheus, on the metrics that brokers export.
 
-Each says what is wrong, and what to do. They fit an Apache Kafka with the JMX exporter as well,
-except for those on what only we export.
+Each describes a problem and its remedy. They fit an Apache Kafka with the JMX exporter as well,
+except for alerts on metrics that only we export.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Alert(NamedTuple):
-    """It fires if `expression` has a sample for `minutes`."""
+    """An alert that fires if `expression` has a sample for `minutes`."""
 
     name: str
     expression: str
@@ -145,7 +145,7 @@ ALERTS = (
 
 
 def rules_file() -> str:
-    """All of them, as a file for Prometheus' `rule_files`."""
+    """All alerts, as a file for Prometheus' `rule_files`."""
     lines = ["groups:", "  - name: kafka", "    rules:"]
     for alert in ALERTS:
         lines += [

@@ -1,9 +1,9 @@
-"""What each metric means: its help text, and what it is called in Apache Kafka.
+"""The meaning of each metric: its help text and its name in Apache Kafka.
 
 Names are those that the JMX exporter's example rules for Kafka 2.0 and later give to Kafka's
 MBeans, in lower case; a meter that counts becomes `..._total`, a histogram a summary. A metric that
 is not here cannot be registered. docs/METRICS.md and the dashboards are made from this table; a
-test beside Apache Kafka, with the exporter in it, says which names are missing.
+test beside Apache Kafka, with the exporter in it, reports missing names.
 """
 
 from __future__ import annotations

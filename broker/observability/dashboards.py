@@ -1,7 +1,7 @@
 """Dashboards for Grafana on the metrics that brokers export: cluster, topic, group, broker inside.
 
-Pure: `dashboards()` gives what Grafana imports. A panel's description is the help text of the first
-metric in its first query; a test says that each query names metrics and labels that exist.
+Pure: `dashboards()` returns Grafana's import files. A panel's description is the help text of the
+first metric in its first query; a test checks that each query names metrics and labels that exist.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ DASHBOARDS: dict[str, tuple[str, tuple[Panel, ...], dict[str, tuple[str, str]]]]
 
 
 def dashboards() -> dict[str, dict[str, Any]]:
-    """What Grafana imports, by a file's name without its end."""
+    """Grafana's import files, by file name without the extension."""
     return {
         name: _dashboard(name, title, panels, variables)
         for name, (title, panels, variables) in DASHBOARDS.items()

@@ -1,8 +1,8 @@
-"""Prometheus' text format, written in slices: other work of the loop comes in between.
+"""Prometheus' text format, written in slices: the loop does other work between them.
 
-What is collected is few, and written by prometheus_client, a family at a time. Tables are written
-here, a column after the other and at most SLICE_ROWS rows at a time: values are of the moments in
-which they are written.
+Collected metrics are few, and prometheus_client writes them, a family at a time. Tables are written
+here, a column after the other and at most SLICE_ROWS rows at a time: a value is that of the moment
+in which it is written.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
 class Exported(Protocol):
-    """A collector of prometheus_client's, tables beside it, and what is to be done before; a
-    broker's, or a mirror's."""
+    """A collector of prometheus_client's, tables beside it, and functions to call before; of a
+    broker or of a mirror.
+    """
 
     @property
     def tables(self) -> Sequence[Table]: ...
@@ -40,7 +41,7 @@ class Exported(Protocol):
 
 
 class Collected(Protocol):
-    """As much of prometheus_client's registry as is needed."""
+    """The part of prometheus_client's registry that is used here."""
 
     def collect(self) -> Iterable[Metric]: ...
 
@@ -53,7 +54,7 @@ class _OfOne(NamedTuple):
 
 
 async def exposition(metrics: Exported, registry: Collected) -> AsyncIterator[bytes]:
-    """All of it, in pieces; `registry` has what is not in tables."""
+    """All metrics, in pieces; `registry` has those outside of tables."""
     from prometheus_client.exposition import generate_latest
 
     async with trio.open_nursery() as nursery:

@@ -1,9 +1,9 @@
-"""Where log lines go: a file a node, in Kafka's line format (`[time] LEVEL message (logger)`), or
-as JSON, an object a line.
+"""The output of log lines: a file a node, in Kafka's line format (`[time] LEVEL message (logger)`),
+or as JSON, an object a line.
 
 A file that grows beyond MAX_BYTES becomes `.1`, and so on up to KEPT_FILES: a node's log never
-takes more than that. On a full disk lines are lost and counted: the next that can be written says
-how many. A node never writes elsewhere instead: its terminal is the supervisor's.
+takes more than that. On a full disk lines are lost and counted: the next line that can be written
+gives their number. A node never logs elsewhere instead: its terminal is the supervisor's.
 
 Invariant: no text from outside begins an entry. A message is one line, whatever names are in it
 (`visible_text`); the lines of a traceback are indented.
@@ -102,7 +102,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
             super().handleError(record)
             return
         self._lost += 1
-        # What it holds back would come again and again; the next line opens the file anew.
+        # The stream's buffered lines would fail again and again; the next line reopens the file.
         stream, self.stream = self.stream, None
         if stream is not None:
             with contextlib.suppress(OSError):
@@ -110,8 +110,9 @@ class LogFile(logging.handlers.RotatingFileHandler):
 
 
 def show_warnings_only() -> None:
-    """Of a command, where nobody has configured more: what Python prints by itself, in lines that
-    move no cursor."""
+    """Set up warnings of a command without a logging configuration: Python prints these by itself,
+    here in lines that move no cursor.
+    """
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(TextLines("%(message)s"))
 

@@ -1,10 +1,10 @@
-"""How long the broker's loop and its garbage collector hold everything up.
+"""The times for which the broker's loop and its garbage collector hold up everything else.
 
-A task that sleeps TICK_SECONDS at a time sees by how much it is late: a stall that is shorter than
-a tick may be missed, one that is longer never is. The collector is asked by its callbacks. Both
+A task that sleeps TICK_SECONDS at a time measures how late it wakes: a stall shorter than a tick
+may be missed, a longer one never is. The collector's pauses are measured by its callbacks. Both
 run only where metrics are served.
 
-Invariant: what is kept of the past are the longest of each of the last SLOTS seconds.
+Invariant: of the past only the longest time in each of the last SLOTS seconds is kept.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Longest:
 
 
 class LoopWatch:
-    """Exports what it sees of this process's loop and collector while it runs."""
+    """Exports the stalls of this process's loop and the pauses of its collector while it runs."""
 
     def __init__(self, metrics: BrokerMetrics) -> None:
         self._stalls, self._pauses = Longest(), Longest()

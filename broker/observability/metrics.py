@@ -2,8 +2,8 @@
 
 Names and labels are those of the JMX exporter's example configuration for Kafka with lower-case
 names (`kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"}`), so dashboards
-made for Apache Kafka show ours; `catalogue` has them all. What requests took comes from
-`request_metrics`. What there is of each partition or topic is a table, which `exposition` writes by
+made for Apache Kafka show ours; `catalogue` has them all. The times of requests come from
+`request_metrics`. The values of all partitions or topics are a table, which `exposition` writes by
 itself: for 5 000 partitions the library takes thirty times as long.
 
 Mirrors `BrokerTopicMetrics` and the gauges of `SocketServer` and
@@ -50,7 +50,7 @@ Column = Callable[[Any], float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Metrics that all are of the same things: a column each, the things are the rows.
+    """Metrics of the same objects: a column each, with the objects as rows.
 
     Other work of the loop comes while `rows` is iterated.
     """
@@ -65,7 +65,7 @@ GaugeFamily = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 
 
 class BrokerMetrics:
-    """Everything one broker exports. Rooms keep their own numbers and register gauges on them."""
+    """All metrics of one broker. Rooms keep their own numbers and register gauges on them."""
 
     __slots__ = ("_families", "_gauges", "_requests", "before_scrape", "tables", "topic_stats")
 
@@ -76,7 +76,7 @@ class BrokerMetrics:
         self._gauges: list[tuple[str, dict[str, str], Gauge]] = []
         self._families: list[tuple[str, tuple[str, ...], GaugeFamily]] = []
         self.tables: list[Table] = []
-        # What has to be asked of others; none of it may take long.
+        # Collected from other parts before a scrape; none of it may take long.
         self.before_scrape: list[Callable[[], Awaitable[None]]] = []
         columns = {
             f"kafka_server_brokertopicmetrics_{suffix}_total": attrgetter(attribute)
@@ -114,7 +114,7 @@ class BrokerMetrics:
     # Export
 
     def _topics(self) -> Iterator[Row]:
-        """All topics together first: its label is empty."""
+        """The sum of all topics first, with an empty label."""
         topics = list(self.topic_stats.items())
         yield ("",), Sums([stats for _, stats in topics])
         for topic, stats in topics:
@@ -229,7 +229,7 @@ def _conversions(by_api: Mapping[str, list[RequestMetrics]]) -> Iterator[Metric]
 
 
 class Sums:
-    """An attribute of it is the sum of those of all."""
+    """The sums of several objects: each attribute is the sum of theirs."""
 
     __slots__ = ("_parts",)
 

@@ -1,8 +1,8 @@
 """`GET /metrics` for Prometheus, on `--metrics-host` and `--metrics-port` (off by default), and
-`GET /inside/...` for the console: what waits, files, look-ups, as JSON.
+`GET /inside/...` for the console: waiting operations, files, look-ups, as JSON.
 
 One short-lived connection a scrape, on the server's own loop, in slices: see `exposition`.
-At most MAX_CONNECTIONS are open: who comes next takes the place of the oldest, so that connections
+At most MAX_CONNECTIONS are open: a further connection replaces the oldest, so that connections
 which never send a request, or never read the answer, keep no scrape waiting.
 """
 
@@ -67,7 +67,7 @@ async def serve_metrics(
                     await _answer(stream, render, inside)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
-            except Exception:  # of one scrape: the broker goes on
+            except Exception:  # of one scrape: the broker continues
                 logger.exception("A request for metrics failed")
             finally:
                 open_now.pop(stream, None)
@@ -152,7 +152,7 @@ async def _response(asked: _Asked, render: Render, inside: AnswerInside | None) 
 
 
 async def _inside(asked: _Asked, inside: AnswerInside) -> tuple[str, bytes]:
-    """Status and JSON. An answer that fails costs nobody else anything."""
+    """Status and JSON. A failing answer affects nothing else."""
     try:
         if not _is_address(asked.host):
             raise CannotTell("ask by an address, not by a name: browsers can be told any name")
@@ -167,7 +167,7 @@ async def _inside(asked: _Asked, inside: AnswerInside) -> tuple[str, bytes]:
 
 
 def _is_address(host: str) -> bool:
-    """Of which no page of another site can be told that it is its own (DNS rebinding)."""
+    """Whether a host is an address: a page of another site cannot claim one (DNS rebinding)."""
     try:
         ip_address(host)
     except ValueError:

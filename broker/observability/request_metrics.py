@@ -1,10 +1,10 @@
-"""What requests of one API took: a few numbers for each request, on the hot path.
+"""The times and sizes of the requests of one API: a few numbers for each, on the hot path.
 
 Quantiles come from the last `RESERVOIR_SIZE` samples of an API: every request while there are few,
 one of sixteen afterwards.
 
-A fetch counts as one of a consumer or of a follower besides, and what only verifies a transaction
-counts under a name of its own.
+A fetch counts also as a fetch of a consumer or of a follower, and a request that only verifies a
+transaction counts under a name of its own.
 
 Mirrors `RequestMetrics`, and `RequestChannel.Request.updateRequestMetrics`, where names are chosen.
 """
@@ -39,7 +39,7 @@ class Timed(Protocol):
 
 
 class Conversions:
-    """What requests of one API took that had records converted: most have none."""
+    """The requests of one API whose records were converted: most APIs have none."""
 
     __slots__ = ("count", "samples", "total_bytes", "total_seconds")
 
@@ -50,7 +50,7 @@ class Conversions:
         self.samples: list[tuple[float, int]] = []
 
     def record(self, seconds: float, temporary_bytes: int) -> None:
-        """One request, and how large what was built anew for it is."""
+        """Count one request, and the size of its converted records."""
         if len(self.samples) < RESERVOIR_SIZE:
             self.samples.append((seconds, temporary_bytes))
         else:
@@ -78,11 +78,11 @@ class RequestMetrics:
 
     @property
     def parts(self) -> tuple[RequestMetrics, ...]:
-        """What it counts under other names."""
+        """The metrics that it counts under other names."""
         return ()
 
     def record(self, request: Timed, sent_at: float) -> None:
-        """One request whose response has left."""
+        """Count one request whose response has been sent."""
         count = self.count
         self.count = count + 1
         self.total_seconds += sent_at - request.received_at
@@ -110,7 +110,7 @@ class RequestMetrics:
 
 
 class FetchMetrics(RequestMetrics):
-    """All fetches; those of either kind also count as `FetchConsumer` or `FetchFollower`."""
+    """All fetches; each of both kinds also counts as `FetchConsumer` or `FetchFollower`."""
 
     __slots__ = ("consumer", "follower")
 
@@ -134,7 +134,7 @@ class FetchMetrics(RequestMetrics):
 
 
 class AddPartitionsToTxnMetrics(RequestMetrics):
-    """Those that add; a request that only verifies is an `AddPartitionsToTxnVerification`."""
+    """Requests that add; a request that only verifies is an `AddPartitionsToTxnVerification`."""
 
     __slots__ = ("verification",)
 
@@ -154,7 +154,7 @@ class AddPartitionsToTxnMetrics(RequestMetrics):
 
 
 def request_metrics(name: str, version: int) -> RequestMetrics:
-    """Of one API in one version, by its name; others that it has inside are its `parts`."""
+    """The metrics of one API in one version, by its name; further ones inside are its `parts`."""
     if name == "Fetch":
         return FetchMetrics(name, version)
     if name == "AddPartitionsToTxn":

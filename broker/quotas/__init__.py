@@ -1,5 +1,5 @@
-"""How much a client may ask for: limits by user, client id and address, and how long it is held.
+"""The quotas of clients: limits by user, client id and address, and the throttle times over them.
 
-All of it is pure: it takes the time, and says what is over a limit. Who mutes connections and
-answers late is the network's; what is written in ZooKeeper is the cluster's.
+All of it is pure: it takes the time, and reports what is over a limit. `network` mutes connections
+and delays answers; `zk` reads the quotas from ZooKeeper.
 """

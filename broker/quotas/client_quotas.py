@@ -1,13 +1,13 @@
-"""The four quotas of clients, and what a request of theirs costs.
+"""The four quotas of clients, and the cost of a request under each.
 
-Job: `apply` takes what is written for an entity; `charge` says how long a connection is to be held
-for a request that is about to be answered, and counts it. A produce is charged by its size, a fetch
-by that of its answer, everything by the time that it took of the one loop that all requests share,
-topics by their partitions. Where several are over their limit, the longest wait counts.
+Job: `apply` takes the stored quotas of an entity; `charge` counts a request that is about to be
+answered and returns how long its connection is to be throttled. A produce is charged by its size, a
+fetch by the size of its answer, every request by its time on the one loop that all requests share,
+topics by their partitions. If several quotas are exceeded, the longest wait counts.
 
-Invariants: what a fetch would have been given is not counted if it is held for that: it gets
-nothing. A wait for time is a window at most. `is_active` is False while nobody has a limit: then
-none of this is asked.
+Invariants: a throttled fetch gets no records, and those that it would have got are not counted. A
+wait for time is a window at most. `is_active` is False while no client has a limit: then none of
+this is called.
 
 Mirrors QuotaFactory, ClientRequestQuotaManager and ControllerMutationQuotaManager.
 """
@@ -36,7 +36,7 @@ PERCENT_OF_SECONDS: Final = 100
 
 
 class MutationQuota:
-    """What one request may change of the cluster's topics (KIP-599)."""
+    """The changes of the cluster's topics that one request may make (KIP-599)."""
 
     __slots__ = ("_is_strict", "_now_ms", "_wait_ms", "_waits_from_ms", "metered")
 
@@ -64,7 +64,7 @@ class MutationQuota:
             bucket.take(partitions, now_ms)
 
     def throttle_ms(self, now_ms: float) -> int:
-        """What is left of the wait."""
+        """The rest of the wait."""
         return max(0, int(self._wait_ms - (now_ms - self._waits_from_ms)))
 
 
@@ -98,9 +98,9 @@ class ClientQuotas:
         self.fetch = Limits(bytes_rate)
         self.request = Limits(time_rate)
         self.mutation = Limits(bucket)
-        # What brokers ask each other costs time as well, and is never held for it.
+        # Requests between brokers cost time as well, and are never throttled for it.
         self.exempt = time_rate(float("inf"), 0)
-        # A fetch is given no more than what its quota lets through in this time.
+        # A fetch gets no more than its quota allows in this time.
         self.fetch_span_seconds = (samples - 1) * window_ms / 1000
         self._on_change: list[Callable[[bool], None]] = []
 
@@ -109,12 +109,12 @@ class ClientQuotas:
         return bool(self.produce or self.fetch or self.request or self.mutation)
 
     def on_change(self, hear: Callable[[bool], None]) -> None:
-        """`hear(is_active)` after every change, and now."""
+        """Call `hear(is_active)` after every change, and now."""
         self._on_change.append(hear)
         hear(self.is_active)
 
     def apply(self, entity: Entity, values: Mapping[str, str]) -> None:
-        """These are the configs of `entity` now."""
+        """Replace the configs of `entity`."""
         for key, limits in (
             (PRODUCER_BYTE_RATE, self.produce),
             (CONSUMER_BYTE_RATE, self.fetch),
@@ -145,7 +145,7 @@ class ClientQuotas:
 def longest(
     waits: list[tuple[int, Metered[LimitedRate] | Metered[TokenBucket]]], now_ms: float
 ) -> int:
-    """The longest of several waits, which is told to its meter alone."""
+    """The longest of several waits; only its meter records a throttle."""
     wait_ms, metered = max(waits, key=lambda wait: wait[0])
     if wait_ms > 0:
         metered.throttled(wait_ms, now_ms)

@@ -1,13 +1,13 @@
-"""How many connections a second may come: to the broker, to each listener, from each address.
+"""Limits on new connections a second: of the broker, of each listener, of each address.
 
-Who is over the rate of the broker or the listener waits, with all behind it: the acceptor sleeps.
-An address over its own rate is turned away, a while later, and then counts for nobody's rate. A
-wait is a window at most.
+A connection over the rate of the broker or the listener waits, with all behind it: the acceptor
+sleeps. A connection over the rate of its address is closed, a while later, and then counts for no
+rate. A wait is a window at most.
 
 Invariants: the listener of the brokers, if there are others, does not count for the broker's rate.
 Addresses that only a default limits are forgotten as client ids are (`limits`).
 
-Mirrors the rates of ConnectionQuotas (KIP-612). Leaves out rates that nobody limits.
+Mirrors the rates of ConnectionQuotas (KIP-612). Leaves out rates without a limit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ConnectionRates:
         self._addresses.set(("", address), None if rate == UNLIMITED else rate)
 
     def accept_wait_ms(self, listener: str, now_ms: float, *, is_protected: bool) -> int:
-        """One more connection has come: how long its acceptor has to wait."""
+        """Count a new connection; the time for which its acceptor has to wait."""
         waits = [
             rate.charge(1, now_ms) for rate in self._rates_of(listener, is_protected=is_protected)
         ]
@@ -52,9 +52,9 @@ class ConnectionRates:
     def turn_away_ms(
         self, listener: str, address: str, now_ms: float, *, is_protected: bool
     ) -> int:
-        """For how long to hold a connection of `address` that is to be closed then; 0 lets it in.
+        """The time to hold a connection of `address` before it is closed; 0 admits it.
 
-        To be asked once for each that was accepted.
+        To be called once for each accepted connection.
         """
         metered = self._addresses.find("", address, now_ms)
         if metered is None:
@@ -67,7 +67,7 @@ class ConnectionRates:
         return wait_ms
 
     def _rates_of(self, listener: str, *, is_protected: bool) -> list[LimitedRate]:
-        """Those that a connection to `listener` counts for."""
+        """The limited rates that a connection to `listener` counts for."""
         rates = []
         limited = [(listener, self.by_listener.get(listener, UNLIMITED))]
         if not is_protected:

@@ -1,7 +1,7 @@
-"""Who a quota is for, and where it is written: entities, their names and paths.
+"""The entities that have quotas, their names and their paths in ZooKeeper.
 
-An `Entity` is a user and a client id. A name is as clients say it, None is the default of all that
-have no quota of their own, and "" is nobody in particular: ("", "app") is the client id alone,
+An `Entity` is a user and a client id. A name is as clients send it, None is the default of all
+without a quota of their own, and "" leaves that half open: ("", "app") is the client id alone,
 ("alice", "") the user alone. In ZooKeeper, and so in change notifications, names are sanitized.
 
 Mirrors Sanitizer, ConfigEntityZNode and the paths of QuotaConfigHandler.
@@ -32,14 +32,14 @@ class IpEntity(NamedTuple):
 
 
 def sanitize(name: str | None) -> str:
-    """As it stands in a path; None is the default's."""
+    """A name as it stands in a path; None is the default."""
     if name is None:
         return DEFAULT_NAME
     return quote(name, safe="").replace("~", "%7E")
 
 
 def may_be_stored(name: str) -> bool:
-    """Whether a path can end with it: not with `.` and `..`, which stay as they are."""
+    """Whether a path can end with this name: not with `.` and `..`, which are not escaped."""
     return name not in ("", ".", "..")
 
 
@@ -62,7 +62,7 @@ def ip_path(name: str | None) -> str:
 
 
 def entity_at(path: str) -> Entity | IpEntity | None:
-    """What a path below /config is for; None for what has no quotas."""
+    """The entity of a path below /config; None for an entity without quotas."""
     match path.split("/"):
         case ["clients", client] if client:
             return ("", desanitize(client))

@@ -1,18 +1,19 @@
-"""One kind of quota: who has which limit, and how much each has had.
+"""One kind of quota: the limit and the usage of each client.
 
-Job: `find` gives the meter of a user and a client id, or None if nothing limits them. The most
+Job: `find` returns the meter of a user and a client id, or None if no quota limits them. The most
 specific quota counts: user and client id, user and any client, the user, any user and this client
-id, any user and any client, any user, the client id, any client. What is measured together follows
-from it: a quota of a user alone is shared by all its client ids, a default is for each by itself.
+id, any user and any client, any user, the client id, any client. The quota decides which clients
+share a meter: all client ids of a user share a quota of the user alone, a default is for each by
+itself.
 
-A limit may change, go, and come back: what was had under it stays, and counts by the limit that is
-there when somebody asks again. A bucket that somebody asks for while there is none is full then.
+A limit may change, go, and come back: usage recorded under it stays, and counts by the limit at the
+time of the next question. A bucket that is asked for while it has no limit is full then.
 
-Invariants: whoever has no limit is given no meter, so that they cost a look-up. There are at most
-MAX_METERS of those that a default makes; if more come within the windows (somebody who invents
-names), those that are new share one meter for each default. A quota of one's own always has its
-own meter. Meters that were not used for FORGET_AFTER_MS are forgotten, or earlier, as soon as one
-without a past would say the same, if others need the room.
+Invariants: a client without a limit gets no meter and costs a look-up. Defaults make at most
+MAX_METERS meters; if more clients come within the windows (one that invents names), the new ones
+share one meter for each default. A client's own quota always has its own meter. Meters that were
+not used for FORGET_AFTER_MS are forgotten, or earlier, if the room is needed, as soon as a meter
+without a past would give the same answers.
 
 Mirrors ClientQuotaManager with DefaultQuotaCallback. Leaves out its rates of unlimited clients.
 """
@@ -41,22 +42,22 @@ SWEPT_AT_ONCE: Final = 250
 
 
 class Meter(Protocol):
-    """How much somebody has had."""
+    """The usage under a quota."""
 
     limit: float
 
     def is_forgettable(self, now_ms: float) -> bool:
-        """Whether a new one would say the same."""
+        """Whether a new meter would give the same answers."""
 
     def refresh(self, now_ms: float) -> None:
-        """Somebody asks, and there is no limit."""
+        """Called when a client is looked up while there is no limit."""
 
 
 M = TypeVar("M", bound=Meter)
 
 
 class Metered(Generic[M]):
-    """A meter with who it is for."""
+    """A meter with its entity."""
 
     __slots__ = ("_wait_ms", "_waits", "entity", "meter", "used_ms")
 
@@ -68,7 +69,7 @@ class Metered(Generic[M]):
         self._wait_ms: SampledSum | None = None
 
     def throttled(self, wait_ms: int, now_ms: float) -> None:
-        """A client was told to wait for so long."""
+        """A client got this throttle time."""
         if self._waits is None or self._wait_ms is None:
             self._waits = SampledSum(WAIT_SAMPLES, WAIT_WINDOW_MS)
             self._wait_ms = SampledSum(WAIT_SAMPLES, WAIT_WINDOW_MS)
@@ -76,14 +77,14 @@ class Metered(Generic[M]):
         self._wait_ms.record(wait_ms, now_ms)
 
     def average_wait_ms(self, now_ms: float) -> float:
-        """Of the waits of the last minute; 0 without any."""
+        """The average of the waits of the last minute; 0 without any."""
         if self._waits is None or self._wait_ms is None:
             return 0.0
         return self._wait_ms.total(now_ms) / max(self._waits.total(now_ms), 1)
 
 
 class Limits(Generic[M]):
-    """The quotas of one kind, and the meters of those that have one."""
+    """The quotas of one kind, and the meters of clients that have one."""
 
     __slots__ = (
         "_kinds",
@@ -99,7 +100,7 @@ class Limits(Generic[M]):
         """`new_meter` takes the limit and the time."""
         self._new_meter = new_meter
         self._limits: dict[Entity, float] = {}
-        # Of the entities that were ever told of: whether of a user, and of a client id.
+        # The kinds of all entities ever applied: whether of a user, and of a client id.
         self._kinds: set[tuple[bool, bool]] = set()
         self._meters: dict[tuple[str, str], Metered[M]] = {}
         self._shared: dict[Entity, Metered[M]] = {}
@@ -111,7 +112,7 @@ class Limits(Generic[M]):
         return bool(self._limits)
 
     def __iter__(self) -> Iterator[Metered[M]]:
-        """Those that have a limit now."""
+        """The meters with a limit now."""
         for metered in self._meters.values():
             if metered.meter.limit != UNLIMITED:
                 yield metered
@@ -193,14 +194,16 @@ class Limits(Generic[M]):
         return len(meters) < MAX_METERS
 
     def _bucket_without_limit(self, user: str, client: str) -> tuple[str, str]:
-        """What Kafka measures of a client without a limit, which depends on what there ever was."""
+        """The clients that Kafka measures together without a limit, by the kinds of quotas ever
+        set.
+        """
         if len(self._kinds) == 1:
             of_user, of_client = next(iter(self._kinds))
             return (user if of_user else "", client if of_client else "")
         return ("", client)
 
     def _entity_of(self, user: str, client: str) -> Entity | None:
-        """Whose quota counts for a client; a client without an id has none of a client's."""
+        """The entity whose quota counts for a client; without an id it has no client id's quota."""
         limits = self._limits
         if not limits:
             return None
@@ -218,5 +221,5 @@ class Limits(Generic[M]):
 
 
 def bucket_of(entity: Entity, user: str, client: str) -> tuple[str, str]:
-    """What is measured together under the quota of `entity`."""
+    """The clients that are measured together under the quota of `entity`."""
     return ("" if entity[0] == "" else user, "" if entity[1] == "" else client)

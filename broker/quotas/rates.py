@@ -1,11 +1,11 @@
 """Two measures of "too much": a rate over the last windows, and a bucket of tokens.
 
 `LimitedRate` is the average since the oldest of its samples, over all but one window at least: the
-first windows may take what is let through later windows' cost, and what was too much is waited for
-until the average is the limit again. `TokenBucket` is full at first and may go into debt once.
+first windows may take more at the cost of later ones, and a client over the limit waits until the
+average is the limit again. `TokenBucket` is full at first and may go into debt once.
 
-A limit of nothing, which no wait could ever satisfy, holds back for as long as the windows reach;
-in Kafka the division by zero overflows there and holds nobody.
+A limit of zero, which no wait could ever satisfy, throttles for as long as the windows reach; in
+Kafka the division by zero overflows there and throttles no client.
 
 Mirrors Rate, TokenBucket (KIP-599) and QuotaUtils of Kafka.
 """
@@ -21,7 +21,7 @@ MAX_THROTTLE_MS: Final = 2**31 - 1  # of an int32 on the wire
 
 
 class LimitedRate:
-    """What was recorded a second, and a limit on it."""
+    """The recorded value a second, and a limit on it."""
 
     __slots__ = ("_sum", "limit", "max_throttle_ms")
 
@@ -41,12 +41,12 @@ class LimitedRate:
         self._sum.record(value, now_ms)
 
     def measure(self, now_ms: float) -> float:
-        """By the second."""
+        """The rate a second."""
         total = self._sum.total(now_ms)
         return total * 1000 / self._elapsed_ms(now_ms)
 
     def throttle_ms(self, now_ms: float) -> int:
-        """How long to wait until the average is the limit; 0 if it is not over it."""
+        """The wait until the average is the limit; 0 if it is not over it."""
         limit = self.limit
         total = self._sum.total(now_ms)
         elapsed_ms = self._elapsed_ms(now_ms)
@@ -65,11 +65,11 @@ class LimitedRate:
         return self.throttle_ms(now_ms)
 
     def is_forgettable(self, now_ms: float) -> bool:
-        """Whether one without a past would say the same."""
+        """Whether a new one would give the same answers."""
         return self._sum.total(now_ms) == 0
 
     def refresh(self, now_ms: float) -> None:
-        """What is had without a limit is not recorded."""
+        """Nothing to do: usage without a limit is not recorded."""
 
     def _elapsed_ms(self, now_ms: float) -> float:
         summed = self._sum
@@ -103,7 +103,7 @@ class TokenBucket:
         return self._span_seconds * max(self.limit, 0)
 
     def tokens(self, now_ms: float) -> float:
-        """What there is; a debt is negative."""
+        """The tokens in the bucket; a debt is negative."""
         gained = max(self.limit, 0) * max(now_ms - self._updated_ms, 0) / 1000
         self._tokens = min(self._burst, self._tokens + gained)
         self._updated_ms = now_ms
@@ -113,7 +113,7 @@ class TokenBucket:
         self._tokens = min(self._burst, self.tokens(now_ms) - count)
 
     def throttle_ms(self, now_ms: float) -> int:
-        """How long until there is no debt."""
+        """The wait until the debt is paid."""
         tokens = self.tokens(now_ms)
         if tokens >= 0:
             return 0
@@ -125,5 +125,5 @@ class TokenBucket:
         return self.tokens(now_ms) >= self._burst
 
     def refresh(self, now_ms: float) -> None:
-        """Without a limit it is full at once, and stays so."""
+        """Without a limit the bucket is full at once, and stays so."""
         self.tokens(now_ms)

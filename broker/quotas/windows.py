@@ -8,7 +8,7 @@ from ...replication.sampled_sum import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS
 
 
 class Windows(NamedTuple):
-    """How many samples there are, and how long each is."""
+    """The number of samples, and the length of each."""
 
     samples: int = DEFAULT_SAMPLES
     window_ms: int = DEFAULT_WINDOW_MS

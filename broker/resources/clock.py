@@ -1,8 +1,8 @@
 """The two clocks of a broker, and the one place where they are read.
 
 `now_ms` is the time of all machines: milliseconds that begin at the wall clock's reading at the
-start and run with the monotonic clock, whatever is done to the wall clock meanwhile. `wall` knows
-how the wall clock stands to it (`protocol.wall_clock`); a look at it every second notices jumps.
+start and run with the monotonic clock, also when the wall clock is set. `wall` keeps the difference
+between both (`protocol.wall_clock`); a look at it every second notices jumps.
 
 A test may set the wall clock (`ahead_ms`, or another `read_wall_ms`) or let time pass (`advance`):
 in its broker only.
@@ -32,7 +32,7 @@ def wall_clock_ms() -> int:
 
 
 class Clock:
-    """Of one broker."""
+    """The clocks of one broker."""
 
     def __init__(self, read_wall_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._read_wall_ms = read_wall_ms
@@ -45,16 +45,16 @@ class Clock:
         return monotonic_ns() // _NS_PER_MS + self._start_ms
 
     def wall_ms(self) -> int:
-        """What the wall clock shows; for stamps and comparisons ask `wall`."""
+        """The wall clock's reading; for stamps and comparisons use `wall`."""
         return self._read_wall_ms() + self._passed_ms + self.ahead_ms
 
     def advance(self, ms: int) -> None:
-        """So much time passes at once, by both clocks."""
+        """Let `ms` pass at once on both clocks."""
         self._start_ms += ms
         self._passed_ms += ms
 
     def look(self) -> None:
-        """Notice what has been done to the wall clock."""
+        """Notice changes of the wall clock."""
         step_ms = self.wall.note(self.now_ms(), self.wall_ms())
         if step_ms:
             logger.warning(
@@ -64,7 +64,7 @@ class Clock:
             )
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Look every second until cancelled."""
         while True:
             await trio.sleep(LOOK_SECONDS)
             self.look()

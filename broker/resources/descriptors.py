@@ -1,9 +1,9 @@
-"""How many files and sockets this process may have open, and whom they are for.
+"""The number of files and sockets that this process may have open, and the share of the logs.
 
-The soft limit is raised to the hard one at the start, as the JVM does. The kernel gives out the
-lowest free number, so that of a new connection says how many are left. The last quarter is for the
-logs, and no client's, once the connections are half of all; before that the logs have taken the
-rest, and clients find room up to the last few. New partitions leave some for them
+The soft limit is raised to the hard one at the start, as the JVM does. The kernel assigns the
+lowest free number, so the number of a new connection shows how many are left. Once connections are
+half of all descriptors, the last quarter is for the logs alone; before that the logs have taken the
+rest, and clients may use all but the last few. New partitions leave some for clients
 (`storage.descriptors`).
 """
 
@@ -14,17 +14,17 @@ import resource
 
 # With fewer a broker could not even hold its internal topics.
 MIN_DESCRIPTORS = 128
-# Where the hard limit is "unlimited", which the soft one may not be everywhere.
+# Used where the hard limit is "unlimited": some systems do not accept that as the soft limit.
 MAX_RAISED = 1_048_576
 # For the logs: a quarter, within these bounds, where connections are many.
 MIN_RESERVE = 48
 MAX_RESERVE = 4_096
-# Of them held open all the time, for steps that must not fail half-way.
+# The part of them held open all the time, for steps that must not fail half-way.
 SPARE_DESCRIPTORS = 16
 
 
 class TooFewDescriptors(Exception):
-    """Whoever starts this process has to give it more."""
+    """The start of this process has to allow it more descriptors."""
 
 
 def descriptor_limit() -> int:

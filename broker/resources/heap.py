@@ -1,9 +1,9 @@
 """The garbage collector, kept from holding the event loop.
 
-Almost everything dies by its reference count; the collector only has to find cycles. What start-up
-has made is out of its sight, young objects are looked at a few thousand at a time, and the pass
-over all objects, which takes longer the more there are, comes when it is due and no large request
-is under way: its hundred thousands of objects would each be looked at in vain.
+Almost everything dies by its reference count; the collector only has to find cycles. Objects of the
+start-up are frozen, young objects are scanned a few thousand at a time, and the pass over all
+objects, which takes longer the more there are, runs when it is due and no large request is under
+way: it would scan the hundred thousands of objects of such a request in vain.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ MAX_BUSY_POLLS = 300
 
 
 def settle() -> None:
-    """What start-up has made lives as long as the broker: take it out of the collector's sight.
+    """Freeze the objects of the start-up, which live as long as the broker: they are not scanned.
 
-    Without collecting first: the little garbage of a start is not worth a full pass over it.
+    Without a collection first: the little garbage of a start is not worth a full pass over it.
     """
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, NEVER)

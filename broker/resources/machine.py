@@ -1,9 +1,8 @@
-"""What this machine offers beyond POSIX, and what is done without it.
+"""The features of this machine beyond POSIX.
 
 Job: the one place that says which of these there are: epoll or kqueue, sendfile, RWF_NOWAIT,
-MSG_MORE, /proc.
-Whoever uses one of them asks here, and has a way without it.
-Invariant: with the environment variable PYBROKER_MACHINE=posix nothing of it is used; so the ways
+MSG_MORE, /proc. The users of such a feature ask here, and have a way without it.
+Invariant: with the environment variable PYBROKER_MACHINE=posix none of them is used; so the ways
 without are tested on Linux.
 
 Kafka leaves this to the Java machine and its `Selector`s.
@@ -21,20 +20,20 @@ IS_PLAIN = os.environ.get("PYBROKER_MACHINE") == "posix"
 HAS_EPOLL = not IS_PLAIN and hasattr(select, "epoll")
 HAS_KQUEUE = not IS_PLAIN and hasattr(select, "kqueue")
 HAS_SENDFILE = not IS_PLAIN and hasattr(os, "sendfile")
-# For a read that is to fail instead of waiting for the disk; 0 where there is none, or no way to
-# have a file read without a copy.
+# For a read that should fail instead of waiting for the disk; 0 where the system has none, or no
+# way to send a file without a copy.
 RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0) if HAS_SENDFILE else 0
 # For a send that another one follows at once; 0 where the system has to guess.
 MSG_MORE: int = 0 if IS_PLAIN else getattr(socket, "MSG_MORE", 0)
 
-# That this process may use.
+# The cores that this process may use.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 PROC = None if IS_PLAIN or not os.path.exists("/proc/self/statm") else Path("/proc")
 
 
 def resident_bytes(pid: int | str = "self") -> int | None:
-    """Resident memory of a process; None if it is gone, or the system does not tell."""
+    """Resident memory of a process; None if it has ended, or the system does not show it."""
     if PROC is None:
         return None
     try:

@@ -1,9 +1,9 @@
-"""Memory that a storm of requests took goes back to the system when the storm is over.
+"""Returns the memory that a storm of requests took to the system when the storm is over.
 
-glibc keeps what is freed for the next allocation: it lets the size from which a block is a mapping
-of its own grow with the blocks that are freed, and gives back the heap at its end only. So that
-size is fixed here, and what lies free inside of the heaps is given back when the process has grown
-by much since the last time. Other C libraries are left alone.
+glibc keeps freed blocks for the next allocation: it raises the size from which a block is a mapping
+of its own with the blocks that are freed, and returns the heap at its end only. So that size is
+fixed here, and free memory inside the heaps is returned when the process has grown by much since
+the last time. Other C libraries are left alone.
 
 Goes with `network.receive_buffer`, whose large buffers are mappings from the beginning.
 """
@@ -24,7 +24,7 @@ logger = logging.getLogger("pybroker.broker.resources.memory")
 
 # From this size on a block is a mapping of its own.
 MAPPED_BYTES = 256 * 1024
-# As much may lie free at the end of the heap.
+# The free bytes that may stay at the end of the heap.
 KEPT_FREE_BYTES = 4 * 1024 * 1024
 CHECK_SECONDS = 5.0
 # The heaps are looked through when the process is so much larger than after the last time.
@@ -35,7 +35,7 @@ _M_MMAP_THRESHOLD = -3
 
 
 def _function(name: str) -> Callable[..., int] | None:
-    """Of the C library, if it is glibc."""
+    """A function of the C library, if that is glibc."""
     library = ctypes.CDLL(None)
     return getattr(library, name) if hasattr(library, "gnu_get_libc_version") else None
 
@@ -48,17 +48,17 @@ def configure_allocator() -> None:
 
 
 def own_size() -> FileIO:
-    """The file in which the system says how large this process is."""
+    """The file in which the system shows the size of this process."""
     return open("/proc/self/statm", "rb", buffering=0)
 
 
 def resident_bytes(statm: FileIO) -> int:
-    """How much of this process is in memory (Linux, as glibc nearly always is)."""
+    """The bytes of this process in memory (Linux, as glibc nearly always is)."""
     return int(os.pread(statm.fileno(), 256, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def give_back_memory() -> None:
-    """Until cancelled; at once over where the allocator cannot be told to."""
+    """Return memory until cancelled; ends at once where the allocator has no such function."""
     trim = _function("malloc_trim")
     if trim is None or machine.PROC is None:
         return

@@ -1,4 +1,4 @@
-"""What the operating system says about this process and its directories, for monitoring."""
+"""Facts of the operating system about this process and its directories, for monitoring."""
 
 import getpass
 import os
@@ -13,7 +13,7 @@ from . import machine
 
 
 def bytes_in(directory: Path) -> int:
-    """The size of all files below a directory; those that vanish meanwhile count nothing."""
+    """The size of all files below a directory; files that vanish meanwhile count nothing."""
     total = 0
     for parent, _, names in os.walk(directory):
         for name in names:
@@ -25,7 +25,7 @@ def bytes_in(directory: Path) -> int:
 
 
 def open_files() -> int:
-    """How many descriptors are open; -1 where the system does not tell."""
+    """The number of open descriptors; -1 where the system does not show it."""
     if machine.PROC is None:
         return -1
     try:
@@ -57,5 +57,5 @@ def environment() -> Mapping[str, str]:
 
 
 def date_text(at_ms: int) -> str:
-    """As Java prints a Date: Sun Nov 22 12:30:25 UTC 2026."""
+    """A time as Java prints a Date: Sun Nov 22 12:30:25 UTC 2026."""
     return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(at_ms / 1000))

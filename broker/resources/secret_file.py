@@ -1,7 +1,8 @@
-"""A secret in a file that nobody else may read: never an argument, never a variable of a process.
+"""A secret in a file that only its owner may read: never an argument, never a variable of a
+process.
 
-Both are shown to other users by `ps` and /proc. A file that its group or others may read or write
-is refused rather than mended: who knows who has read it already.
+`ps` and /proc show arguments and variables to other users. A file that its group or others may read
+or write is refused rather than mended: its secret may have been read already.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class UnsafeSecret(Exception):
-    """The file cannot be used; the message says why and what to do, and shows nothing of it."""
+    """The file cannot be used; the message has the reason and the remedy, and no content."""
 
 
 def read_secret(path: Path) -> bytes:
     """The file without the line end behind its last line. Raises UnsafeSecret."""
     try:
-        # Without O_NONBLOCK a pipe would hold us until somebody writes to it.
+        # Without O_NONBLOCK a pipe would block us until a process writes to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise UnsafeSecret(f"cannot read {path}: {error.strerror}") from None

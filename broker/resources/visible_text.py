@@ -1,8 +1,8 @@
 """Text from outside as one visible line: names, addresses and messages that clients, other brokers
 and files have made, on their way into a log or onto a terminal.
 
-Invariant: what comes out has no character that ends a line, moves a cursor, is read backwards or
-cannot be encoded. Such a character is written as Python writes it: `\\n`, `\\x1b`, `\\u2028`.
+Invariant: the result has no character that ends a line, moves a cursor, is read backwards or cannot
+be encoded. Such a character is written as Python writes it: `\\n`, `\\x1b`, `\\u2028`.
 Letters of all languages stay. Leaves out the backslash, which stays single: paths are readable, and
 nothing is read back from here.
 """
@@ -21,7 +21,7 @@ _JSON_HIDDEN: Final = re.compile(_HIDDEN.pattern.replace("\\x00-\\x1f", ""))
 
 
 def visible(text: str) -> str:
-    """One line of `text`."""
+    """`text` as one visible line."""
     return _HIDDEN.sub(_escaped, text) if _HIDDEN.search(text) else text
 
 
@@ -31,7 +31,7 @@ def visible_lines(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """JSON that means the same: what is hidden in it can only stand in a text."""
+    """JSON with the same meaning: hidden characters can only stand in its strings."""
     return _JSON_HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

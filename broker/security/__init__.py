@@ -1,5 +1,5 @@
-"""Who a client is and what it may do: what listeners, handlers and commands know of security.
+"""Authentication and authorization: the parts that listeners, handlers and commands use.
 
-Knows nothing of sockets, ZooKeeper or requests; those who drive it are in `network`, `cluster` and
+Knows nothing of sockets, ZooKeeper or requests; its drivers are in `network`, `cluster` and
 `handlers`.
 """

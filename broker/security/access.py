@@ -1,14 +1,14 @@
-"""What the client of one connection may do, remembered until an ACL changes.
+"""The permissions of the client of one connection, cached until an ACL changes.
 
 Job: `Access` asks the authorizer for one principal at one host and keeps the answers, so that the
-hot path is a look-up by the topic's name. `DenialLog` writes who was denied what, and the command
-that would allow it.
+hot path is a look-up by the topic's name. `DenialLog` logs each denial with the command that would
+allow the operation.
 
-Invariants: an answer of before the authorizer's last change is never given (`version`); what is
-remembered is bounded, and so are the lines that are logged.
+Invariants: an answer from before the authorizer's last change is never returned (`version`); the
+cache and the logged lines are bounded.
 
-Mirrors kafka.server.AuthHelper and the `kafka.authorizer.logger` of AclAuthorizer: what is allowed
-at DEBUG, what is denied at INFO; but each of them once per connection and change of ACLs.
+Mirrors kafka.server.AuthHelper and the `kafka.authorizer.logger` of AclAuthorizer: allowed
+operations at DEBUG, denied ones at INFO; but each of them once per connection and change of ACLs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _READ, _WRITE, _CREATE, _DELETE = (
 _WRITE_TOPIC: Final = (_WRITE << 4) + ResourceType.TOPIC
 _ALTER, _DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
 _CONFIGS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
-# What can be asked of a resource, and is told as bits (SEMANTICS 9).
+# The operations on each kind of resource, sent to clients as bits (SEMANTICS 9).
 OPERATIONS_ON: Final[Mapping[ResourceType, tuple[AclOperation, ...]]] = {
     ResourceType.TOPIC: (_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, *_CONFIGS),
     ResourceType.GROUP: (_READ, _DELETE, _DESCRIBE),
@@ -51,7 +51,7 @@ def bitmap(operations: tuple[AclOperation, ...]) -> int:
 
 
 class DenialLog:
-    """Says who was denied what, at most MAX_LINES times in LINES_SECONDS."""
+    """Logs denials, at most MAX_LINES in LINES_SECONDS."""
 
     __slots__ = ("_clock", "_count", "_started_at", "_unlogged")
 
@@ -102,7 +102,7 @@ class Access:
     ) -> None:
         self._authorizer = authorizer
         self._denials = denials
-        self.version = authorizer.version  # that of which this is remembered
+        self.version = authorizer.version  # of the cached answers
         self.principal = principal
         self.host = host
         # By operation and kind as one number, then by the name; and the part of it that every
@@ -113,7 +113,7 @@ class Access:
 
     @property
     def latest_version(self) -> int:
-        """Of the authorizer: an answer of before may be another now."""
+        """The version of the authorizer: an earlier answer may differ now."""
         return self._authorizer.version
 
     def permits(
@@ -125,8 +125,9 @@ class Access:
         *,
         is_logged: bool = True,
     ) -> bool:
-        """Whether it may do this; `api` is for the log, and so is `is_logged`: False where a
-        denial is not the last word."""
+        """Whether the client may do this; `api` is for the log. `is_logged` is False where a
+        further check may still permit it.
+        """
         if self._authorizer.version != self.version:
             self._forget()
         names = self.known.get((operation << 4) + kind)
@@ -144,7 +145,7 @@ class Access:
         return answer
 
     def permits_any(self, operation: AclOperation, kind: ResourceType, api: str) -> bool:
-        """Whether it may do this to any resource of that type (KIP-679)."""
+        """Whether the client may do this to any resource of that type (KIP-679)."""
         answer = self._authorizer.allows_by_type(self.principal, self.host, operation, kind)
         self._log(answer, operation, kind, "", api, True)
         return answer
@@ -185,14 +186,14 @@ def _resource(kind: ResourceType, name: str) -> str:
 
 
 def _option(kind: ResourceType, name: str) -> str:
-    """Of the command that adds an ACL."""
+    """The resource's option of the command that adds an ACL."""
     if kind is ResourceType.CLUSTER:
         return "--cluster"
     return f"--{kind.name.lower().replace('_', '-')} {_word(name or WILDCARD)}"
 
 
 def _word(name: str) -> str:
-    """As a shell takes it, in one line, and not for ever."""
+    """A name as a shell takes it, in one line and shortened."""
     shown = ascii(name[:LONGEST_NAME])
     if len(name) > LONGEST_NAME or shown[1:-1] != name:
         return shown

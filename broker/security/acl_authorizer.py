@@ -1,4 +1,4 @@
-"""Decides by ACLs, from what it was told of them last; whoever tells it is in `cluster.acl_store`.
+"""Decides by the ACLs that `zk.acl_store` last gave it.
 
 A principal may do an operation to a resource if it is a super user, or if an ACL that matches it
 allows the operation and none denies it, or if no ACL matches the resource at all and
@@ -6,8 +6,8 @@ allows the operation and none denies it, or if no ACL matches the resource at al
 prefixed ones match; READ, WRITE, DELETE and ALTER allow DESCRIBE as well, ALTER_CONFIGS allows
 DESCRIBE_CONFIGS; to deny implies nothing.
 
-Invariants: what it knows of one resource is replaced whole (`update`), which empties the caches
-and moves `version`; a cached decision is what `_decide` would say now. No question scans all ACLs:
+Invariants: `update` replaces all ACLs of one resource at once, empties the caches and moves
+`version`; a cached decision is the one that `_decide` would make now. No question scans all ACLs:
 prefixes are looked up by the lengths there are.
 
 Mirrors kafka.security.authorizer.AclAuthorizer (authorize, authorizeByResourceType, updateCache).
@@ -68,7 +68,7 @@ class _Prefixes:
             self._lengths.remove(length)
 
     def of(self, name: str) -> list[str]:
-        """What may be a prefix here: one for each length that there is."""
+        """The possible prefixes of a name: one for each length that prefixed ACLs have."""
         return [name[:length] for length in self._lengths[: bisect_right(self._lengths, len(name))]]
 
 
@@ -94,22 +94,22 @@ class AclAuthorizer:
         self._allows_without_acl = allow_if_no_acl_found
         self._entries: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
         self._prefixes = {kind: _Prefixes() for kind in ResourceType}
-        # The names whose resources have this entry (KIP-679).
+        # The names of resources with this entry (KIP-679).
         self._names: dict[_NamesKey, set[str]] = {}
         self._decisions: dict[_Question, bool] = {}
         self._by_type: dict[_TypeQuestion, bool] = {}
 
-    # What there is
+    # Stored ACLs
 
     def entries(self, pattern: ResourcePattern) -> frozenset[AccessControlEntry]:
         return self._entries.get(pattern, NO_ENTRIES)
 
     def patterns(self) -> list[ResourcePattern]:
-        """Those that have entries."""
+        """The patterns that have entries."""
         return list(self._entries)
 
     def update(self, pattern: ResourcePattern, entries: Iterable[AccessControlEntry]) -> bool:
-        """These are all the entries of this pattern now; whether that is a change."""
+        """Replace all entries of this pattern; returns whether that is a change."""
         new, old = frozenset(entries), self.entries(pattern)
         if new == old:
             return False
@@ -194,9 +194,9 @@ class AclAuthorizer:
         operation: AclOperation,
         resource_type: ResourceType,
     ) -> bool:
-        """Whether it may do this to any resource of that type (KIP-679).
+        """Whether a principal may do an operation to any resource of a type (KIP-679).
 
-        As in Kafka, an operation that implies this one is not asked for.
+        As in Kafka, operations that imply this one are not considered.
         """
         question = (principal, host, operation, resource_type)
         decision = self._by_type.get(question)
@@ -236,7 +236,7 @@ class AclAuthorizer:
         lengths = sorted(set(map(len, denied)))
 
         def is_denied(name: str) -> bool:
-            """By a prefix: itself, or a shorter one."""
+            """Whether a prefix is denied: itself, or a shorter one."""
             upto = bisect_right(lengths, len(name))
             return any(name[:length] in denied for length in lengths[:upto])
 
@@ -253,7 +253,7 @@ class AclAuthorizer:
 def _entries_for(
     principal: str, host: str, operations: tuple[AclOperation, ...], permission: AclPermission
 ) -> list[AccessControlEntry]:
-    """All entries that say this of any of the operations."""
+    """All entries with this permission for any of the operations."""
     return [
         AccessControlEntry(who, where, what, permission)
         for who, where, what in product(
@@ -263,7 +263,7 @@ def _entries_for(
 
 
 def _written(host: str) -> str:
-    """As Java writes an address, with which those of ACLs are compared: ::1 is 0:0:0:0:0:0:0:1."""
+    """An address as Java writes it and as ACLs are compared with: ::1 is 0:0:0:0:0:0:0:1."""
     if ":" not in host:
         return host
     address, percent, zone = host.partition("%")

@@ -1,4 +1,4 @@
-"""ACLs in the words of people: what the command line and the console show."""
+"""ACLs in words for people, for the command line and the console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ACLs as data: who may or may not do what to which resources, and filters that pick some.
+"""ACLs as data: the operations on resources that they allow or deny, and filters of ACLs.
 
 An ACL (`AclBinding`) is a pattern of resources and an entry: a principal, a host, an operation and
 whether it is allowed or denied. Nothing here decides anything, see `acl_authorizer`.
@@ -17,7 +17,8 @@ ANY_USER: Final = "User:*"
 
 class ResourcePattern(NamedTuple):
     """LITERAL is the resource of this name, or all of the type by the name `*`; PREFIXED are all
-    whose names begin with it."""
+    with names that begin with it.
+    """
 
     type: ResourceType
     pattern: PatternType
@@ -42,7 +43,7 @@ class AclBinding(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """What matches all of it; ANY and None match everything."""
+    """A filter that matches ACLs by all of its fields; ANY and None match everything."""
 
     type: ResourceType
     pattern: PatternType
@@ -75,7 +76,7 @@ class AclFilter(NamedTuple):
         )
 
     def named_patterns(self) -> tuple[ResourcePattern, ...] | None:
-        """The only patterns that it can match, known without looking at what there is."""
+        """The only patterns that it can match, known without a look at the stored ones."""
         name = self.name
         if name is None or self.type in (ResourceType.ANY, ResourceType.UNKNOWN):
             return None

@@ -1,7 +1,7 @@
-"""Whether somebody may do something: who answers that.
+"""The interface that decides whether a principal may do an operation.
 
-Job: `Authorizer`, which is asked with the vocabulary of `protocol.acls`. Which request asks what is
-on the page of each API.
+Job: `Authorizer`, whose questions use the vocabulary of `protocol.acls`. The page of each API lists
+the questions of its requests.
 
 Mirrors `org.apache.kafka.server.authorizer.Authorizer`.
 """
@@ -15,7 +15,7 @@ from .principal import KafkaPrincipal
 
 
 class Authorizer(Protocol):
-    """Decides, from what it knows now; never waits."""
+    """Decides by its present ACLs; never waits."""
 
     version: int
     """Goes up with each change of what it knows: a decision of before may be another now."""
@@ -38,5 +38,5 @@ class Authorizer(Protocol):
         operation: AclOperation,
         resource_type: ResourceType,
     ) -> bool:
-        """Whether it may do this to any resource of that type (KIP-679)."""
+        """Whether `principal` may do this to any resource of that type (KIP-679)."""
         ...

@@ -1,10 +1,10 @@
-"""Delegation tokens: who may make, prolong and end one, until when it holds, what it proves.
+"""Delegation tokens: the rules for creating, renewing and expiring them, and their credentials.
 
 Job: all tokens of the cluster as this broker knows them, and the rules of KIP-48 and KIP-373. A
 token is its id and an HMAC of it, made with a secret that all brokers share; the HMAC in base64 is
 the password with which the id logs in by SCRAM.
-Invariants: pure, time is given; a decision changes nothing by itself: whoever asked stores the
-token that comes out (`put`, `remove`) once it is in ZooKeeper; secrets and HMACs are in no repr.
+Invariants: pure, time is given; a decision changes nothing by itself: the caller stores the
+resulting token (`put`, `remove`) once it is in ZooKeeper; secrets and HMACs are in no repr.
 
 Mirrors DelegationTokenManager and DelegationTokenCache. Leaves out Java's overflow of a renewal
 period near 2^63, which ends a token there: it is cut at the token's longest life.
@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from .principal import KafkaPrincipal
 
-MAX_TOKENS_OF_ONE = 500  # who has asked for them
+MAX_TOKENS_OF_ONE = 500  # of one requester
 
 
 class TokenInfo(NamedTuple):
@@ -36,12 +36,11 @@ class TokenInfo(NamedTuple):
     expiry_ms: int
 
     def is_of(self, principal: KafkaPrincipal) -> bool:
-        """It is the owner or a renewer."""
+        """Whether the principal is the owner or a renewer."""
         return principal[:2] in self.names()
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """Types and names of its owner and renewers. How a client has logged in is no part of who
-        it is."""
+        """Types and names of its owner and renewers. The login is no part of an identity."""
         return ((one.type, one.name) for one in (self.owner, *self.renewers))
 
     def is_expired(self, now_ms: int) -> bool:
@@ -49,7 +48,7 @@ class TokenInfo(NamedTuple):
 
 
 class TokenCredentials(NamedTuple):
-    """What a login with a token needs."""
+    """The data that a login with a token needs."""
 
     owner: KafkaPrincipal
     expiry_ms: int
@@ -83,7 +82,7 @@ class DelegationTokens:
     def hmac_of(self, token_id: str) -> bytes:
         return hmac.digest(self._secret, token_id.encode(), hashlib.sha512)
 
-    # What is known
+    # Known tokens
 
     def put(self, token: TokenInfo) -> None:
         self._by_id[token.token_id] = token
@@ -103,8 +102,9 @@ class DelegationTokens:
         return [token.token_id for token in self._by_id.values() if token.is_expired(now_ms)]
 
     def token_credentials(self, token_id: str) -> TokenCredentials | None:
-        """None if there is no such token. An expired one counts until it is removed, as in Kafka:
-        its session ends at once."""
+        """None if there is no such token. An expired one still logs in until it is removed, as in
+        Kafka: its session ends at once.
+        """
         token = self._by_id.get(token_id)
         if token is None:
             return None
@@ -136,7 +136,7 @@ class DelegationTokens:
     def renewed(
         self, given_hmac: bytes, by: KafkaPrincipal, period_ms: int, now_ms: int
     ) -> TokenInfo | ErrorCode:
-        """With a later expiry; a negative period is the brokers' default."""
+        """The token with a later expiry; a negative period is the brokers' default."""
         token = self._of(given_hmac, by)
         if isinstance(token, ErrorCode):
             return token
@@ -148,7 +148,7 @@ class DelegationTokens:
     def ended(
         self, given_hmac: bytes, by: KafkaPrincipal, period_ms: int, now_ms: int
     ) -> TokenInfo | ErrorCode:
-        """With the new expiry; a negative period ends it at once, at `now_ms`: remove it then."""
+        """The token with the new expiry; a negative period ends it at `now_ms`: remove it then."""
         token = self._of(given_hmac, by)
         if isinstance(token, ErrorCode):
             return token
@@ -171,8 +171,9 @@ class DelegationTokens:
         owners: Iterable[tuple[str, str]] | None,
         may_see: Callable[[TokenInfo], bool],
     ) -> Generator[None, None, list[TokenInfo]]:
-        """Steps that find those that one of `owners` (types and names; None: anyone) owns or may
-        renew, and the requester may see: its own always, others if `may_see`."""
+        """Steps that find the tokens that one of `owners` (types and names; None: all) owns or may
+        renew, and that the requester may see: its own always, others if `may_see`.
+        """
         wanted: set[tuple[str, str]] | None = None
         if owners is not None:
             wanted = set()

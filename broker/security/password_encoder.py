@@ -1,8 +1,8 @@
 """Passwords as Kafka writes them to ZooKeeper: encrypted with password.encoder.secret.
 
-Job: `encode` and `decode` of one text; pure (salt and vector are given). What is written says
-itself how it was encrypted: `keyFactoryAlgorithm:...,cipherAlgorithm:...,salt:...`, so that the
-keys password.encoder.* are only for what is written next.
+Job: `encode` and `decode` of one text; pure (salt and vector are given). An encoded text names its
+own parameters: `keyFactoryAlgorithm:...,cipherAlgorithm:...,salt:...`, so the keys
+password.encoder.* matter only for the next `encode`.
 
 Invariants: no secret and no password is in an error or a `repr`. The key is derived with at most
 MAX_ITERATIONS, which is about a second: in a thread, if it may be many.
@@ -162,5 +162,5 @@ def _base64(data: bytes) -> str:
 
 
 def _java_length(text: str) -> int:
-    """As Java counts: what is beyond the basic plane is two."""
+    """The length as Java counts it: a character beyond the basic plane is two."""
     return len(text.encode("utf-16-be", "surrogatepass")) // 2

@@ -1,4 +1,4 @@
-"""Who a request comes from.
+"""The identity of a client.
 
 Mirrors `KafkaPrincipal`.
 """
@@ -13,9 +13,9 @@ USER_TYPE: Final = "User"
 class KafkaPrincipal(NamedTuple):
     """A type, nearly always `User`, and a name; compared by both, case-sensitively.
 
-    `token_authenticated` says that a delegation token proved it; it is no part of who it is, but
+    `token_authenticated` says that a delegation token proved it; it is no part of the identity, but
     such a client gets no further tokens. `KafkaPrincipal` of Kafka leaves it out of equality, and
-    so does whoever compares `str`.
+    so does a comparison by `str`.
     """
 
     type: str

@@ -1,15 +1,15 @@
-"""ACLs in ZooKeeper: written here, followed by every broker, told to its `AclAuthorizer`.
+"""ACLs in ZooKeeper: written here, followed by every broker, applied to its `AclAuthorizer`.
 
-Job: `run` loads all ACLs and follows what other brokers change; `update` changes those of one
-resource, which holds on this broker as soon as it is written, and tells the others.
-Invariants: one change at a time on this broker, so that what the authorizer knows of a resource is
-never replaced by something older; a node is written on top of the version it was computed from, or
-not at all, and in the same transaction as the node that tells of it. While ZooKeeper is away, or
-holds something that is not understood, the authorizer goes on with what it knows; a broker does not
-start with ACLs that it does not understand. At most MAX_WAITING changes wait for their turn.
+Job: `run` loads all ACLs and follows the changes of other brokers; `update` changes the ACLs of one
+resource, applies them on this broker as soon as they are written, and notifies the others.
+Invariants: one change at a time on this broker, so that older ACLs of a resource never replace
+newer ones in the authorizer; a node is written on top of the version it was computed from, or not
+at all, and in the same transaction as its change notification. While ZooKeeper is away, or holds
+ACLs that cannot be decoded, the authorizer keeps its present ones; a broker does not start with
+ACLs that it cannot decode. At most MAX_WAITING changes wait for their turn.
 
 Mirrors kafka.security.authorizer.AclAuthorizer (loadCache, updateResourceAcls, the change handler),
-which writes the node that tells of a change in a transaction of its own, after the change.
+which writes the change notification in a transaction of its own, after the change.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Versioned(NamedTuple):
 
 
 class AclStore:
-    """`authorizer` is told of all ACLs, and nobody else changes what it knows."""
+    """The store gives `authorizer` all ACLs, and is the only one to change them there."""
 
     __slots__ = ("_client", "_lock", "_versions", "_waiting", "authorizer")
 
@@ -99,7 +99,7 @@ class AclStore:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Until cancelled; started once all ACLs are known."""
+        """Run until cancelled; started once all ACLs are known."""
         await self._make_paths()
         async with trio.open_nursery() as nursery:
             for pattern, path in acl_znodes.CHANGES.items():
@@ -116,7 +116,7 @@ class AclStore:
                 await self._client.run(create_recursive(acl_znodes.type_path(kind, pattern)))
 
     async def load(self, pattern: PatternType, *, at_start: bool) -> None:
-        """All resources with patterns of this kind, and those that had ACLs and have none now."""
+        """Load all resources with patterns of this kind, and clear those without ACLs by now."""
         async with self._lock:
             there = await self._resources(pattern)
             gone = {one for one in self.authorizer.patterns() if one.pattern is pattern}
@@ -175,7 +175,7 @@ class AclStore:
     # Changing
 
     async def update(self, resource: ResourcePattern, change: Change, in_turns: InTurns) -> None:
-        """Change the ACLs of one resource, whoever else does so; UpdateFailed if that is not done.
+        """Change the ACLs of one resource, also while others do so; UpdateFailed if that fails.
 
         Waits as long as ZooKeeper is away.
         """
@@ -206,7 +206,7 @@ class AclStore:
                 new = await in_turns(change(now.entries))
                 written = await self._write(resource, now, new)
             except SessionExpired:
-                now = None  # it may have been written, or not: whatever is there now tells
+                now = None  # it may have been written or not: the next read shows it
                 continue
             except (MalformedZnode, ZkError) as error:
                 raise UpdateFailed(f"{path} in ZooKeeper: {error}") from None
@@ -223,7 +223,7 @@ class AclStore:
     async def _write(
         self, resource: ResourcePattern, now: _Versioned, new: Entries
     ) -> _Versioned | None:
-        """What is there then; None if something else was there before."""
+        """Returns the node after the write; None if its version was not the expected one."""
         path = acl_znodes.resource_path(resource)
         if new == now.entries:
             if now.version == ABSENT:
@@ -258,7 +258,7 @@ class AclStore:
 
 
 class _Follower:
-    """Brings what other brokers change among the patterns of one kind."""
+    """Applies other brokers' changes of the patterns of one kind."""
 
     __slots__ = ("_changes", "_is_loaded", "_pattern", "_store")
 
@@ -301,5 +301,7 @@ def _is_written(path: str, result: ZkResult) -> bool:
 
 
 async def _in_thread_if(large: bool, convert: Callable[[A], B], value: A) -> B:
-    """Nothing holds the loop for long, and a thread costs more than most nodes."""
+    """Convert in a thread if `large`: it would hold the loop; most nodes cost less than a
+    thread.
+    """
     return await trio.to_thread.run_sync(convert, value) if large else convert(value)

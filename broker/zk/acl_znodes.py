@@ -1,9 +1,9 @@
-"""Where ACLs are in ZooKeeper, and what is written there.
+"""The paths and payloads of ACLs in ZooKeeper.
 
-Literal patterns are nodes below /kafka-acl/<Type>, prefixed ones below /kafka-acl-extended, changes
-are told through sequence nodes, of the two kinds apart. Payloads are as Apache Kafka 3.9 writes
-them; reading something else raises only MalformedZnode, where Kafka reads broken JSON as no ACLs:
-they might deny something.
+Literal patterns are nodes below /kafka-acl/<Type>, prefixed ones below /kafka-acl-extended; changes
+are announced by sequence nodes, apart for the two kinds. Payloads are as Apache Kafka 3.9 writes
+them; any other payload raises only MalformedZnode, where Kafka reads broken JSON as no ACLs: the
+lost ones might deny something.
 
 Mirrors the ZkAclStore and ZkAclChangeStore of kafka.zk.ZkData, and AclEntry's JSON.
 """
@@ -63,12 +63,12 @@ def resource_path(resource: ResourcePattern) -> str:
 
 
 def type_of(name: str) -> ResourceType:
-    """Of a node's name, UNKNOWN if it is none."""
+    """The type of a node's name; UNKNOWN for other names."""
     return _TYPES.get(name.upper(), ResourceType.UNKNOWN)
 
 
 def change_path(pattern: PatternType) -> str:
-    """Of the next change; ZooKeeper appends its number."""
+    """The path of the next change; ZooKeeper appends its number."""
     return f"{CHANGES[pattern]}/{CHANGE_PREFIX}"
 
 
@@ -89,7 +89,7 @@ def encode_entries(entries: Iterable[AccessControlEntry]) -> bytes:
 
 
 def decode_entries(data: bytes | None) -> frozenset[AccessControlEntry]:
-    """No data are no entries. What a newer broker may have written becomes UNKNOWN."""
+    """No data means no entries. Unknown values, of a newer broker for example, become UNKNOWN."""
     if not data:
         return frozenset()
     try:
@@ -127,7 +127,7 @@ def encode_change(resource: ResourcePattern) -> bytes:
 
 
 def decode_change(pattern: PatternType, data: bytes | None) -> ResourcePattern:
-    """Of a change told among those of `pattern`."""
+    """The resource of a change below the changes of `pattern`."""
     try:
         text = (data or b"").decode()
         if pattern is PatternType.LITERAL:

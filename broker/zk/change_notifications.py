@@ -1,15 +1,15 @@
-"""Changes that brokers tell each other through sequence nodes in ZooKeeper.
+"""Change notifications between brokers through sequence nodes in ZooKeeper.
 
-Job: whoever changes something that all brokers keep (configs, tokens) writes a sequence node whose
-data says what; each broker watches the parent and is called with the data of new nodes, in order.
-Nodes that have been there for 15 minutes are deleted by whoever is told of another one.
-Invariants: a watch is armed before the nodes are read, so none is missed; a node is told until its
-changes are applied; what is there at the start counts as told, since the caller loads everything
-after it, and so after a lost session, while which nodes may have come and gone.
+Job: a broker that changes shared state (configs, tokens) writes a sequence node whose data names
+the change; each broker watches the parent and is called with the data of new nodes, in order. A
+broker that processes a new node deletes nodes that have been there for 15 minutes.
+Invariants: a watch is armed before the nodes are read, so none is missed; a node is retried until
+its changes are applied; nodes there at the start count as applied, since the caller loads
+everything after it, and again after a lost session, during which nodes may have come and gone.
 
-Mirrors kafka.common.ZkNodeChangeNotificationListener. Different: a node is as old as this broker
-has known it, by the clock that only goes on. Kafka compares ZooKeeper's clock with its own: where
-one of them is wrong, nodes go that other brokers have not read yet.
+Mirrors kafka.common.ZkNodeChangeNotificationListener. Different: a node's age is the time for which
+this broker has known it, by the monotonic clock. Kafka compares ZooKeeper's clock with its own:
+where one of them is wrong, it deletes nodes that other brokers have not read yet.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OnChanges: TypeAlias = Callable[[Sequence[bytes | None]], Awaitable[None]]
 
 
 class ChangeNotifications:
-    """Those below one path."""
+    """The notifications below one path."""
 
     __slots__ = ("_changed", "_client", "_last_change", "_path", "_seen_ms", "_told")
 
@@ -46,7 +46,7 @@ class ChangeNotifications:
         self._changed = trio.Event()
         self._last_change = -1
         self._told = trio.Event()  # when the last change is another one
-        self._seen_ms: dict[str, int] = {}  # since when each of the nodes that are there is known
+        self._seen_ms: dict[str, int] = {}  # by node: the time when it was first seen
 
     async def follow(
         self,
@@ -56,9 +56,9 @@ class ChangeNotifications:
         load: Callable[[], Awaitable[None]] | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Call `on_changes` for what is new, until cancelled.
+        """Call `on_changes` for new changes, until cancelled.
 
-        `load`, which reads everything, comes before anything else, and again in each new session.
+        `load`, which reads everything, comes first, and again in each new session.
         """
         first, loaded_in = True, -1
         while True:

@@ -1,6 +1,6 @@
 """Entity configs in ZooKeeper: reading, writing, and following the changes of others.
 
-Job: `ConfigStore` reads and writes /config/<entity> nodes and tells the other brokers through
+Job: `ConfigStore` reads and writes /config/<entity> nodes and notifies the other brokers through
 /config/changes; `follow` watches those and calls back with each changed entity. A config is
 written only while the cluster has a ZooKeeper controller (checked in the same transaction), as
 Kafka does against a migration to KRaft in between.
@@ -121,12 +121,13 @@ class ConfigStore:
         await self._client.run(write_config(entity, config))
 
     async def run(self, flow: Flow[T]) -> T:
-        """Whatever else is read or written of configs."""
+        """Run any other flow that reads or writes configs."""
         return await self._client.run(flow)
 
     async def until_applied(self, number: int) -> None:
-        """Wait until this broker goes by the change of this number, but not for long: others go
-        by it whenever they hear of it."""
+        """Wait until this broker has applied the change of this number, but not for long: other
+        brokers apply it without being waited for.
+        """
         if self._changes is not None:
             with trio.move_on_after(MAX_APPLIED_SECONDS):
                 await self._changes.until_told(number)
@@ -140,7 +141,8 @@ class ConfigStore:
     ) -> None:
         """Call `on_change(entity, config)` for every change, until cancelled.
 
-        What is there at the start counts as seen: the caller reads the entities it needs first.
+        Changes announced before the start count as seen: the caller reads the entities it needs
+        first.
         """
 
         async def tell(changes: Iterable[bytes | None]) -> None:
@@ -152,7 +154,7 @@ class ConfigStore:
         await changes.follow(tell, clock, task_status=task_status)
 
     async def _tell(self, entity: str, on_change: OnChange) -> None:
-        """One bad config, or one that cannot be applied, must not keep the others away."""
+        """Call back for one entity; a bad config must not keep others from being applied."""
         try:
             await on_change(entity, await self.read(entity))
         except SessionExpired:

@@ -1,12 +1,12 @@
-"""Closing the ZooKeeper sessions of brokers known to be dead, so that nobody waits for them.
+"""Closing the ZooKeeper sessions of brokers known to be dead, to save the wait for their timeout.
 
-A dead broker's registration, and its seat as the controller, live as long as its session. Whoever
-*knows* that the process is gone (its parent; the holder of its locks) need not wait for the
-session timeout: `close_sessions` looks up who owns the registrations of these brokers, takes each
-such session up as its client would after a reconnect, and closes it. Their ephemeral nodes go at
-once, and watches fire.
+A dead broker's registration, and its seat as the controller, live as long as its session. A process
+that *knows* that the broker is gone (its parent; the holder of its locks) need not wait for the
+session timeout: `close_sessions` looks up the sessions that own the registrations of these brokers,
+reconnects to each as its client would, and closes it. Their ephemeral nodes go at once, and watches
+fire.
 
-To take a session up one shows its password. It comes from the session files in the brokers' log
+Reconnecting to a session takes its password. It comes from the session files in the brokers' log
 directories, or, for the embedded ZooKeeper, from the secret of which all its passwords are made;
 with that a session is found and closed though its broker left no readable file.
 
@@ -65,7 +65,7 @@ def remembered_sessions(log_dirs: Iterable[Path]) -> dict[int, bytes]:
 
 
 def passwords(log_dirs: Iterable[Path], secret_file: Path | None) -> PasswordOf:
-    """From the session files in these directories, else from the embedded server's secret."""
+    """Passwords from session files in these directories, else from the embedded server's secret."""
     left = remembered_sessions(log_dirs)
     try:
         secret = secret_file.read_bytes() if secret_file is not None else None
@@ -90,11 +90,11 @@ def close_sessions(
     credentials: bytes | None = None,
     timeout_s: float = CLOSE_TIMEOUT_S,
 ) -> list[int]:
-    """Close what these brokers have left open; returns the ids of the sessions closed.
+    """Close the sessions that these brokers have left open; returns the ids of the sessions closed.
 
-    `remembered` are sessions of theirs for certain. They go first: to ask who owns what takes a
-    session of its own, which ZooKeeper writes to its disk twice before the first answer is of use.
-    `credentials`, user:password, are what brokers show to ZooKeeper (digest).
+    `remembered` are certainly sessions of these brokers. They go first: looking up owners takes a
+    session of its own, which ZooKeeper writes to its disk twice before its first useful answer.
+    `credentials`, user:password, are those of the brokers at ZooKeeper (digest).
 
     Raises CannotClose if no server answers within the timeout.
     """
@@ -134,7 +134,7 @@ def _owners(asking: _Connection, prefix: str, broker_ids: Collection[int]) -> li
 
 
 class _Way(NamedTuple):
-    """Until when, and with what login; its repr shows none."""
+    """The deadline and the login of a connection; the repr does not show the login."""
 
     deadline: float
     credentials: bytes | None

@@ -1,7 +1,7 @@
 """Delegation tokens in ZooKeeper: written here, followed by every broker, ended by the controller.
 
-Job: what is decided in `security.delegation_tokens` becomes a znode, then holds on this broker,
-then is told to the others. On the controller, expired tokens are deleted now and then.
+Job: a decision of `security.delegation_tokens` is written as a znode, then applied on this broker,
+then announced to the others. On the controller, expired tokens are deleted now and then.
 Invariants: one change at a time on this broker, so that a decision holds until it is written; the
 HMAC and the secret are in no znode and no log line.
 
@@ -112,7 +112,7 @@ def _principal(text: str) -> KafkaPrincipal:
 
 
 def write_token(token: TokenInfo) -> Flow[None]:
-    """Set or create its node, and tell the others."""
+    """Set or create the token's node, and notify the other brokers."""
     path, data = token_path(token.token_id), encode_token(token)
     written = yield from run_one(SetData(path, data))
     if expect(written, path, ZkCode.NO_NODE).code is ZkCode.NO_NODE:
@@ -132,7 +132,7 @@ def _tell(token_id: str) -> Flow[None]:
 
 
 def read_tokens() -> Flow[list[TokenInfo]]:
-    """All of them; what is no token is logged and left out."""
+    """All tokens; nodes with other content are logged and left out."""
     listing = yield from run_one(GetChildren(TOKENS))
     children = expect(listing, TOKENS, ZkCode.NO_NODE).children
     results = yield [GetData(token_path(name)) for name in children]
@@ -177,7 +177,7 @@ class DelegationTokenStore:
         self._lock = trio.Lock()
 
     def _now_ms(self) -> int:
-        """Since the epoch, as tokens have it: not that of a wall clock that has just jumped."""
+        """The time since the epoch, as in tokens; not of a wall clock that has just jumped."""
         return self._wall.trusted_ms(self._clock())
 
     # Changes
@@ -240,7 +240,7 @@ class DelegationTokenStore:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Until cancelled; started once all tokens are known. Only while tokens are switched on."""
+        """Run until cancelled; started once all tokens are known. Only with tokens switched on."""
         for path in (TOKENS, TOKEN_CHANGES):
             await self._client.run(create_recursive(path))
         changes = ChangeNotifications(self._client, TOKEN_CHANGES)
@@ -274,7 +274,7 @@ class DelegationTokenStore:
     async def _expire_now_and_then(
         self, is_controller: Callable[[], bool], interval_ms: int
     ) -> None:
-        """At once when this broker becomes the controller, then at intervals while it is."""
+        """Expire tokens when this broker becomes the controller, then at intervals while it is."""
         next_check = None
         while True:
             if not is_controller():

@@ -2,8 +2,8 @@
 
 Job: know the version of /feature, which ApiVersions answers as the epoch of the finalized features
 (-1: there is no such node).
-Invariant: a watch is armed before the version is taken over, so no change is missed; a lost session
-fires all watches, and the node is looked at again.
+Invariant: a watch is armed before the version is read, so no change is missed; a lost session
+fires all watches, and the node is read again.
 
 Mirrors Kafka's FinalizedFeatureChangeListener (KIP-584). Leaves out the features themselves: in
 ZooKeeper mode brokers of 3.9 support none.

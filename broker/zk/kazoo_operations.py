@@ -1,6 +1,6 @@
 """Our operations on znodes as kazoo's calls, and its answers as ours.
 
-The chroot is added and removed here, so that no one else knows of it.
+The chroot is added and removed here; no other module knows it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ERROR_CODES: dict[type[Exception], ZkCode] = {
 
 
 class KazooOperations:
-    """`chroot`: what is before every path, "" for nothing; may be changed."""
+    """`chroot`: the prefix of every path, "" for none; may be changed."""
 
     def __init__(self, kazoo: KazooClient, chroot: str, security: ZooKeeperSecurity) -> None:
         self._kazoo = kazoo
@@ -60,8 +60,9 @@ class KazooOperations:
         self._security = security
 
     def submit(self, operation: ZkOperation, watcher: Watcher | None) -> Any:
-        """What kazoo gives back for an answer to come. A path that no server would take, with `..`
-        for a name, is answered as bad arguments, as a server would."""
+        """Kazoo's future result. A path that no server would take, with `..` for a name, is
+        answered as bad arguments, as a server would.
+        """
         try:
             return self._submit(operation, watcher)
         except ValueError:
@@ -96,7 +97,7 @@ class KazooOperations:
         return kazoo.delete_async(path, operation.version)
 
     def result(self, operation: ZkOperation, answer: Any) -> ZkResult:
-        """Of a value of kazoo's, or an exception that is an answer of the server."""
+        """The result for a value of kazoo's, or for an exception that the server answered."""
         if isinstance(operation, Multi):
             if isinstance(answer, Exception):
                 return ZkResult(_code_of(answer))
@@ -141,7 +142,7 @@ class KazooOperations:
 
 
 def data_bytes(operation: ZkOperation) -> int:
-    """What it would have ZooKeeper store."""
+    """The bytes that an operation would have ZooKeeper store."""
     parts = operation.operations if isinstance(operation, Multi) else (operation,)
     return sum(len(part.data or b"") for part in parts if isinstance(part, Create | SetData))
 

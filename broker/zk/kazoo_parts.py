@@ -1,10 +1,10 @@
-"""What kazoo is given of ours: sockets over TLS, a login, ACLs, a logger that tells no secret.
+"""Our parts for kazoo: sockets over TLS, a login, ACLs, a logger without secrets.
 
-kazoo makes its own TLS context: it trusts the machine's authorities beside the ones it is given,
-takes PEM files alone, and cannot hold the protocol's version. And its loop waits for the socket
+kazoo makes its own TLS context: it trusts the machine's authorities beside the configured ones,
+takes PEM files alone, and cannot restrict the protocol's version. And its loop waits for the socket
 although the next answer may have been read already, decrypted inside of the TLS object, when a
-server puts two into one TLS record: they would wait for the next ping. So `select` asks the TLS
-objects first.
+server puts two into one TLS record: the second would wait for the next ping. So `select` asks the
+TLS objects first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .zookeeper_security import ZooKeeperSecurity, is_open_to_all, is_sensitive
 
 
 class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Everything as kazoo has it but the connections. `problem`: why the last one failed."""
+    """kazoo's handler with other connections. `problem`: why the last one failed."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 def acl_of(path: str, security: ZooKeeperSecurity) -> list[ACL]:
-    """Of a new znode: Kafka's `ZkData.defaultAcls`. The path is without chroot."""
+    """The ACL of a new znode: Kafka's `ZkData.defaultAcls`. The path is without chroot."""
     if not security.set_acl or is_open_to_all(path):
         acl: list[ACL] = OPEN_ACL_UNSAFE
     elif is_sensitive(path):
@@ -79,10 +79,10 @@ def sasl_options(security: ZooKeeperSecurity) -> dict[str, str] | None:
 
 
 def keep_session_when_cut(connection: Any) -> None:
-    """A connection that breaks during the SASL exchange is a lost one, and no refusal.
+    """Treat a connection that breaks during the SASL exchange as lost, not as a refusal.
 
-    kazoo takes it for one, gives up and forgets its session, because old ZooKeepers only close the
-    connection; 3.9 says that it refuses.
+    kazoo takes it for a refusal, stops and forgets its session, because old ZooKeepers only close
+    the connection; 3.9 sends its refusal.
     """
     log_in = connection._authenticate_with_sasl
 

@@ -59,7 +59,7 @@ def write_quotas(entity: str, config: Mapping[str, str]) -> Flow[int]:
 
 
 def _remove(entity: str) -> Flow[bool]:
-    """Remove what nothing is below; False if there is something."""
+    """Remove an entity and its emptied parents; False if it has children."""
     parts = entity.split("/")
     found = yield from _children([entity])
     if found[entity]:
@@ -76,7 +76,7 @@ def _remove(entity: str) -> Flow[bool]:
     for path in emptied:
         removed = yield from run_one(Delete(znodes.config_path(path)))
         if removed.code is ZkCode.NOT_EMPTY:
-            break  # somebody has just written below it
+            break  # another broker has just written below it
         expect(removed, path, ZkCode.NO_NODE)
     return True
 

@@ -8,7 +8,7 @@ broker is started again before the session of its killed predecessor has expired
 session's id and password (mode 0600) in the log directory; `release_previous_session` re-attaches
 to that session and closes it, so that its registration vanishes at once. It must be called only
 while the log directory's lock is held: the lock proves that the predecessor is dead. The file
-names its ensemble by the cluster id: that stays when the ensemble moves to other addresses.
+names its ensemble by the cluster id, which stays when the ensemble moves to other addresses.
 
 Mirrors KafkaServer.startup, KafkaZkClient.registerBroker and getOrCreateClusterId.
 """
@@ -48,7 +48,7 @@ CLUSTER_ID_BYTES = 16
 
 
 class RegistrationError(Exception):
-    """The broker cannot join: says what is in the way and what to do."""
+    """The broker cannot join: the text has the obstacle and the remedy."""
 
 
 def ensure_top_level_paths() -> Flow[None]:
@@ -126,7 +126,7 @@ def register_broker(
             continue
         owner = existing.stat.ephemeral_owner
         if owner == session_id:
-            # Our own first attempt, whose answer was lost with a connection.
+            # Our own first attempt: its answer was lost with a connection.
             expect((yield from run_one(SetData(path, data))), path)
             return existing.stat.czxid
         if owner not in previous_session_ids:
@@ -175,7 +175,7 @@ def save_session(log_dir: Path, cluster_id: str, session: tuple[int, bytes]) -> 
 
 
 def save_sessions(log_dirs: Iterable[Path], cluster_id: str, session: tuple[int, bytes]) -> None:
-    """In each log directory: any of them may be the one that is left when we start again."""
+    """Save in each log directory: any of them may be the only one left at the next start."""
     for log_dir in log_dirs:
         try:
             save_session(log_dir, cluster_id, session)
@@ -198,7 +198,7 @@ def load_session(log_dir: Path, cluster_id: str | None = None) -> tuple[int, byt
 
 
 def forget_session(log_dir: Path) -> None:
-    """After a clean stop there is nothing to re-attach to."""
+    """Forget the session after a clean stop, which leaves none to re-attach to."""
     (log_dir / SESSION_FILE).unlink(missing_ok=True)
 
 
@@ -210,7 +210,7 @@ async def release_previous_sessions(
     session_timeout_ms: int = 18_000,
     security: ZooKeeperSecurity = NO_SECURITY,
 ) -> bool:
-    """As `release_previous_session`, for whatever session is remembered in any of these."""
+    """Like `release_previous_session`, for each session remembered in any of these directories."""
     tried = set()
     alive = False
     for log_dir in log_dirs:
@@ -239,7 +239,7 @@ async def release_previous_session(
     session_timeout_ms: int = 18_000,
     security: ZooKeeperSecurity = NO_SECURITY,
 ) -> bool:
-    """Close what a killed predecessor left open; True if its session was still alive.
+    """Close the session that a killed predecessor left open; True if it was still alive.
 
     Call it only while holding the lock of `log_dir`.
     """

@@ -1,19 +1,19 @@
-"""ZooKeeper for the broker: kazoo behind an async interface, and nobody outside knows of it.
+"""ZooKeeper for the broker: an async interface that hides kazoo.
 
 Job: perform the operations of `protocol.zookeeper.operations`, pipelined and in order; drive
-flows; call back on the trio loop when a watch fires; tell the session's changes.
+flows; call back on the trio loop when a watch fires; report changes of the session.
 - A lost connection is invisible to callers except as delay: operations whose outcome is unknown
   are sent again once connected, for as long as the session lives (as Kafka's ZooKeeperClient).
-- A session that is gone raises `SessionExpired` in every waiting caller. kazoo then opens a new
-  session by itself; `session_events` tells both, in order.
+- An expired session raises `SessionExpired` in every waiting caller. kazoo then opens a new session
+  by itself; `session_events` reports both, in order.
 - Watches outlive a lost connection (`zookeeper_watches`).
 
 Invariants: callbacks and session events run on the trio loop only; kazoo's threads do nothing
 but hand over.
 
-Who this broker is, it proves on every connection before anything else: kazoo sends the login itself
-before it takes from its queue, and here a connection counts only once a first read was answered
-behind it. ZooKeeper's refusal ends a start; later it is a lost session, tried anew every second.
+The broker authenticates on every connection before any other request: kazoo sends the login before
+the requests in its queue, and a connection counts here only once a first read behind the login was
+answered. ZooKeeper's refusal ends a start; later it is a lost session, retried every second.
 
 Mirrors kafka.zookeeper.ZooKeeperClient.
 """
@@ -63,8 +63,8 @@ T = TypeVar("T")
 # the loop a turn at the interpreter: with 512 a step of it took up to 190 ms, with 64 below 10.
 MAX_IN_FLIGHT_REQUESTS = 64
 SUBMIT_SECONDS = 0.002
-# jute.maxbuffer is 1 MiB, for a whole request: ZooKeeper ends the connection of who sends more, and
-# it would be sent again and again.
+# jute.maxbuffer is 1 MiB, for a whole request: ZooKeeper closes the connection after a larger one,
+# and the request would be sent again and again.
 MAX_REQUEST_BYTES = 1_000_000
 CLOSE_TIMEOUT_S = 5.0  # kazoo itself waits for a session timeout, when the server hangs
 RECONNECT_DELAY_S = 0.05
@@ -112,7 +112,7 @@ class ZooKeeperClient:
         self._session = NO_SESSION
         self._generation = 0  # counts expired sessions
         self._generation_ended = trio.Event()
-        self._connection_count = 0  # of connections made and lost: whose answer this is
+        self._connection_count = 0  # of connections made and lost: tells old answers from new ones
         self._refused = trio.Event()
         self._is_reviving = False  # `_connect_again` runs
         self._starting = trio.Lock()  # kazoo is started and stopped by one thread at a time
@@ -150,7 +150,7 @@ class ZooKeeperClient:
     def session(self) -> tuple[int, bytes]:
         """Session id and password of the live session, to be re-attached after a crash.
 
-        A lost connection does not end it: kazoo tells it only while connected, so it is kept here.
+        A lost connection does not end it: kazoo has it only while connected, so it is kept here.
         """
         return self._session
 
@@ -178,9 +178,9 @@ class ZooKeeperClient:
             logger.debug("ZooKeeper session changed to %s after the loop ended", state)
 
     def _apply_state(self, state: str, session: tuple[int, bytes], reason: str) -> None:
-        """`reason`: kazoo gives up when it is refused, or when something fails inside of it.
+        """`reason`: kazoo stops when it is refused, or when an error occurs inside of it.
 
-        What nobody was told of, a connection before its login was answered, does not end either.
+        An unannounced connection, one whose login was not answered, ends without an event too.
         """
         if self._closed:
             return
@@ -209,7 +209,9 @@ class ZooKeeperClient:
             trio.lowlevel.spawn_system_task(self._connect_again)
 
     def _ask_first(self, session: tuple[int, bytes]) -> None:
-        """kazoo tells of a connection before it logs in: what is asked now is answered after."""
+        """kazoo reports a connection before it logs in: a read sent now is answered after the
+        login.
+        """
         pending = self._kazoo.exists_async("/")
         count = self._connection_count
 
@@ -236,8 +238,9 @@ class ZooKeeperClient:
                 self._watches.fire_all()
 
     async def _connect_again(self) -> None:
-        """Start kazoo until it is connected: of an end before that it tells nobody, since the state
-        stays LOST."""
+        """Start kazoo until it is connected: it does not report an end before that, since the state
+        stays LOST.
+        """
         try:
             while not (self._closed or self.is_connected):
                 await trio.sleep(REFUSED_DELAY_S)

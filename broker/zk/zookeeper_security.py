@@ -1,4 +1,4 @@
-"""How this broker meets ZooKeeper: over TLS or not, as whom, and with what ACLs on its znodes.
+"""This broker's connection to ZooKeeper: its TLS, its login, and the ACLs on its znodes.
 
 From the `zookeeper.ssl.*` keys, `zookeeper.set.acl`, the JAAS file (`Client`: DIGEST-MD5) and the
 credentials file (`digest`, which the embedded ZooKeeper asks for when it is closed).
@@ -8,8 +8,8 @@ Mirrors `KafkaServer.zkClientConfigFromKafkaConfig`, `JaasUtils.isZkSaslEnabled`
 revocation lists and the migration tool (`zookeeper-security-migration`): znodes that exist keep the
 ACLs that they have.
 
-Invariants: secrets are in no repr and no message; with `zookeeper.set.acl` no broker starts that
-could not prove who it is, because nobody could ever change its znodes again.
+Invariants: secrets are in no repr and no message; with `zookeeper.set.acl` a broker without a login
+does not start, because its znodes could never be changed again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CREDENTIALS_FILE: Final = "pybroker.zookeeper.credentials.file"
 CLIENT_SECTION: Final = "Client"
 DIGEST_MODULE: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 
-# Who reads these could log in as somebody: nobody but the brokers may.
+# Readers of these could log in as a user: only brokers may read them.
 SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 OLD_CONSUMERS_PATH: Final = "/consumers"
 
@@ -59,7 +59,7 @@ _KEYSTORE_PASSWORD: Final = "zookeeper.ssl.keystore.password"
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSecurity:
-    """What a connection needs; without any of it, it is as anybody's."""
+    """The security of a connection; without any field it is anonymous and in plain text."""
 
     tls: ssl.SSLContext | None = None
     digest: str | None = field(default=None, repr=False)  # user:password
@@ -71,7 +71,7 @@ NO_SECURITY: Final = ZooKeeperSecurity()
 
 
 def zookeeper_security(config: KafkaConfig) -> ZooKeeperSecurity:
-    """Raises ConfigError: a file that cannot be used, or ACLs without anybody to own the znodes."""
+    """Raises ConfigError for an unusable file, or for ACLs without a login to own the znodes."""
     tls = _tls_context(config) if config.get_boolean("zookeeper.ssl.client.enable") else None
     digest, sasl = _digest_credentials(config), _sasl_credentials(config)
     set_acl = config.get_boolean("zookeeper.set.acl")
@@ -86,12 +86,12 @@ def zookeeper_security(config: KafkaConfig) -> ZooKeeperSecurity:
 
 
 def is_open_to_all(path: str) -> bool:
-    """Old consumers of anybody write below it."""
+    """Whether all clients may write below a path: old consumers do so."""
     return path == OLD_CONSUMERS_PATH
 
 
 def is_sensitive(path: str) -> bool:
-    """As Kafka compares: by the first characters."""
+    """Whether a path is sensitive: as in Kafka, by its first characters."""
     return path.startswith(SENSITIVE_PATHS)
 
 
@@ -174,7 +174,7 @@ def _tls_settings(config: KafkaConfig) -> TlsSettings:
 
 
 def _store_type(config: KafkaConfig, store: str) -> str | None:
-    """As it is said, else as the file's ending says; None if there is no such store."""
+    """The configured type, else that of the file's ending; None if there is no such store."""
     location = config.get_optional_string(_LOCATIONS[store])
     if location is None:
         return None

@@ -1,8 +1,8 @@
-"""Watches of the broker on znodes: each tells its owner of one change, on the trio loop.
+"""Watches of the broker on znodes: each notifies its owner of one change, on the trio loop.
 
-kazoo forgets its watches when a connection drops, or tells them of that. Here they are kept, and
-after a reconnect every one of them fires once: its owner reads again and sees what it may have
-missed. Arming a watch that is armed already does nothing: one change calls an owner back once.
+When a connection drops, kazoo forgets its watches, or calls them with that event. Here they are
+kept, and after a reconnect every one of them fires once: its owner reads again and sees changes
+that it may have missed. Arming an armed watch does nothing: one change calls an owner back once.
 
 Mirrors ZNodeChangeHandler and ZNodeChildChangeHandler of kafka.zookeeper.ZooKeeperClient.
 """
@@ -27,7 +27,7 @@ class WatchKind(Enum):
 
 
 WatchCallback = Callable[[WatchKind, str], None]
-Watcher = Callable[[WatchedEvent], None]  # what kazoo is given
+Watcher = Callable[[WatchedEvent], None]  # for kazoo
 
 
 class ZooKeeperWatches:
@@ -37,19 +37,19 @@ class ZooKeeperWatches:
         self._closed = False
 
     def arm(self, operation: ZkOperation, on_watch: WatchCallback | None) -> Watcher | None:
-        """What kazoo is to call; None if the read has no watch, or one that is armed."""
+        """The watcher for kazoo; None if the read has no watch, or an armed one."""
         if not isinstance(operation, GetData | Exists | GetChildren) or not operation.watch:
             return None
         assert on_watch is not None, "a watch needs someone to tell"
         watch = (_kind(operation), operation.path, on_watch)
         if watch in self._armed:
-            return None  # or it has fired, and its owner is about to hear of it
-        # From now on, not from the answer on: it may have fired before somebody looks at that.
+            return None  # or it has fired, and its owner is about to be called
+        # Armed from now on, not from the answer on: it may fire before the answer is read.
         self._armed.add(watch)
 
         def fired(event: WatchedEvent) -> None:  # on a thread of kazoo
             if event.type == EventType.NONE:
-                return  # the connection is lost: `fire_all` comes when there is another
+                return  # the connection is lost: `fire_all` follows with the next one
             try:
                 self._token.run_sync_soon(self._fire, watch)
             except trio.RunFinishedError:
@@ -69,7 +69,7 @@ class ZooKeeperWatches:
             on_watch(kind, path)
 
     def close(self) -> None:
-        """Nobody is told any more."""
+        """No watch calls back any more."""
         self._closed = True
 
     def _fire(self, watch: tuple[WatchKind, str, WatchCallback]) -> None:

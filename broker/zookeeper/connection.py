@@ -1,7 +1,7 @@
 """One client socket of the embedded ZooKeeper: frames in, queued bytes out.
 
-Sends are tried at once; what the kernel does not take is sent by a task that lives only as long as
-it is needed. A client that does not read is first not read from, then cut off.
+Sends are tried at once; a task that lives only as long as it is needed sends the rest. A client
+that does not read is first not read from, then disconnected.
 """
 
 import socket
@@ -17,7 +17,7 @@ from ...zookeeper.zookeeper_server import Connection
 
 MAX_FRAME_BYTES = 0xFFFFF  # jute.maxbuffer's default
 MAX_QUEUED_BYTES = 4 * 1024 * 1024  # to one client; above it, its requests are not read
-MAX_STALLED_BYTES = 64 * 1024 * 1024  # to one client; above it, it is cut off
+MAX_STALLED_BYTES = 64 * 1024 * 1024  # to one client; above it, the client is disconnected
 RECEIVE_BYTES = 64 * 1024
 FINISH_TIMEOUT_S = 5.0
 
@@ -135,7 +135,7 @@ class Client:
         self._try_send()
 
     def flush(self, nursery: trio.Nursery) -> None:
-        """Send what can be sent now; leave the rest to a task."""
+        """Send as much as possible now; leave the rest to a task."""
         if self.closed:
             return
         if self._is_draining:
@@ -160,7 +160,7 @@ class Client:
                     self._try_send()
 
     def close(self) -> None:
-        """From here on what is queued is dropped: replies may still come back from the disk."""
+        """Drop the queue from here on: replies may still come back from the disk."""
         self.closed = True
         self._outgoing.clear()
         trio.lowlevel.notify_closing(self._socket)
@@ -195,7 +195,9 @@ class Client:
 
 
 def _stranger(start: bytes) -> str | None:
-    """Who says this instead of the size of a connect request, if we know."""
+    """The protocol that begins with this instead of the size of a connect request, if we know
+    it.
+    """
     if start in _HTTP_METHODS:
         return "an HTTP request"
     if start[:2] == b"\x16\x03":

@@ -6,8 +6,8 @@ thread, many at a time (group commit), before the frames that depend on them are
 
 With credentials the server is closed: it listens on the loopback interface alone, and a connection
 that has not proved them has no session and no longer than a connection without a connect request.
-When a host has all its connections, strangers go before anybody is turned away, so that they cannot
-keep the brokers out.
+When a host has all its connections, unproved ones are closed before any new one is refused, so that
+they cannot keep the brokers out.
 
 Limits: frames (`jute.maxbuffer`), connections a host (`maxClientCnxns`), bytes queued to a slow
 client, frames that wait for the disk, time until the connect request (as ZooKeeper's
@@ -45,14 +45,14 @@ MAX_WAITING_FRAMES = 10_000  # for the disk, all clients; above it, requests are
 SESSIONLESS_TIMEOUT_S = 10.0
 LISTEN_BACKLOG = 128
 OUT_OF_FILES_PAUSE_S = 0.1
-STRANGERS_PAUSE_S = 10.0  # between two lines about those who do not log in
+STRANGERS_PAUSE_S = 10.0  # between two lines about clients without a login
 NEVER = float("inf")
 
 logger = logging.getLogger("pybroker.broker.zookeeper.server")
 
 
 class NotLoopback(Exception):
-    """A closed server would listen where others hear its credentials."""
+    """A closed server would listen where other hosts hear its credentials."""
 
 
 async def serve_zookeeper(
@@ -70,9 +70,9 @@ async def serve_zookeeper(
     """Serve until cancelled; `task_status.started(port)` once clients can connect.
 
     Without a data directory all is kept in memory. `credentials`, user:password, close it to all
-    others. Raises OSError if the port is taken, NotLoopback if a closed server were to be heard
-    from elsewhere, and DataDirectoryError if the directory is in use, not ours, or cannot be
-    recovered.
+    other clients. Raises OSError if the port is taken, NotLoopback if a closed server would be
+    reachable from other hosts, and DataDirectoryError if the directory is in use, not ours, or
+    cannot be recovered.
     """
     if credentials is not None and not _is_loopback(host):
         raise NotLoopback(
@@ -137,7 +137,7 @@ class Clock:
 
 
 class ZooKeeperServer:
-    """One listening server and everything that it owns."""
+    """One listening server and all its state."""
 
     __slots__ = (
         "_clients",
@@ -246,7 +246,7 @@ class ZooKeeperServer:
             stats = ConnectionStats(self._stats, self._clock.now_ms())
             try:
                 client = Client(sock, client_host, client_port, stats)
-            except OSError:  # it is gone again
+            except OSError:  # it has been closed again
                 sock.close()
                 continue
             self._clients[client] = None
@@ -254,7 +254,7 @@ class ZooKeeperServer:
             self._nursery.start_soon(self._serve, client)
 
     def _drop_stranger(self, host: str) -> bool:
-        """Make room for somebody who may be admitted; False if all from there have been."""
+        """Close a connection without a login to make room; False if the host has none."""
         if not self._machine.is_closed:
             return False
         for client in self._clients:
@@ -266,7 +266,7 @@ class ZooKeeperServer:
         return False
 
     def _tell_of_stranger(self, client: Client) -> None:
-        """A line for the first in a while: whoever tries all day must not fill the disk."""
+        """Log a line for the first in a while: constant attempts must not fill the disk."""
         self._untold_strangers += 1
         now = trio.current_time()
         if now < self._next_telling:
@@ -333,7 +333,9 @@ class ZooKeeperServer:
                 raise ProtocolError(f"no login within {SESSIONLESS_TIMEOUT_S:.0f} s")
 
     def _four_letter_answer(self, word: bytes, client: Client) -> bytes:
-        """It changes nothing, so that no defect in it may end the server."""
+        """The answer to a four-letter word; it changes nothing, so no defect in it may end the
+        server.
+        """
         try:
             return four_letter.answer(word, self._machine, self._info(client))
         except Exception:
@@ -437,13 +439,13 @@ class ZooKeeperServer:
                 await trio.sleep_forever()
             tick_s = self._tick_ms / 1000
             if trio.current_time() - self._timer.deadline > tick_s:
-                # This process was stopped or starved, not its clients: let them be heard first.
+                # This process was stopped or starved, not its clients: read their requests first.
                 await trio.sleep(tick_s)
             self._machine.tick(self._clock.now_ms())
             self._settle()
 
     def _wake_timer(self) -> None:
-        """There may be an earlier deadline now: a new session, a first container."""
+        """Wake the timer for a possibly earlier deadline: a new session, a first container."""
         deadline = self._clock.trio_time(self._machine.next_deadline_ms())
         if deadline < self._timer.deadline:
             self._timer.deadline = deadline

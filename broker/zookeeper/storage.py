@@ -1,7 +1,7 @@
 """The embedded ZooKeeper's files: log, snapshots, session secret, lock.
 
-A tiny seam: the formats and what to do with them are in `zookeeper.wal` and
-`.snapshot`; here is only the writing. Rules:
+A tiny seam: the formats and their use are in `zookeeper.wal` and `.snapshot`; here is only the
+writing. Rules:
 - a record counts as durable after fsync of the log (and, for a new log, of the directory);
 - a log is rolled and a snapshot written in the background when replaying the log would begin to
   be felt at start-up; older files are removed only after a newer snapshot is on disk;
@@ -43,7 +43,7 @@ logger = logging.getLogger("pybroker.broker.zookeeper.storage")
 
 
 class DataDirectoryError(Exception):
-    """The data directory cannot be used; the message says why and what to do."""
+    """The data directory cannot be used; the message has the reason and the remedy."""
 
 
 class ZooKeeperStorage:
@@ -239,7 +239,7 @@ class FileStorage(ZooKeeperStorage):
 
 
 def cut_damaged_log(data_dir: Path) -> Recovered:
-    """Take what can be recovered up to the first damage, and put the rest aside (`.torn`).
+    """Recover the log up to the first damage, and put the rest aside (`.torn`).
 
     Raises DataDirectoryError or OSError, also if there is nothing to recover.
     """
@@ -259,7 +259,7 @@ def open_storage(data_dir: Path | None, *, fsync: bool) -> ZooKeeperStorage:
 
 
 def _lock(directory: Path) -> int:
-    """Take the directory for this process, after a look that it is ours (or empty)."""
+    """Lock the directory for this process, after a check that it is ours (or empty)."""
     names = {name for name in os.listdir(directory) if not name.startswith(".")}
     ours = {LOCK_FILE, SECRET_FILE}
     if "version-2" in names:

@@ -4,8 +4,8 @@ Invariants:
 - No security layer is offered, and none is taken: frames stay as they are.
 - A step may read the key table and the replay cache: it blocks.
 
-Mirrors `GssKrb5Server` of Java and `SaslServerCallbackHandler`, which pays no heed to the
-authorization id. The system's krb5.conf (KRB5_CONFIG) is that of Kerberos itself.
+Mirrors `GssKrb5Server` of Java and `SaslServerCallbackHandler`, which ignores the authorization
+id. Kerberos itself reads the system's krb5.conf (KRB5_CONFIG).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_LAYER = b"\x01\x00\x00\x00"  # the only one offered, and the size of no mess
 
 
 class KerberosConfig(NamedTuple):
-    """Who the broker is, where its key is, and who its clients are."""
+    """The broker's principal, its key table, and the rules for the names of clients."""
 
     principal: str
     key_table: str
@@ -30,7 +30,7 @@ class KerberosConfig(NamedTuple):
 
 
 class _Stage(Enum):
-    """In this order, or to FAILED."""
+    """The stages, in this order, or FAILED after any."""
 
     CONTEXT = auto()
     OFFER = auto()
@@ -40,7 +40,7 @@ class _Stage(Enum):
 
 
 class KerberosCredentials:
-    """Those of the broker; ValueError if there are none."""
+    """The broker's credentials; ValueError if there are none."""
 
     __slots__ = ("names", "own")
 

@@ -4,7 +4,7 @@ A rule is `DEFAULT` (the first component of a principal of the own realm) or
 `RULE:[n:format](match)s/from/to/g/L`; the first that applies counts.
 
 Mirrors `KerberosShortNamer`, `KerberosRule` and `KerberosName`; patterns are Python's, which differ
-from Java's only in what nobody writes there.
+from Java's only in constructs that such rules do not use.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class NameRules:
         self._rules = [_parsed(rule) for rule in rules]
 
     def short_name(self, principal: str) -> str | None:
-        """None if no rule applies: then nobody logs in with it."""
+        """The user of a principal; None if no rule applies: then the principal cannot log in."""
         found = _NAME.fullmatch(principal)
         if found is None:
             return None if "@" in principal else principal
@@ -75,7 +75,7 @@ class NameRules:
 
 
 def _parsed(text: str) -> _Rule | None:
-    """None is DEFAULT."""
+    """A rule; None for DEFAULT."""
     found = _RULE.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"Invalid rule: {text}")

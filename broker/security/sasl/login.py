@@ -1,13 +1,13 @@
 """The steps of a login on one connection, and of the next one on it (KIP-368).
 
-Job: which mechanism, whose tokens, when it is over and how: a machine that is told of handshakes
-and tokens, and says what to answer.
+Job: the state machine of a login: it takes handshakes and tokens, chooses the mechanism, and
+returns the answers and the end.
 
 Invariants:
-- The order is that of `_TURNS`: what comes at another time is `out of turn`, and ends it.
+- The order is that of `_TURNS`: a message at another time is `out of turn`, and ends the login.
 - There is a principal from the first success on, and no later login changes it.
-- A refusal is an `Outcome` with `ends`, for the log; nothing is taken after it. A client is told no
-  more than Kafka tells it.
+- A refusal is an `Outcome` with `ends`, for the log; later messages are not accepted. A client
+  learns no more than Kafka tells it.
 
 Mirrors the states of `SaslServerAuthenticator` with its `ReauthInfo`.
 """
@@ -32,19 +32,19 @@ MIN_REAUTHENTICATION_INTERVAL_MS = 1000
 
 
 class LoginRules(NamedTuple):
-    """Of one listener. `max_session_ms` has 0 for a mechanism whose sessions have no end."""
+    """The rules of one listener. `max_session_ms` is 0 for a mechanism with endless sessions."""
 
     mechanisms: Mapping[str, NewMechanism]
     max_session_ms: Mapping[str, int]
 
     @property
     def names(self) -> list[str]:
-        """In the order in which Kafka tells them, that of a HashSet."""
+        """The mechanisms in the order in which Kafka sends them, that of a HashSet."""
         return sorted(self.mechanisms, key=_bucket)
 
 
 class Outcome(NamedTuple):
-    """What is answered; `ends` says for the log why the connection is closed behind it."""
+    """An answer; `ends` says for the log why the connection is closed behind it."""
 
     token: bytes = b""
     error: ErrorCode = ErrorCode.NONE
@@ -54,14 +54,14 @@ class Outcome(NamedTuple):
 
 
 class Turn(Enum):
-    """What may come next."""
+    """The kind of message that may come next."""
 
     FIRST = auto()  # versions or a handshake
     HANDSHAKE = auto()
     TOKEN = auto()
     ANYTHING = auto()  # the client is known
     NOTHING = auto()  # it was refused
-    BAD_MECHANISM = auto()  # whatever comes is refused
+    BAD_MECHANISM = auto()  # every message is refused
 
 
 class Login:
@@ -85,21 +85,22 @@ class Login:
 
     @property
     def blocks(self) -> bool:
-        """Whether the next token may have to wait for something."""
+        """Whether the next token may have to wait, for a file for example."""
         return self._server is not None and self._server.blocks
 
     @property
     def may_speak_gssapi(self) -> bool:
-        """Whether its first frame may be a token, without a handshake."""
+        """Whether the first frame may be a token, without a handshake."""
         return self.turn is Turn.FIRST and GSSAPI in self._rules.mechanisms
 
     def is_expired(self, now_ms: float) -> bool:
-        """Whether the session has ended: one of 0 ms, as an expired token has it, when it begins.
-        Kafka asks for later than its end, in nanoseconds, of which no two requests share one."""
+        """Whether the session has ended; one of 0 ms, for an expired token, ends when it begins.
+        Kafka compares with `>` in nanoseconds, which no two requests share.
+        """
         return self.expires_ms is not None and now_ms >= self.expires_ms
 
     def may_begin_again(self, now_ms: float) -> bool:
-        """Whether a handshake of a known client begins a login; noted if so."""
+        """Whether a handshake of a known client begins a login; records the beginning if so."""
         if self.expires_ms is None:
             return False
         last = self._began_again_ms
@@ -141,7 +142,7 @@ class Login:
         return Outcome(error=ErrorCode.ILLEGAL_SASL_STATE, ends=ends)
 
     def take(self, token: bytes, now_ms: float, epoch_ms: int) -> Outcome:
-        """A token of the client. Takes long only where `blocks` says so."""
+        """Apply a token of the client. Takes long only where `blocks` says so."""
         assert self.turn is Turn.TOKEN
         server = self._server
         assert server is not None
@@ -182,7 +183,7 @@ class Login:
             )
 
     def _begin_session(self, server: ServerMechanism, now_ms: float, epoch_ms: int) -> int:
-        """How long the client may go on without another login; 0 without an end."""
+        """The time until the client has to log in again; 0 for an endless session."""
         longest = self._rules.max_session_ms.get(self._mechanism, 0)
         ends = server.expires_at_ms
         if ends is None and longest <= 0:

@@ -1,4 +1,4 @@
-"""What a login needs of a mechanism.
+"""The interface between a login and its mechanism.
 
 Mirrors `javax.security.sasl.SaslServer`.
 """
@@ -17,7 +17,7 @@ class ServerMechanism(Protocol):
 
     @property
     def blocks(self) -> bool:
-        """Whether a step may wait for something, so that it needs a thread."""
+        """Whether a step may have to wait, so that it needs a thread."""
 
     @property
     def done(self) -> bool: ...
@@ -27,10 +27,10 @@ class ServerMechanism(Protocol):
 
     @property
     def expires_at_ms(self) -> int | None:
-        """When what the client has shown ends, in milliseconds since the epoch."""
+        """The end of the client's credential, in milliseconds since the epoch."""
 
     def step(self, token: bytes, now_ms: int) -> bytes:
-        """What is answered to the client's token."""
+        """The answer to the client's token."""
 
 
 NewMechanism: TypeAlias = Callable[[], ServerMechanism]

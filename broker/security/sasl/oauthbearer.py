@@ -1,9 +1,9 @@
-"""OAUTHBEARER: a client shows a token; what it must be is known to a `TokenCheck`.
+"""OAUTHBEARER: a client sends a token, which a `TokenCheck` validates.
 
 Invariants:
 - A refused token is answered with a JSON object without an error code; the client acknowledges it,
-  and is then told the same with one, as RFC 7628 has it.
-- Neither says more than that the token is not valid, or which scopes it lacks.
+  and then gets the same answer with a code, as RFC 7628 has it.
+- Both answers say only that the token is not valid, or which scopes it lacks.
 
 Mirrors `OAuthBearerSaslServer`. Extensions of clients are read and have no effect.
 """
@@ -25,14 +25,14 @@ logger = logging.getLogger("pybroker.broker.security")
 
 
 class ValidToken(NamedTuple):
-    """What a token says that counts."""
+    """The claims of a token that are used."""
 
     name: str
     expires_at_ms: int
 
 
 class TokenRefused(Exception):
-    """`scope` is what the token lacks. The text is for the log; it quotes nothing of the token."""
+    """`scope`: the missing scopes. The text is for the log; it quotes nothing of the token."""
 
     def __init__(self, reason: str, scope: str | None = None) -> None:
         super().__init__(reason)
@@ -97,7 +97,7 @@ def _json_reason(scope: str | None) -> str:
     return f'{{"status":"insufficient_scope", "scope":"{scope}"}}'
 
 
-# What both kinds of tokens are made of
+# Parts of both kinds of tokens
 
 MAX_CLAIM_TEXT = 1000
 
@@ -115,7 +115,7 @@ def decoded_part(part: str) -> dict[str, Any]:
 
 
 def number(claims: dict[str, Any], name: str) -> float | None:
-    """A time in seconds; None if there is none."""
+    """A time in seconds; None if the claim is missing."""
     value = claims.get(name)
     if value is None:
         return None

@@ -1,7 +1,7 @@
 """PLAIN: passwords stand in the broker's JAAS options as `user_<name>`.
 
 Invariants:
-- A name that is not there costs what a wrong password costs, and is told alike.
+- An unknown name costs as much time as a wrong password, and gets the same answer.
 
 Mirrors `PlainSaslServer` and `PlainServerCallbackHandler`.
 """
@@ -20,7 +20,7 @@ USER_PREFIX = "user_"
 
 
 class PlainPasswords:
-    """Compares in a time that says nothing: digests of one length."""
+    """Compares digests of one length, in a time that is independent of the password."""
 
     __slots__ = ("_digests", "_nobody")
 

@@ -1,4 +1,4 @@
-"""The mechanisms of a listener, from what its configuration says of them.
+"""The mechanisms of a listener, made from its configuration.
 
 Mirrors the part of `SaslChannelBuilder` that makes callback handlers.
 """
@@ -25,8 +25,9 @@ _NONCE_BITS = 130
 
 
 class MechanismConfig(NamedTuple):
-    """`options` are those of its login module: passwords are among them. `tokens` says which ones
-    OAUTHBEARER takes, `kerberos` who the broker is with GSSAPI."""
+    """`options` are those of its login module, with passwords. `tokens`: the valid tokens of
+    OAUTHBEARER; `kerberos`: the broker's identity for GSSAPI.
+    """
 
     options: Mapping[str, str]
     max_session_ms: int = 0
@@ -43,8 +44,9 @@ def login_rules(
     random_bits: Callable[[int], int],
     check_signed: Callable[[TokenRules], TokenCheck],
 ) -> LoginRules:
-    """`random_bits` gives a number of so many bits that nobody can foresee; `check_signed` sees to
-    it that the keys of signed tokens are known. ValueError if the broker has no ticket key."""
+    """`random_bits` returns an unpredictable number of so many bits; `check_signed` returns a check
+    for signed tokens that has their keys. ValueError if the broker has no ticket key.
+    """
     mechanisms: dict[str, NewMechanism] = {}
     for name, config in configs.items():
         if name == PLAIN:

@@ -1,9 +1,9 @@
 """SCRAM: the credentials of users and of delegation tokens, and logins with them.
 
 Invariants:
-- For a name that is not there a client gets a salt all the same, always the same one as long as the
-  broker runs, and fails where a wrong password does.
-- A login by token is that of the token's owner, and ends with the token.
+- For an unknown name a client gets a salt all the same, always the same one as long as the broker
+  runs, and fails where a wrong password does.
+- A login by token has the principal of the token's owner, and ends with the token.
 
 Mirrors `ScramServerCallbackHandler`, `CredentialCache`, and the SCRAM half of
 `DelegationTokenCache`, whose credentials are computed here when a token is first used.
@@ -34,7 +34,7 @@ MAX_TOKEN_CREDENTIALS = 1000
 
 
 class Token(Protocol):
-    """What is known of a delegation token."""
+    """The data of a delegation token for a login."""
 
     @property
     def owner(self) -> KafkaPrincipal: ...
@@ -47,8 +47,9 @@ class Token(Protocol):
 
 
 class ScramCredentials:
-    """Those of all users, as ZooKeeper has them. `secret` makes the salts of users that there are
-    not, and of tokens."""
+    """The credentials of all users, as ZooKeeper has them. `secret` makes the salts of unknown
+    users and of tokens.
+    """
 
     __slots__ = ("_of_tokens", "_secret", "_token", "_users")
 
@@ -61,7 +62,9 @@ class ScramCredentials:
         self._of_tokens: dict[tuple[ScramHash, str, str], ScramCredential] = {}
 
     def apply(self, username: str, config: Mapping[str, str]) -> None:
-        """What is stored of a user now, by mechanism; there may be other keys."""
+        """Replace the credentials of a user by the stored ones, by mechanism; other keys are
+        ignored.
+        """
         for kind, users in self._users.items():
             text = config.get(kind.mechanism)
             users.pop(username, None)

@@ -1,14 +1,14 @@
 """Signed tokens: JWTs whose keys stand in a JWKS (RFC 7515, RFC 7517, RFC 7519).
 
-Job: `KeySet` holds the keys that there are now; `SignedTokens` checks a token with them: its
-signature with PyJWT, its claims here, against the clock that is given.
+Job: `KeySet` holds the present keys; `SignedTokens` checks a token with them: its signature with
+PyJWT, its claims here, against the given clock.
 
 Invariants:
-- Only algorithms with a public key: a key that everybody may read signs nothing.
+- Only algorithms with a public key: a key that everyone may read signs nothing.
 - The algorithm of a token must be that of its key, where the key names one, and of its kind.
 - A token with an audience is refused where none is expected, as jose4j does.
-- Times count in whole seconds, the clock's too, as jose4j has it: a token that is of this moment is
-  not of a time to come.
+- Times count in whole seconds, the clock's too, as jose4j has it: a token of the present second is
+  not from the future.
 
 Mirrors `ValidatorAccessTokenValidator`, `ClaimValidationUtils` and the key choice of jose4j.
 """
@@ -57,7 +57,7 @@ class KeySet:
         self.on_unknown: Callable[[], None] = lambda: None
 
     def load(self, text: bytes) -> int:
-        """Replace all keys by those of a JWKS; ValueError if it is none. Returns how many."""
+        """Replace all keys by those of a JWKS; ValueError if it is none. Returns their number."""
         try:
             found = json.loads(text)
         except RecursionError:

@@ -1,4 +1,4 @@
-"""Tokens that nobody has signed, for development: whoever can reach the listener is who he says.
+"""Unsigned tokens, for development: every client that reaches the listener may claim any name.
 
 Mirrors `OAuthBearerUnsecuredValidatorCallbackHandler` with its options, `OAuthBearerUnsecuredJws`
 and `OAuthBearerValidationUtils`.
@@ -18,7 +18,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 class UnsecuredTokens(NamedTuple):
-    """What is asked of them."""
+    """The claims and limits that a token is checked by."""
 
     principal_claim: str = "sub"
     scope_claim: str = "scope"
@@ -27,7 +27,7 @@ class UnsecuredTokens(NamedTuple):
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> UnsecuredTokens:
-        """Those of the login module; ValueError names one that is wrong."""
+        """The settings in the options of the login module; ValueError names a wrong one."""
         skew = options.get(f"{_PREFIX}AllowableClockSkewMs", "0").strip() or "0"
         if not re.fullmatch(r"[0-9]{1,10}", skew):
             raise ValueError(f"{_PREFIX}AllowableClockSkewMs must be a number of milliseconds")

@@ -1,1 +1,1 @@
-"""The TLS of listeners: what a client's certificate says, and the context that may change."""
+"""The TLS of listeners: the names in clients' certificates, and the context that may change."""

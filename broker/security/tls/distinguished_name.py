@@ -4,7 +4,7 @@ Job: `rfc2253` of a DER Name. ACLs, super users and mapping rules are written ag
 it is Java's to the letter: only nine kinds of attributes have a name, others are an OID with the
 value in hex; `,=+<>#;"\\` and spaces at the ends are escaped.
 
-Invariants: bad DER raises only MalformedName. Pure; no value is looked at twice.
+Invariants: bad DER raises only MalformedName. Pure; each value is read once.
 
 Mirrors `X500Principal.getName()`.
 """
@@ -26,11 +26,11 @@ MAX_PARTS: Final = 200
 
 
 class MalformedName(Exception):
-    """It is no Name in DER."""
+    """The bytes are no Name in DER."""
 
 
 def rfc2253(der: bytes) -> str:
-    """Of a Name. Raises MalformedName."""
+    """The text of a Name. Raises MalformedName."""
     content, end = _element(der, 0, _SEQUENCE)
     if end != len(der):
         raise MalformedName("bytes behind the name")

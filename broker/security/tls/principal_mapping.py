@@ -7,8 +7,8 @@ the name as it is. Without a rule that matches the client is refused.
 Invariants: pure; a rule that cannot be read is a BadRule when it is parsed. A name is bounded by
 MAX_NAME_CHARACTERS, since a pattern may take long over it.
 
-Mirrors `SslPrincipalMapper`. Patterns are Java's, of which nearly all mean the same here; named
-groups are rewritten.
+Mirrors `SslPrincipalMapper`. Patterns are Java's; nearly all mean the same here, and named groups
+are rewritten.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PARSER: Final = re.compile(_RULE)
 _NAMED_GROUP: Final = re.compile(r"(?<!\\)\(\?<(?![=!])")
 _NAMED_REFERENCE: Final = re.compile(r"(?<!\\)\\k<(\w+)>")
 
-# What follows a dollar; what is escaped is stepped over.
+# A reference after a dollar; escaped characters are skipped.
 _DOLLAR: Final = re.compile(r"\\.|\$(?:\{\w*\}|[0-9])?", re.DOTALL)
 
 
@@ -36,7 +36,7 @@ class BadRule(Exception):
 
 
 class NoRuleApplies(Exception):
-    """The client is nobody that is known."""
+    """No rule maps the client's name to a user."""
 
 
 class Rule(NamedTuple):
@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Of the key's text. Raises BadRule."""
+    """The rules in the key's text. Raises BadRule."""
     rules: list[Rule] = []
     for split in _SPLITTER.finditer(text.strip()):
         rule = split[1]
@@ -80,7 +80,7 @@ def map_name(rules: Sequence[Rule], name: str) -> str:
 
 
 def expand(replacement: str, match: re.Match[str]) -> str:
-    """`$1` is a group, as many digits as there are groups for; `\\` takes the next as it is."""
+    """`$1` is a group, with as many digits as there are groups for; `\\` escapes a character."""
     out: list[str] = []
     at, groups = 0, match.re.groups
     while at < len(replacement):
@@ -92,7 +92,7 @@ def expand(replacement: str, match: re.Match[str]) -> str:
         elif char == "$" and replacement[at : at + 1].isdecimal():
             number = int(replacement[at])
             if number > groups:
-                out.append("$")  # not a group: as it is written
+                out.append("$")  # not a group: kept
                 continue
             at += 1
             while replacement[at : at + 1].isdecimal():
@@ -110,7 +110,7 @@ def expand(replacement: str, match: re.Match[str]) -> str:
 
 
 def _check_replacement(pattern: re.Pattern[str], replacement: str) -> None:
-    """With what else is behind a `$`, Java refuses each client; the start is refused here."""
+    """Refuse any other use of `$` at the start; Java refuses each client instead."""
     for match in _DOLLAR.finditer(replacement):
         found = match[0]
         number = found[1:2]

@@ -1,7 +1,7 @@
-"""The TLS of one listener while it runs: its context now, and whom a client's certificate names.
+"""The TLS of one listener while it runs: its present context, and the principals of its clients.
 
-Job: `ServerTls` is what connections ask. A changed key store makes another context, which only
-connections that come later get.
+Job: connections get their context and principal from `ServerTls`. A changed key store makes another
+context, for later connections only.
 
 Mirrors `SslFactory` and the SSL part of `DefaultKafkaPrincipalBuilder`.
 """
@@ -21,29 +21,30 @@ if TYPE_CHECKING:
 
 
 class CertificateNames(NamedTuple):
-    """What a certificate says that its owner is called."""
+    """The names in a certificate."""
 
     subject: str
     alternatives: frozenset[str]
 
 
 class ServerTls:
-    """Of one listener; its connections ask it when they begin."""
+    """The TLS of one listener; its connections read it when they begin."""
 
     __slots__ = ("_rules", "context", "identity", "settings")
 
     def __init__(
         self, settings: TlsSettings, rules: tuple[Rule, ...] | None, *, name: Naming = str
     ) -> None:
-        """Reads the key stores; `rules` are None where a certificate names nobody, since there are
-        logins. Raises TlsSettingsError."""
+        """Reads the key stores; `rules` are None where logins name the clients, not certificates.
+        Raises TlsSettingsError.
+        """
         self._rules = rules
         self.settings = settings
         self.context, self.identity = server_context(settings, name=name)
 
     @property
     def names(self) -> CertificateNames:
-        """Of the broker, to this listener's clients."""
+        """The broker's names for this listener's clients."""
         from cryptography import x509
 
         certificate = self.identity.certificate
@@ -56,7 +57,7 @@ class ServerTls:
         return CertificateNames(rfc2253(certificate.subject.public_bytes()), others)
 
     def take_over(self, other: ServerTls) -> None:
-        """All that it has; its connections come to this one from now on."""
+        """Take over the state of `other` for new connections."""
         self._rules = other._rules
         self.settings, self.context, self.identity = other.settings, other.context, other.identity
 
@@ -64,7 +65,9 @@ class ServerTls:
         return self.context.wrap_bio(incoming, outgoing, server_side=True)
 
     def principal_of(self, tls: ssl.SSLObject) -> KafkaPrincipal:
-        """Of the client's certificate. Raises NoRuleApplies if it is of nobody who is known."""
+        """The principal of the client's certificate. Raises NoRuleApplies if no rule maps its
+        name.
+        """
         der = None if self._rules is None else tls.getpeercert(binary_form=True)
         if der is None or self._rules is None:
             return ANONYMOUS
