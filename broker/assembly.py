@@ -106,6 +106,7 @@ class Ground(NamedTuple):
 
     config: KafkaConfig
     clock: Callable[[], int]
+    trusted_ms: Callable[[], int]  # the wall clock's time, for dates in tokens
     metrics: BrokerMetrics
     zookeeper: ZooKeeperClient
     store: ConfigStore
@@ -201,7 +202,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         tokens=tokens,
         logins=Logins(
             config,
-            lambda: ground.logs.wall.trusted_ms(ground.clock()),
+            ground.trusted_ms,
             ground.metrics,
             dispatcher.handle_frame,
             tokens.tokens.token_credentials,

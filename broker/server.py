@@ -276,6 +276,7 @@ class Broker:
         ground = Ground(
             config=self.config,
             clock=self.clock,
+            trusted_ms=self.clocks.trusted_ms,
             metrics=self.metrics,
             zookeeper=self.zookeeper,
             store=self.store,

@@ -17,7 +17,7 @@ from typing import Final
 
 import trio
 
-from ...protocol.wall_clock import WallClock
+from ...protocol.wall_clock import MAX_JITTER_MS, WallClock
 
 logger = logging.getLogger("pybroker.broker.resources.clock")
 
@@ -47,6 +47,15 @@ class Clock:
     def wall_ms(self) -> int:
         """The wall clock's reading; for stamps and comparisons use `wall`."""
         return self._read_wall_ms() + self._passed_ms + self.ahead_ms
+
+    def trusted_ms(self) -> int:
+        """The wall clock's time, without a jump that is not trusted yet.
+
+        `WallClock.trusted_ms` goes by readings of up to a second ago, and may be MAX_JITTER_MS off.
+        A token of this very millisecond is not of a later time, so the wall clock is read here.
+        """
+        trusted_ms, wall_ms = self.wall.trusted_ms(self.now_ms()), self.wall_ms()
+        return wall_ms if abs(wall_ms - trusted_ms) <= MAX_JITTER_MS else trusted_ms
 
     def advance(self, ms: int) -> None:
         """Let `ms` pass at once on both clocks."""

@@ -59,3 +59,26 @@ def test_time_that_passes_is_no_jump() -> None:
     assert clock.now_ms() - before_ms >= DAY_MS
     assert clock.wall_ms() - before_ms >= DAY_MS - 1_000
     assert not clock.wall.rests(clock.now_ms(), REST_MS)
+
+
+def test_dates_are_compared_with_this_very_millisecond() -> None:
+    """Both clocks are read in whole milliseconds, and drift apart by some between two looks."""
+    wall = Wall()
+    clock = Clock(wall.read)
+    for ahead_ms in (-9, 0, 3, 9):
+        wall.ahead_ms = ahead_ms
+        earliest_ms = wall.read()
+        trusted_ms = clock.trusted_ms()
+        assert earliest_ms <= trusted_ms <= wall.read()
+
+
+def test_a_jump_is_not_trusted_at_once() -> None:
+    wall = Wall()
+    clock = Clock(wall.read)
+    for ahead_ms in (-DAY_MS, DAY_MS):
+        wall.ahead_ms = ahead_ms
+        assert abs(clock.trusted_ms() - wall_clock_ms()) < 1_000
+        clock.look()
+        assert abs(clock.trusted_ms() - wall_clock_ms()) < 1_000
+    clock.advance(REST_MS)
+    assert abs(clock.trusted_ms() - wall_clock_ms() - DAY_MS - REST_MS) < 1_000
