@@ -5,10 +5,10 @@
     python -m benchmarks.mirror --brokers kafka              between clusters of Apache Kafka
 
 A source cluster is filled once with records of 1 KiB in batches of 64 KiB. Each mirror copies all
-records into a new cluster in each round. Seconds count from the start of the mirror's command, to the
-first record and to the last record at the target; MB/s are measured between these two. Memory is
-the maximum. At the end the targets are read: keys, values, headers and timestamps must be those of
-the source, in the same order.
+records into a new cluster in each round. Seconds count from the start of the mirror's command, to
+the first record and to the last record at the target; MB/s are measured between these two. Memory
+is the maximum. At the end the targets are read: keys, values, headers and timestamps must be those
+of the source, in the same order.
 """
 
 from __future__ import annotations

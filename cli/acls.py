@@ -95,9 +95,16 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "transactional_ids",
             multiple=True,
             metavar="ID",
+            help="Transactional id.",
             shell_complete=complete_transactional_ids,
         ),
-        click.option("--delegation-token", "delegation_tokens", multiple=True, metavar="ID"),
+        click.option(
+            "--delegation-token",
+            "delegation_tokens",
+            multiple=True,
+            metavar="ID",
+            help="Delegation token, by its id.",
+        ),
         click.option(
             "--user", "users", multiple=True, metavar="USER", help="Delegation tokens of this user."
         ),
@@ -305,7 +312,9 @@ Examples:
 )
 @entry_options
 @resource_options
-@click.option("--host", "hosts", multiple=True, metavar="ADDRESS")
+@click.option(
+    "--host", "hosts", multiple=True, metavar="ADDRESS", help="Only ACLs for this address."
+)
 @cluster_options
 def remove(
     target: Target,

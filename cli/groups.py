@@ -181,7 +181,12 @@ Where to, with --to:
 )
 @click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
-    "--topic", "places", multiple=True, metavar="TOPIC[:PARTITIONS]", shell_complete=complete_topics
+    "--topic",
+    "places",
+    multiple=True,
+    metavar="TOPIC[:PARTITIONS]",
+    help="Partitions to reset; may be repeated.",
+    shell_complete=complete_topics,
 )
 @click.option(
     "--all-topics", is_flag=True, help="Reset all partitions that have a committed offset."
@@ -345,6 +350,7 @@ def delete(target: Target, names: tuple[str, ...]) -> None:
     multiple=True,
     required=True,
     metavar="TOPIC[:PARTITIONS]",
+    help="Partitions to delete the offsets of; may be repeated.",
     shell_complete=complete_topics,
 )
 @cluster_options

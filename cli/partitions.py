@@ -86,7 +86,7 @@ def elect(target: Target, places: tuple[str, ...], everything: bool, unclean: bo
 Examples:
   pybroker partitions reassign flights:0=2,3        replicas, the leader first
   pybroker partitions reassign flights --to-brokers 1,2,3
-  pybroker partitions reassign --file moves.json    as Kafka's tool has it
+  pybroker partitions reassign --file moves.json    a file as for Kafka's tool
   pybroker partitions reassign flights --cancel
 """
 )
@@ -94,7 +94,12 @@ Examples:
     "places", nargs=-1, metavar="[TOPIC[:PARTITIONS][=BROKERS]]...", shell_complete=complete_topics
 )
 @click.option("--to-brokers", metavar="IDS", help="Spread the replicas over these brokers.")
-@click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="JSON file of moves, as for Kafka's tool.",
+)
 @click.option(
     "--throttle",
     "rate",
@@ -266,7 +271,14 @@ def moves(target: Target, watch: bool) -> None:
     metavar="TOPIC[:PARTITIONS]...",
     shell_complete=complete_topics,
 )
-@click.option("--broker", type=int, required=True, metavar="ID", shell_complete=complete_brokers)
+@click.option(
+    "--broker",
+    type=int,
+    required=True,
+    metavar="ID",
+    help="Broker of the replicas.",
+    shell_complete=complete_brokers,
+)
 @click.option(
     "--to",
     "path",

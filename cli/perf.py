@@ -65,7 +65,13 @@ def run_interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
 
 @perf.command()
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("--records", type=click.IntRange(1), default=100_000, show_default=True)
+@click.option(
+    "--records",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Number of records.",
+)
 @click.option(
     "--size",
     type=click.IntRange(0),
@@ -181,7 +187,13 @@ class _Load:
 @click.argument(
     "topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics
 )
-@click.option("--records", type=click.IntRange(1), default=100_000, show_default=True)
+@click.option(
+    "--records",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Number of records.",
+)
 @click.option(
     "--group",
     metavar="NAME",
@@ -240,7 +252,9 @@ async def _read(consumer: Consumer, series: Series, records: int) -> None:
 
 @perf.command()
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("--records", type=click.IntRange(1), default=1000, show_default=True)
+@click.option(
+    "--records", type=click.IntRange(1), default=1000, show_default=True, help="Number of records."
+)
 @click.option(
     "--size",
     type=click.IntRange(0),
@@ -302,9 +316,23 @@ def _too_slow(message: str) -> Any:
 
 @perf.command()
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("--members", type=click.IntRange(1, MAX_MEMBERS), default=10, show_default=True)
-@click.option("--commits", type=click.IntRange(0), default=100, show_default=True)
-@click.option("--group", default="pybroker-perf", show_default=True, metavar="NAME")
+@click.option(
+    "--members",
+    type=click.IntRange(1, MAX_MEMBERS),
+    default=10,
+    show_default=True,
+    help="Number of members.",
+)
+@click.option(
+    "--commits",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Commits of each member.",
+)
+@click.option(
+    "--group", default="pybroker-perf", show_default=True, metavar="NAME", help="Name of the group."
+)
 @cluster_options
 def groups(target: Target, topic: str, members: int, commits: int, group: str) -> None:
     """Start a consumer group, and show how long its joins and commits take."""

@@ -43,7 +43,7 @@ def entity_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(entity=entity, **options)
 
     options = (
-        click.option("--user", metavar="NAME"),
+        click.option("--user", metavar="NAME", help="A user."),
         click.option(
             "--user-default", is_flag=True, help="All users without a quota of their own."
         ),
@@ -55,7 +55,7 @@ def entity_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--client-id-default", is_flag=True, help="All client ids without a quota of their own."
         ),
-        click.option("--ip", metavar="ADDRESS"),
+        click.option("--ip", metavar="ADDRESS", help="A client address."),
         click.option(
             "--ip-default", is_flag=True, help="All addresses without a quota of their own."
         ),

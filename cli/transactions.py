@@ -45,7 +45,14 @@ def transactions() -> None:
     multiple=True,
     help="Only ids in this state, for example Ongoing, Empty or CompleteCommit.",
 )
-@click.option("--producer-id", "ids", multiple=True, type=int, metavar="ID")
+@click.option(
+    "--producer-id",
+    "ids",
+    multiple=True,
+    type=int,
+    metavar="ID",
+    help="Only this producer id; may be repeated.",
+)
 @click.option(
     "--longer-than",
     type=click.IntRange(0),
@@ -119,7 +126,7 @@ def describe(target: Target, ids: tuple[str, ...]) -> None:
     type=click.FloatRange(0),
     default=MAX_TIMEOUT_MINUTES,
     show_default=True,
-    help="Minimum minutes since the last write; use the brokers' transaction.max.timeout.ms.",
+    help="Minutes without a write, at least; set the brokers' transaction.max.timeout.ms, if it differs.",
 )
 @cluster_options
 def find_hanging(target: Target, places: tuple[str, ...], minutes: float) -> None:
@@ -151,7 +158,13 @@ def find_hanging(target: Target, places: tuple[str, ...], minutes: float) -> Non
 
 @transactions.command()
 @click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_topics)
-@click.option("--first-offset", type=click.IntRange(0), required=True, metavar="OFFSET")
+@click.option(
+    "--first-offset",
+    type=click.IntRange(0),
+    required=True,
+    metavar="OFFSET",
+    help="First offset of the transaction.",
+)
 @cluster_options
 def abort(target: Target, place: str, first_offset: int) -> None:
     """Abort the hanging transaction that begins at an offset of a partition.

@@ -87,7 +87,13 @@ Examples:
 """
 )
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("--records", type=click.IntRange(1), default=10_000, show_default=True)
+@click.option(
+    "--records",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Number of records.",
+)
 @click.option(
     "--size",
     type=click.IntRange(0),
