@@ -126,7 +126,7 @@ def describe(target: Target, ids: tuple[str, ...]) -> None:
     type=click.FloatRange(0),
     default=MAX_TIMEOUT_MINUTES,
     show_default=True,
-    help="Minutes without a write, at least; set the brokers' transaction.max.timeout.ms, if it differs.",
+    help="Minutes without a write; at least the brokers' transaction.max.timeout.ms.",
 )
 @cluster_options
 def find_hanging(target: Target, places: tuple[str, ...], minutes: float) -> None:
