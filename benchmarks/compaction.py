@@ -1,14 +1,15 @@
-"""Compaction of one large topic, ours beside Apache Kafka's: `python -m benchmarks.compaction`.
+"""Compaction of one large topic, ours and Apache Kafka's: `python -m benchmarks.compaction`.
 
     python -m benchmarks.compaction                          1 GB, both brokers, about 6 minutes
     python -m benchmarks.compaction --megabytes 100          small
     python -m benchmarks.compaction --brokers pybroker       without Apache Kafka
 
-A log of random keys is written once and put into two topics of each broker. One is compacted while
-nothing else goes on: MB/s are those of the log as it was, from the change of its config that makes
-it due until the cleaner's checkpoint says that it is done. The other is compacted while 2 000
-records a second go from a producer to a consumer: their p99 beside what it is when the broker is
-idle. The load ends before the compaction does, or the figure says for how long it did not.
+A log of random keys is written once and copied into two topics of each broker. The first topic is
+compacted on an idle broker. MB/s relate to the size of the log before the compaction, and to the
+time from the config change that makes the log due until the cleaner's checkpoint shows it done. The
+second topic is compacted while 2 000 records per second go from a producer to a consumer; their p99
+is compared with the p99 without a compaction. If the load outlasts the compaction, the figure says
+for how long.
 """
 
 from __future__ import annotations
@@ -198,10 +199,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--megabytes", type=int, default=1024)
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=6.0, help="of each load")
-    parser.add_argument("--rounds", type=int, default=3, help="idle loads, of which the median")
+    parser.add_argument("--seconds", type=float, default=6.0, help="seconds of each load")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="loads without a compaction; the median counts"
+    )
     parser.add_argument("--brokers", default="pybroker,kafka")
-    parser.add_argument("--directory", default=None, help="for the data, not in memory")
+    parser.add_argument(
+        "--directory", default=None, help="directory for the data [default: in memory]"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="compaction-", dir=options.directory) as place:
         size, end_offset = write_log(Path(place), options.megabytes, options.keys)

@@ -1,12 +1,12 @@
-"""What the console costs a loaded broker: `python -m benchmarks.console`.
+"""The cost of the web console for a loaded broker: `python -m benchmarks.console`.
 
     python -m benchmarks.console                        5 browsers, 6 rounds of 10 s, 2 minutes
     python -m benchmarks.console --rounds 2 --seconds 3
 
-One broker takes records from producers that each wait for their answer. Rounds with the console,
-and five pages of headless Chromium open on it, go in turn with rounds in which its process is
-stopped and the pages are empty. Requests a second fall also by the cores that Chromium takes; the
-broker's own CPU a request does not.
+One broker takes records from producers that each wait for the response. Rounds with the console
+open in five pages of headless Chromium alternate with rounds in which the console process is
+stopped and the pages are empty. The CPU that Chromium uses also lowers the requests per second, but
+not the broker's CPU time per request.
 """
 
 from __future__ import annotations

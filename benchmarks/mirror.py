@@ -1,14 +1,14 @@
-"""Our mirror beside MirrorMaker 2, from cluster to cluster: `python -m benchmarks.mirror`.
+"""Our mirror and MirrorMaker 2 compared, between two clusters: `python -m benchmarks.mirror`.
 
     python -m benchmarks.mirror                              1 GB over 200 topics, about 5 minutes
     python -m benchmarks.mirror --megabytes 100 --topics 20  small
     python -m benchmarks.mirror --brokers kafka              between clusters of Apache Kafka
 
-A source is filled once with records of 1 KiB in batches of 64 KiB. Each mirror copies all of it
-into a new cluster of its own, one round after the other. Seconds are counted from the start of its
-command: until the first record is at the target, and until the last one is; MB/s are those between
-the two. Memory is the most that was seen. At the end the targets are read: keys, values, headers
-and timestamps must be those of the source, in their order.
+A source cluster is filled once with records of 1 KiB in batches of 64 KiB. Each mirror copies all
+records into a new cluster in each round. Seconds count from the start of the mirror's command, to
+the first record and to the last record at the target; MB/s are measured between these two. Memory
+is the maximum. At the end the targets are read: keys, values, headers and timestamps must be those
+of the source, in the same order.
 """
 
 from __future__ import annotations
@@ -220,7 +220,9 @@ def main() -> None:
     parser.add_argument("--brokers", default="pybroker", choices=sorted(BROKERS))
     parser.add_argument("--mirrors", default="pybroker,mirrormaker2")
     parser.add_argument("--exactly-once", action="store_true")
-    parser.add_argument("--directory", default=None, help="for the data, not in memory")
+    parser.add_argument(
+        "--directory", default=None, help="directory for the data [default: in memory]"
+    )
     options = parser.parse_args()
     support = "enabled" if options.exactly_once else "disabled"
     at_source = names(options.topics)

@@ -1,9 +1,10 @@
 """A cluster of 100 brokers on paper: `python -m benchmarks.paper`.
 
-The controller's own machine runs over a ZooKeeper of one dictionary and brokers that only count. So
-the requests it sends, their bytes (as they are encoded for the wire) and the operations that it
-asks of ZooKeeper are those of a real cluster; times are not. The brokers never ask to be in an ISR
-again: that is one AlterPartition a leader and one write a partition more after each return.
+The real state machine of the controller runs with a ZooKeeper in a dictionary and with brokers that
+only count. So the requests of the controller, their bytes (as encoded for the wire) and its
+ZooKeeper operations are those of a real cluster; times are not. The brokers never ask to rejoin an
+ISR: in a real cluster that adds one AlterPartition per leader and one write per partition after
+each return.
 """
 
 from __future__ import annotations

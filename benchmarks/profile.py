@@ -1,14 +1,14 @@
 """Where the broker's time goes under a load: `python -m benchmarks.profile small-64x5`.
 
     python -m benchmarks.profile LOAD...          a load, or a family of loads (`benchmarks.run -h`)
-    python -m benchmarks.profile restart-5000     of a start, all processes of the last one
+    python -m benchmarks.profile restart-5000     a start, with all processes of the last one
 
-py-spy samples the broker from outside while a load of the benchmarks runs; the broker is the one
-that users start. Prints the functions that cost most and writes the flame graph (SVG, for a
-browser) and the stacks to build/profiles. Time that the broker waits is not in it.
+py-spy samples a broker, started as users start it, from outside while a load of the benchmarks
+runs. The program prints the most expensive functions and writes the flame graph (SVG, for a
+browser) and the stacks to build/profiles. Time in which the broker waits is not included.
 
-For loads that start their own cluster, py-spy follows the command and all its processes; it misses
-the first tenth of a second, until it has found them.
+For loads that start their own cluster, py-spy follows the command and all its processes. It misses
+the first tenth of a second, until it finds them.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("loads", nargs="+", metavar="LOAD")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of a small load")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of a small load")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "profiles")
     arguments = parser.parse_args()
     beside = Path(sysconfig.get_path("scripts")) / "py-spy"

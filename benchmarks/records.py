@@ -1,8 +1,8 @@
-"""What the loops over records cost, compiled and interpreted: `python -m benchmarks.records`.
+"""CPU time of the loops over records, compiled and interpreted: `python -m benchmarks.records`.
 
-Batches of 1 MB of 1 KiB and of 100 B records, plain and in each codec. A line says what a record
-takes in CPU nanoseconds, and a gigabyte of records in CPU seconds: the best of some runs, which is
-steady also on a busy machine.
+The loops run over batches of 1 MB with records of 1 KiB and of 100 B, uncompressed and in each
+codec. A line shows CPU nanoseconds per record and CPU seconds per gigabyte of records, from the
+best of several runs, which is stable even on a busy machine.
 
 | row | what is measured |
 |---|---|
@@ -12,7 +12,7 @@ steady also on a busy machine.
 | columns, objects, build | `decode_columns`, `decode_records`, `build_batch`; without compression |
 | keys | the cleaner's `scan_keys` |
 
-What of it a broker notices: `benchmarks.run --loads bulk --brokers pybroker,pybroker-batch`.
+The effect on a whole broker: `benchmarks.run --loads bulk --brokers pybroker,pybroker-batch`.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="only what this process measures")
+    parser.add_argument(
+        "--json", action="store_true", help="print the figures of this process as JSON"
+    )
     if parser.parse_args().json:
         print(json.dumps({"compiled": COMPILED, "ns": measure()}))
         return

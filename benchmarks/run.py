@@ -1,18 +1,19 @@
-"""Both brokers side by side: `python -m benchmarks.run`, or `make bench`.
+"""Benchmarks of our broker and Apache Kafka: `python -m benchmarks.run`, or `make bench`.
 
     python -m benchmarks.run                                        everything, about 20 minutes
     python -m benchmarks.run --quick                                everything once, about 4 minutes
     python -m benchmarks.run --loads small-produce --brokers pybroker,kafka --rounds 3
-    python -m benchmarks.run --continue                             what an earlier run left undone
-    python -m benchmarks.run --report-only                          the page again, nothing measured
+    python -m benchmarks.run --continue                             what an earlier run left out
+    python -m benchmarks.run --report-only                          only write the page again
 
-A whole run, and what continues it, goes to benchmarks/RESULTS.md; a quick or partial one to
-build/benchmarks, unless `--results` says where.
+A whole run and its continuation write benchmarks/RESULTS.md. A quick or partial run writes to
+build/benchmarks, unless `--results` names another file.
 
-The rounds of a load go from broker to broker in turn. Before the first one it is run against each
-until its figure no longer grows. A load that fails is noted and the next one runs; no measurement
-takes longer than its limit; every broker is killed at the end. As `--minutes` run out, loads have
-one round instead of three; when they have, what is left is noted as not measured.
+The rounds of a load alternate between the brokers. Before its first round a load warms up each
+broker until its figure no longer grows. A failing load is noted and the next one runs. Each
+measurement has a time limit, and every broker is killed at the end. When `--minutes` are running
+out, loads have one round instead of three; when they are over, the remaining loads are noted as not
+measured.
 """
 
 from __future__ import annotations
@@ -289,19 +290,23 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--loads", default="", help=f"of {', '.join(LOADS)}")
-    parser.add_argument("--brokers", default=",".join(BROKERS), help=f"of {', '.join(BROKERS)}")
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--seconds", type=float, help="of a small load")
-    parser.add_argument("--megabytes", type=int, help="of a bulk load")
     parser.add_argument(
-        "--minutes", type=float, default=MINUTES, help=f"for all of it ({MINUTES:g})"
+        "--loads", default="", help=f"loads or families, some of {', '.join(LOADS)}"
     )
-    parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument(
+        "--brokers", default=",".join(BROKERS), help=f"some of {', '.join(BROKERS)}"
+    )
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=float, help="seconds of a small load")
+    parser.add_argument("--megabytes", type=int, help="megabytes of a bulk load")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help=f"minutes for the whole run ({MINUTES:g})"
+    )
+    parser.add_argument("--quick", action="store_true", help="run one short round of each load")
     parser.add_argument("--continue", dest="continues", action="store_true")
     parser.add_argument("--report-only", action="store_true")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="where the figures are stored")
-    parser.add_argument("--directory", type=Path, help="where the brokers put their data")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="file of the figures")
+    parser.add_argument("--directory", type=Path, help="directory of the brokers' data")
     arguments = parser.parse_args(words)
     if arguments.results is None:
         partial = arguments.loads or arguments.quick or arguments.brokers != ",".join(BROKERS)

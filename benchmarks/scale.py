@@ -1,14 +1,15 @@
 """From 1 to 50 000 partitions and 1 to 10 000 connections: `python -m benchmarks.scale`.
 
-One broker of ours, as `pybroker start` starts it. Topics are added until there are so many
-partitions; each gets a record. Then, at each number: what a small request costs that goes round all
-of them (ten connections, one request in flight on each), the broker's memory, how long a partition
-took to create, a clean stop, and how long a start takes until records to the first, the middle and
-the last partition are acknowledged. Then, with one partition: so many connections that asked once
-and are idle, and what a request on ten others costs, with the memory that they take.
+The benchmark runs one of our brokers like `pybroker start`. It adds topics up to each number of
+partitions and writes a record to each partition. At each number it measures a small request
+(round all partitions, ten connections, one request in flight on each), the memory of the broker,
+the time to create a partition, a clean stop, and the time of a start until records to the first,
+the middle and the last partition are acknowledged. Then, with one partition, it opens each number
+of connections, which send one request and stay idle. It measures their memory and a request on ten
+other connections.
 
-What is measured is stored in `scale.json`, beside a plot; `docs/SCALE.md` has the tables between
-two marks, and the text about them. `--page` writes both again from the stored figures.
+The figures are stored in `scale.json`, beside a plot. `docs/SCALE.md` has the tables, between two
+marks, and text about them. `--page` writes tables and plot again from the stored figures.
 """
 
 from __future__ import annotations
@@ -275,8 +276,10 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--partitions", type=_numbers, default=PARTITIONS)
     parser.add_argument("--connections", type=_numbers, default=CONNECTIONS)
-    parser.add_argument("--stored", type=Path, default=STORED, help="where the figures go")
-    parser.add_argument("--page", action="store_true", help="only write page and plot again")
+    parser.add_argument("--stored", type=Path, default=STORED, help="file of the figures")
+    parser.add_argument(
+        "--page", action="store_true", help="only write the page and the plot again"
+    )
     arguments = parser.parse_args(words)
     if not arguments.page:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,9 +1,9 @@
-"""What a scrape of a broker with thousands of partitions takes: `python -m benchmarks.scrape`.
+"""A metrics scrape of a broker with thousands of partitions: `python -m benchmarks.scrape`.
 
-One broker, one topic; its metrics port is asked again and again, as a Prometheus does, while a
-producer waits for one answer after the other. Measured: a scrape's seconds and size, how often
-the broker's loop was held for 10 ms or more meanwhile (as the broker counts it), and the
-producer's 99th percentile with scrapes and without.
+There is one broker with one topic. The benchmark scrapes its metrics port repeatedly, like
+Prometheus, while a producer sends one record at a time and waits for the response. It measures the
+seconds and the size of a scrape, the number of times that the broker's loop was blocked for 10 ms
+or more (from the broker's own count), and the producer's 99th percentile with and without scrapes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What a broker's CPU time is spent in, below Python: `python -m benchmarks.shares LOAD...`
+"""Where a broker spends CPU time, below Python: `python -m benchmarks.shares LOAD...`
 
     python -m benchmarks.shares small-64x5 bulk-lz4     a table on the terminal
     python -m benchmarks.shares --write LOAD...         and the page benchmarks/PROFILES.md
     python -m benchmarks.shares --flames LOAD...        and flame graphs, as SVG, in build/profiles
 
-perf (Linux) samples the broker that users start while a load of the benchmarks runs. A sample
-belongs to what the processor was in: a system call of the kernel, the interpreter, the modules that
-are compiled, or a library. A flame graph has the compiled functions of ours, and below each of them
-what it was in; what is interpreted has no frame of its own there. (`benchmarks.profile` shows the
-functions of Python instead.) A load that produces before it consumes is sampled whole.
+perf (Linux) samples a broker, started as users start it, while a load of the benchmarks runs. Each
+sample counts for the code that the processor executed: a system call of the kernel, the
+interpreter, our compiled modules, or a library. A flame graph shows our compiled functions and the
+calls below them; interpreted functions have no frame. (`benchmarks.profile` shows Python functions
+instead.) A load that produces before it consumes is sampled as a whole.
 """
 
 from __future__ import annotations
@@ -202,9 +202,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("loads", nargs="+", metavar="LOAD")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of a small load")
-    parser.add_argument("--write", action="store_true", help=f"{PAGE.relative_to(ROOT)}")
-    parser.add_argument("--flames", action="store_true", help="flame graphs, too")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of a small load")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--flames", action="store_true", help="also draw flame graphs")
     arguments = parser.parse_args()
     console = Console(highlight=False)
     if shutil.which("perf") is None:

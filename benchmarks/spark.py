@@ -1,18 +1,19 @@
-"""Spark reads topics with the official connector and with ours, without a jar, in one run.
+"""Spark reads topics with the official connector and with ours, which needs no jar, compared.
 
-The same query over the same topics of one broker: count the records, sum the lengths of their
-values. A gigabyte of records of 1 KiB and one of 100 bytes, `local[2]`, as a batch and as a stream
-with `availableNow`. The sources take turns, after a warm-up, in one session.
+Both run the same query over the same topics of one broker: it counts the records and sums the
+lengths of their values. One topic has a gigabyte of records of 1 KiB, one a gigabyte of 100 bytes.
+The query runs with `local[2]`, as a batch and as a stream with `availableNow`. The sources take
+turns in one session, after a warm-up.
 
-Measured: seconds from the query's start to its answer; CPU seconds of the Python workers and of the
-JVM; the most memory (RSS) that one Python worker held. `make bench-spark`, or
-`python -m benchmarks.spark --help`. Needs Java, a C compiler, and the connector's jar in Ivy's
-cache or Maven Central.
+The figures are the seconds from the start of the query to its answer, the CPU seconds of the Python
+workers and of the JVM, and the maximum memory (RSS) of one Python worker. Run `make bench-spark`,
+or `python -m benchmarks.spark --help`. It needs Java, a C compiler, and the connector's jar in
+Ivy's cache or Maven Central.
 
-A stream of the Python source begins with a Python process of its own, which Spark starts for each
-query to plan its batches: 0.6 s until it has imported pyspark (0.4) and our client (0.2), in which
-nothing else is done. A query pays that once, however long it runs, and a gigabyte in two seconds
-does not hide it. Spark's other Python processes are there from the warm-up on.
+For each stream of the Python source Spark starts a Python process that plans its batches. It takes
+0.6 s to import pyspark (0.4) and our client (0.2), while nothing else runs. A query pays that once,
+however long it runs; a query that reads a gigabyte in two seconds does not hide it. Spark's other
+Python processes run since the warm-up.
 """
 
 from __future__ import annotations
@@ -255,8 +256,12 @@ def page(rows: Sequence[Row], arguments: argparse.Namespace) -> str:
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=1000, help="of values, of each topic")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 100], help="of a value")
+    parser.add_argument(
+        "--megabytes", type=int, default=1000, help="megabytes of values in each topic"
+    )
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[1024, 100], help="bytes of a value"
+    )
     parser.add_argument("--modes", nargs="+", default=list(MODES), choices=MODES)
     parser.add_argument("--sources", nargs="+", default=list(SOURCES), choices=SOURCES)
     parser.add_argument("--partitions", type=int, default=2)

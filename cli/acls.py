@@ -78,7 +78,7 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "topics",
             multiple=True,
             metavar="NAME",
-            help="'*': every topic.",
+            help="Topic; '*' is every topic.",
             shell_complete=complete_topics,
         ),
         click.option(
@@ -86,7 +86,7 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "groups",
             multiple=True,
             metavar="NAME",
-            help="Consumer group.",
+            help="Consumer group; '*' is every group.",
             shell_complete=complete_groups,
         ),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
@@ -95,13 +95,22 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "transactional_ids",
             multiple=True,
             metavar="ID",
+            help="Transactional id.",
             shell_complete=complete_transactional_ids,
         ),
-        click.option("--delegation-token", "delegation_tokens", multiple=True, metavar="ID"),
         click.option(
-            "--user", "users", multiple=True, metavar="USER", help="Tokens made for this user."
+            "--delegation-token",
+            "delegation_tokens",
+            multiple=True,
+            metavar="ID",
+            help="Delegation token, by its id.",
         ),
-        click.option("--prefix", is_flag=True, help="The names are what names begin with."),
+        click.option(
+            "--user", "users", multiple=True, metavar="USER", help="Delegation tokens of this user."
+        ),
+        click.option(
+            "--prefix", is_flag=True, help="The given names are prefixes of resource names."
+        ),
     )
     for option in reversed(options):
         wrapped = option(wrapped)
@@ -122,16 +131,24 @@ def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     options = (
         click.option(
-            "--allow", multiple=True, metavar="WHO", help="A user, or a principal as User:CN=..."
+            "--allow",
+            multiple=True,
+            metavar="WHO",
+            help="A user, or a principal such as User:CN=...; may be repeated.",
         ),
-        click.option("--deny", multiple=True, metavar="WHO", help="Beats every --allow."),
+        click.option(
+            "--deny",
+            multiple=True,
+            metavar="WHO",
+            help="A user or principal to deny; overrides every --allow.",
+        ),
         click.option(
             "--operation",
             "operations",
             multiple=True,
             type=click.Choice(OPERATIONS, case_sensitive=False),
             metavar="WORD",
-            help=f"May be repeated: {', '.join(OPERATIONS)}.",
+            help=f"Operation; may be repeated: {', '.join(OPERATIONS)}.",
         ),
     )
     for option in reversed(options):
@@ -141,7 +158,7 @@ def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def acls() -> None:
-    """Say who may do what: add, list and remove ACLs.
+    """Permissions of users: add, list and remove ACLs.
 
     \b
     pybroker acls add --allow alice --producer --topic flights
@@ -151,7 +168,7 @@ def acls() -> None:
     pybroker acls list --topic flights
     pybroker acls remove --allow alice --topic flights
 
-    The brokers need an authorizer: pybroker start --secure has one.
+    The brokers need an authorizer; pybroker start --secure sets one.
     """
 
 
@@ -165,9 +182,17 @@ Examples:
 )
 @entry_options
 @resource_options
-@click.option("--host", "hosts", multiple=True, metavar="ADDRESS", help="Only from this address.")
-@click.option("--producer", is_flag=True, help="What writing to --topic takes.")
-@click.option("--consumer", is_flag=True, help="What reading --topic as --group takes.")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Only for connections from this address.",
+)
+@click.option("--producer", is_flag=True, help="Add the ACLs that a producer to --topic needs.")
+@click.option(
+    "--consumer", is_flag=True, help="Add the ACLs that a consumer of --topic in --group needs."
+)
 @cluster_options
 def add(
     target: Target,
@@ -179,7 +204,7 @@ def add(
     producer: bool,
     consumer: bool,
 ) -> None:
-    """Let --allow do --operation on resources, or keep --deny from it. Default: all operations."""
+    """Allow or deny users operations on resources; without --operation, all operations."""
     if not entries:
         raise UserError("name whom it is for, with --allow or --deny")
     if not resources:
@@ -245,10 +270,10 @@ def _convenient(
 
 @acls.command("list")
 @resource_options
-@click.option("--principal", "who", metavar="WHO", help="Only those of this user.")
+@click.option("--principal", "who", metavar="WHO", help="Only the ACLs of this user.")
 @cluster_options
 def list_command(target: Target, resources: list[Resource], prefix: bool, who: str | None) -> None:
-    """Show the ACLs, or those that concern the given resources: their prefixes and '*' included."""
+    """Show all ACLs, or those that match the given resources, prefix and '*' ACLs included."""
     requests = [
         DescribeAclsRequest(
             resource_type_filter=kind,
@@ -283,13 +308,15 @@ def _patterns(
     epilog="""\b
 Examples:
   pybroker acls remove --allow alice --operation write --topic flights
-  pybroker acls remove --allow alice          everything that alice is allowed
-  pybroker acls remove --topic flights      all that is said of it by name
+  pybroker acls remove --allow alice          all that alice is allowed
+  pybroker acls remove --topic flights        all ACLs for exactly this topic
 """
 )
 @entry_options
 @resource_options
-@click.option("--host", "hosts", multiple=True, metavar="ADDRESS")
+@click.option(
+    "--host", "hosts", multiple=True, metavar="ADDRESS", help="Only ACLs for this address."
+)
 @cluster_options
 def remove(
     target: Target,
@@ -299,9 +326,9 @@ def remove(
     prefix: bool,
     hosts: tuple[str, ...],
 ) -> None:
-    """Remove the ACLs that match, and show them: what is not named is not looked at.
+    """Remove the ACLs that match, and show them; an option that is left out matches everything.
 
-    It takes effect at once, also for connections that are open.
+    The change takes effect at once, also for open connections.
     """
     if not entries and not resources:
         raise UserError("name whose ACLs (--allow, --deny) or those of what (--topic, ...)")

@@ -50,15 +50,15 @@ Examples:
     "--brokers",
     type=click.IntRange(1, MAX_BROKERS),
     metavar="N",
-    help="How many brokers, with the ids 1 to N.  [default: as many as the data is of, or "
-    f"{DEFAULT_BROKERS}]",
+    help="Number of brokers, with the ids 1 to N.  [default: as many as have data in --data-dir, "
+    f"or {DEFAULT_BROKERS}]",
 )
 @click.option(
     "--port",
     default=9092,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="Port of broker 1; the others follow. 0: any free port.",
+    help="Port of broker 1; the other brokers take the next ports. 0: any free port.",
 )
 @click.option(
     "--zookeeper-port",
@@ -77,18 +77,20 @@ Examples:
     "--zookeeper-credentials",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A file of mode 0600 with one line user:password: the brokers show them to ZooKeeper, and "
-    "the embedded one lets in nobody else.",
+    help="A file of mode 0600 with one line user:password. The brokers log in to ZooKeeper with "
+    "it; the embedded ZooKeeper rejects clients without it.",
 )
 @click.option(
     "--secure",
     is_flag=True,
-    help="Clients log in with passwords over TLS and do what ACLs allow. What was started so once "
-    "does not start without.",
+    help="Require TLS, password logins and ACLs. A cluster that was started with --secure no "
+    "longer starts without it.",
 )
 @data_dir_option
 @click.option(
-    "--ephemeral", is_flag=True, help="Keep nothing: a temporary directory, removed at the end."
+    "--ephemeral",
+    is_flag=True,
+    help="Keep the data in a temporary directory that is removed at the end.",
 )
 @click.option(
     "--config",
@@ -96,19 +98,20 @@ Examples:
     multiple=True,
     callback=parse_overrides,
     metavar="KEY=VALUE",
-    help="Any key of server.properties; may be repeated.",
+    help="Set any key of server.properties; may be repeated.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65535),
     metavar="PORT",
-    help="Serve Prometheus metrics of broker 1 here; the others follow.",
+    help="Serve Prometheus metrics of broker 1 on this port; the other brokers take the next "
+    "ports.",
 )
 @metrics_host_option
 @click.option(
     "--console/--no-console",
     "has_console",
-    help="Show the cluster in the browser, at the address that is printed.",
+    help="Serve a web console of the cluster and print its address.",
 )
 @click.option(
     "--console-port",
@@ -120,23 +123,26 @@ Examples:
 @click.option(
     "--console-write",
     is_flag=True,
-    help="With --console: let it change things, too.",
+    help="With --console: let the console change the cluster.",
 )
 @click.option(
     "--registry-url",
     metavar="URL",
-    help="With --console: show Avro, Protobuf and JSON Schema as JSON; an extra.",
+    help="With --console: decode Avro, Protobuf and JSON Schema to JSON with this schema "
+    "registry; needs the extra pybroker-kafka[schemas].",
 )
 @click.option(
-    "--detach", is_flag=True, help="Return once the cluster is ready; end it with pybroker stop."
+    "--detach",
+    is_flag=True,
+    help="Run in the background and return once the cluster is ready; stop it with pybroker stop.",
 )
 @click.option(
     "--until-eof",
     is_flag=True,
-    help="Stop when the standard input ends, or says anything: a program that holds the other end "
-    "of a pipe takes the cluster with it, however it ends.",
+    help="Stop when standard input ends or has data. With a pipe from another program as standard "
+    "input, the cluster stops when that program ends, even by a crash.",
 )
-@click.option("--verbose", is_flag=True, help="Log at DEBUG.")
+@click.option("--verbose", is_flag=True, help="Log at level DEBUG.")
 @log_format_option
 @user_errors
 def start(
@@ -162,7 +168,7 @@ def start(
 ) -> None:
     """Start a local cluster, with its own ZooKeeper, and wait until it is ready.
 
-    In the value of --config, {id} is the broker's id: --config broker.rack=rack-{id}.
+    In a value of --config, {id} stands for the broker's id: --config broker.rack=rack-{id}.
 
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """

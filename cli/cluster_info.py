@@ -32,7 +32,7 @@ def cluster() -> None:
 @cluster.command()
 @cluster_options
 def info(target: Target) -> None:
-    """Show the cluster's id, its brokers, and which of them is the controller."""
+    """Show the cluster's id, brokers and controller."""
     from ..client.admin.cluster_info import ClusterQueries
 
     async def work(client: Cluster) -> ClusterInfo:
@@ -62,7 +62,7 @@ def info(target: Target) -> None:
 @brokers_option
 @cluster_options
 def apis(target: Target, brokers: tuple[int, ...]) -> None:
-    """Show the requests that brokers serve, in which versions, and which one we would use."""
+    """Show the API versions of brokers, and the version of each that pybroker would use."""
     from ..client.admin.cluster_info import ClusterQueries
 
     found = target.ask(lambda client: ClusterQueries(client).api_versions(brokers or None))
@@ -85,7 +85,7 @@ def apis(target: Target, brokers: tuple[int, ...]) -> None:
 @cluster.command()
 @cluster_options
 def features(target: Target) -> None:
-    """Show the features of each broker, and those that are in force in the cluster."""
+    """Show the supported features of each broker and the finalized features of the cluster."""
     from ..client.admin.cluster_info import ClusterQueries
 
     found = target.ask(lambda client: ClusterQueries(client).api_versions())
@@ -107,13 +107,15 @@ def features(target: Target) -> None:
 
 @cluster.command("set-features")
 @click.argument("levels", nargs=-1, required=True, metavar="FEATURE=LEVEL...")
-@click.option("--allow-downgrade", is_flag=True, help="To a lower level; 0 takes it away.")
-@click.option("--dry-run", is_flag=True, help="Only say whether the cluster would take it.")
+@click.option(
+    "--allow-downgrade", is_flag=True, help="Allow a lower level; level 0 removes the feature."
+)
+@click.option("--dry-run", is_flag=True, help="Only check whether the cluster would accept it.")
 @cluster_options
 def set_features(
     target: Target, levels: tuple[str, ...], allow_downgrade: bool, dry_run: bool
 ) -> None:
-    """Put features of the cluster on these levels."""
+    """Set the finalized levels of cluster features."""
     from ..client.admin.cluster_info import ClusterQueries
 
     texts = pairs(levels, "FEATURE=LEVEL")

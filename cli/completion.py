@@ -32,7 +32,7 @@ HINTS = {
 )
 @click.argument("shell", type=click.Choice(list(HINTS)))
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete commands, options, topics, groups and nodes."""
+    """Print a script that lets a shell complete commands, options, topics, groups and nodes."""
     from click.shell_completion import get_completion_class
 
     made = get_completion_class(shell)
@@ -151,6 +151,6 @@ def brokers_option(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         type=int,
         metavar="ID",
-        help="Default: all.",
+        help="Only this broker. Default: all brokers.",
         shell_complete=complete_brokers,
     )(command)

@@ -34,7 +34,7 @@ def configs() -> None:
     pybroker configs alter --broker-logger 1 --set kafka.controller=DEBUG
     pybroker configs alter --group g --set consumer.session.timeout.ms=60000
 
-    Groups have configs in Kafka 4.
+    Only Kafka 4 has group configs.
     """
 
 
@@ -78,14 +78,14 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="ID",
             shell_complete=complete_brokers,
         ),
-        click.option("--broker-defaults", is_flag=True, help="What all brokers have in common."),
+        click.option("--broker-defaults", is_flag=True, help="The dynamic default of all brokers."),
         click.option("--broker-logger", "loggers", multiple=True, type=int, metavar="ID"),
         click.option(
             "--group",
             "groups",
             multiple=True,
             metavar="NAME",
-            help="Of Kafka 4's groups; brokers with ZooKeeper have none.",
+            help="A group; only Kafka 4 brokers have group configs.",
             shell_complete=complete_groups,
         ),
     )
@@ -96,13 +96,18 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @configs.command()
 @resource_options
-@click.option("--all", "everything", is_flag=True, help="Also what is at its default.")
-@click.option("--docs", is_flag=True, help="Also what each key is for, if the brokers tell.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Include configs that have their default value."
+)
+@click.option(
+    "--docs", is_flag=True, help="Also show the documentation of each key, if the brokers send it."
+)
 @cluster_options
 def describe(target: Target, resources: list[ConfigResource], everything: bool, docs: bool) -> None:
-    """Show what is set, and where each value comes from.
+    """Show configs and the source of each value.
 
-    Without --all: what is set on the topic or broker itself, or for all brokers while they run.
+    Without --all, only values that are set on the topic or broker itself, or dynamically for all
+    brokers.
     """
     from ..client.admin.configs import Configs
 
@@ -148,11 +153,29 @@ def config_row(resource: ConfigResource, entry: ConfigEntry, *, docs: bool = Fal
 
 @configs.command()
 @resource_options
-@click.option("--set", "set_", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
-@click.option("--delete", "deleted", multiple=True, metavar="KEY", help="Back to its default.")
-@click.option("--append", multiple=True, metavar="KEY=VALUE", help="Add to a list.")
-@click.option("--subtract", multiple=True, metavar="KEY=VALUE", help="Take out of a list.")
-@click.option("--dry-run", is_flag=True, help="Only say whether the brokers would take it.")
+@click.option(
+    "--set", "set_", multiple=True, metavar="KEY=VALUE", help="Set a config; may be repeated."
+)
+@click.option(
+    "--delete",
+    "deleted",
+    multiple=True,
+    metavar="KEY",
+    help="Reset a config to its default; may be repeated.",
+)
+@click.option(
+    "--append",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Append a value to a config that is a list.",
+)
+@click.option(
+    "--subtract",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Remove a value from a config that is a list.",
+)
+@click.option("--dry-run", is_flag=True, help="Only check whether the brokers would accept it.")
 @cluster_options
 def alter(
     target: Target,
@@ -163,7 +186,7 @@ def alter(
     subtract: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Set or delete keys, and leave the others as they are."""
+    """Set or delete configs; other configs keep their values."""
     alterations = alterations_of(set_, deleted, append, subtract)
     alter_resources(target, resources, alterations, dry_run=dry_run)
 

@@ -68,7 +68,7 @@ Examples:
     "--console-write",
     "may_write",
     is_flag=True,
-    help="Let the console change things: produce, create, delete, reset offsets, stop nodes.",
+    help="Let the console change the cluster: produce, create, delete, reset offsets, stop nodes.",
 )
 @click.option(
     "--data-dir",
@@ -81,14 +81,15 @@ Examples:
     "--registry-url",
     "--registry",
     metavar="URL",
-    help="Show Avro, Protobuf and JSON Schema as JSON; an extra.",
+    help="Decode Avro, Protobuf and JSON Schema to JSON with this schema registry; needs the "
+    "extra pybroker-kafka[schemas].",
 )
 @click.option(
     "--metrics",
     multiple=True,
     metavar="BROKER=HOST:PORT",
     callback=_metrics_addresses,
-    help="Where a broker that is not of a local cluster serves its metrics; may be repeated.",
+    help="Metrics address of a broker outside a local cluster; may be repeated.",
 )
 @click.option("--until-stdin-ends", "attached", is_flag=True, hidden=True)
 @click.option(
@@ -111,9 +112,9 @@ def console(
     bootstrap: str,
     security: dict[str, str],
 ) -> None:
-    """Show a cluster in the browser: what its brokers, topics and groups do at this moment.
+    """Serve a web console that shows the present state of brokers, topics and groups.
 
-    The address that is printed has a token: it is for you alone.
+    The printed address contains a secret token; do not share it.
     """
     from ..console.server import ConsoleOptions
 

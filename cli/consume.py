@@ -77,36 +77,66 @@ Fields of --format:
 @click.argument(
     "topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics
 )
-@click.option("-g", "--group", metavar="NAME", help="As a member.", shell_complete=complete_groups)
+@click.option(
+    "-g",
+    "--group",
+    metavar="NAME",
+    help="Read as a member of this group and commit offsets.",
+    shell_complete=complete_groups,
+)
 @click.option(
     "-o",
     "--offset",
     "start",
     metavar="WHERE",
-    help="beginning, end, OFFSET, -N (the last N of each partition) or @TIME; with --group only "
-    "where nothing is committed.  [default: end]",
+    help="Where to start: beginning, end, OFFSET, -N (the last N records of each partition) or "
+    "@TIME. With --group: beginning or end, for partitions without a committed offset.  "
+    "[default: end]",
 )
-@click.option("--until", metavar="WHERE", help="End there: end (as of now) or @TIME.")
-@click.option("--partition", "places", metavar="LIST", help="Only these, as 0,2,5-7.")
-@click.option("--from-beginning", is_flag=True, help="All records, not only new ones.")
-@click.option("--since-ms", type=click.IntRange(0), metavar="MS", help="Start at this timestamp.")
-@click.option("--max-records", type=click.IntRange(1), metavar="N", help="End after N records.")
-@click.option("--timeout-ms", type=click.IntRange(1), metavar="MS", help="End after a silence.")
-@click.option("--committed", is_flag=True, help="Of transactions only what is committed.")
+@click.option(
+    "--until", metavar="WHERE", help="Where to stop: end (the present end of the log) or @TIME."
+)
+@click.option(
+    "--partition", "places", metavar="LIST", help="Read only these partitions, for example 0,2,5-7."
+)
+@click.option("--from-beginning", is_flag=True, help="Read all records, not only new ones.")
+@click.option(
+    "--since-ms",
+    type=click.IntRange(0),
+    metavar="MS",
+    help="Start at this timestamp, in ms since 1970.",
+)
+@click.option("--max-records", type=click.IntRange(1), metavar="N", help="Stop after N records.")
+@click.option(
+    "--timeout-ms",
+    type=click.IntRange(1),
+    metavar="MS",
+    help="Stop if no record arrives for MS milliseconds.",
+)
+@click.option(
+    "--committed",
+    is_flag=True,
+    help="Read only committed records of transactions (read_committed).",
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON lines, which produce can read.")
-@click.option("--format", "line_format", default="%v", show_default=True, help="See below.")
+@click.option(
+    "--format", "line_format", default="%v", show_default=True, help="Format of a line; see below."
+)
 @click.option(
     "--null",
     "null_text",
     default="null",
     show_default=True,
     metavar="TEXT",
-    help="Stands for a key or a value that is not there.",
+    help="Text to print for a null key or value.",
 )
 @click.option(
-    "--registry", metavar="URL", help="Print Avro, Protobuf and JSON Schema as JSON; an extra."
+    "--registry",
+    metavar="URL",
+    help="Decode Avro, Protobuf and JSON Schema to JSON with this schema registry; needs the "
+    "extra pybroker-kafka[schemas].",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No rate while it reads.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show the rate while reading.")
 @bootstrap_option
 @command_config_option
 @user_errors
@@ -129,9 +159,9 @@ def consume(
     bootstrap: str,
     security: dict[str, str],
 ) -> None:
-    """Print the records of TOPICs, one a line, until Ctrl-C; then how many there were.
+    """Print the records of TOPICs, one per line, until Ctrl-C; then print their number.
 
-    A TOPIC that begins with ^ is a pattern for names.
+    A TOPIC that begins with ^ is a regular expression for topic names.
     """
     starts = {
         "--from-beginning": (from_beginning, Start(word="beginning")),

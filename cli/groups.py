@@ -43,7 +43,9 @@ def groups() -> None:
 
 
 @groups.command("list")
-@click.option("--state", "states", multiple=True, help="Only groups in this state, as Empty.")
+@click.option(
+    "--state", "states", multiple=True, help="Only groups in this state, for example Empty."
+)
 @cluster_options
 def list_command(target: Target, states: tuple[str, ...]) -> None:
     """Show all groups, with their states and coordinators."""
@@ -70,13 +72,13 @@ def list_command(target: Target, states: tuple[str, ...]) -> None:
 
 @groups.command()
 @click.argument("names", nargs=-1, metavar="GROUP...", shell_complete=complete_groups)
-@click.option("--all", "everything", is_flag=True, help="All groups.")
-@click.option("--members", is_flag=True, help="The members, and what each was given.")
+@click.option("--all", "everything", is_flag=True, help="Describe all groups.")
+@click.option("--members", is_flag=True, help="Show the members and their assigned partitions.")
 @cluster_options
 def describe(target: Target, names: tuple[str, ...], everything: bool, members: bool) -> None:
-    """Show the offsets of groups, how far they lag behind, and who reads.
+    """Show the committed offsets, the lag and the members of groups.
 
-    The lag is what is between the committed offset and the end of the partition.
+    The lag is the number of offsets between the committed offset and the end of the partition.
     """
     from ..client.admin.groups import Groups
 
@@ -168,36 +170,47 @@ def _member_rows(group: GroupDescription) -> list[Row]:
 @groups.command(
     epilog="""\b
 Where to, with --to:
-  earliest, latest     the first record, the end
-  42                   this offset; out of range, the nearest that there is
-  +10, -10             so many records on or back from what is committed
+  earliest, latest     the first record, the end of the partition
+  42                   this offset, or the nearest that exists
+  +10, -10             so many offsets after or before the committed one
   @1700000000000       the first record at or after this time (ms since 1970)
-  @2026-11-23T04:00    the same, in this machine's time zone
-  -1h30m, -PT1H30M     so long ago; @-1h30m is the same
-  current              what is committed: with --export, to save it
+  @2026-11-23T04:00    the same, as local time
+  -1h30m, -PT1H30M     the first record of the last 1 h 30 min, as @-1h30m
+  current              the committed offset, for example to --export it
 """
 )
 @click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
-    "--topic", "places", multiple=True, metavar="TOPIC[:PARTITIONS]", shell_complete=complete_topics
+    "--topic",
+    "places",
+    multiple=True,
+    metavar="TOPIC[:PARTITIONS]",
+    help="Partitions to reset; may be repeated.",
+    shell_complete=complete_topics,
 )
-@click.option("--all-topics", is_flag=True, help="All partitions that have an offset.")
-@click.option("--to", "where", metavar="WHERE", help="See below.")
+@click.option(
+    "--all-topics", is_flag=True, help="Reset all partitions that have a committed offset."
+)
+@click.option("--to", "where", metavar="WHERE", help="New position; see below.")
 @click.option(
     "--from-file",
     "file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Lines of TOPIC,PARTITION,OFFSET.",
+    help="Read offsets from a file with lines TOPIC,PARTITION,OFFSET.",
 )
 @click.option(
     "--to-group",
     "other",
     metavar="GROUP",
-    help="Where this group is.",
+    help="Copy the committed offsets of this group.",
     shell_complete=complete_groups,
 )
-@click.option("--dry-run", is_flag=True, help="Only show what it would be.")
-@click.option("--export", is_flag=True, help="Print lines for --from-file; alters nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show the new offsets.")
+@click.option(
+    "--export",
+    is_flag=True,
+    help="Print the new offsets as lines for --from-file, without a change.",
+)
 @cluster_options
 def reset(
     target: Target,
@@ -210,7 +223,7 @@ def reset(
     dry_run: bool,
     export: bool,
 ) -> None:
-    """Let GROUP read on from elsewhere; it must have no members meanwhile."""
+    """Change the committed offsets of GROUP; the group must have no members."""
     wish = parse_reset(where, file, other)
     if isinstance(wish, Reset) and bool(places) == all_topics:
         raise UserError(
@@ -337,11 +350,12 @@ def delete(target: Target, names: tuple[str, ...]) -> None:
     multiple=True,
     required=True,
     metavar="TOPIC[:PARTITIONS]",
+    help="Partitions to delete the offsets of; may be repeated.",
     shell_complete=complete_topics,
 )
 @cluster_options
 def delete_offsets(target: Target, name: str, places: tuple[str, ...]) -> None:
-    """Forget what GROUP has committed for topics that none of its members reads."""
+    """Delete the committed offsets of GROUP for topics that no member subscribes to."""
     from ..client.admin.group_offsets import GroupOffsets
 
     async def work(cluster: Cluster) -> Results[TopicPartition, None]:
@@ -360,11 +374,17 @@ def delete_offsets(target: Target, name: str, places: tuple[str, ...]) -> None:
 
 @groups.command("remove-members")
 @click.argument("name", metavar="GROUP", shell_complete=complete_groups)
-@click.option("--member", "ids", multiple=True, metavar="ID", help="Default: all members.")
-@click.option("--reason", default="", metavar="TEXT", help="For the coordinator's log.")
+@click.option(
+    "--member",
+    "ids",
+    multiple=True,
+    metavar="ID",
+    help="Member or instance id to remove; may be repeated. Default: all members.",
+)
+@click.option("--reason", default="", metavar="TEXT", help="Reason for the coordinator to log.")
 @cluster_options
 def remove_members(target: Target, name: str, ids: tuple[str, ...], reason: str) -> None:
-    """Take members out of GROUP, by member or instance ids; those that live come back."""
+    """Remove members from GROUP by member or instance id; running clients rejoin."""
     from ..client.admin.groups import Groups
 
     async def work(cluster: Cluster) -> Results[str, None]:

@@ -14,7 +14,7 @@ DEFAULT_MAX_MESSAGE_BYTES = 5 * 1024 * 1024
 
 @click.group()
 def log() -> None:
-    """Look into the files of a log directory.
+    """Inspect the files of a log directory.
 
     \b
     pybroker log dump --print-data-log users-0/00000000000000000000.log
@@ -33,16 +33,24 @@ Examples:
 @click.option("--files", "more_files", metavar="FILE,...", help="Files, separated by commas.")
 @click.option("--deep-iteration", is_flag=True, help="Print records, not only batches.")
 @click.option("--print-data-log", is_flag=True, help="Print keys and values too.")
-@click.option("--verify-index-only", is_flag=True, help="Check indexes, print no entries.")
 @click.option(
-    "--index-sanity-check", is_flag=True, help="Check indexes only as a starting broker does."
+    "--verify-index-only", is_flag=True, help="Check indexes without printing their entries."
 )
-@click.option("--offsets-decoder", is_flag=True, help="Records are those of __consumer_offsets.")
 @click.option(
-    "--transaction-log-decoder", is_flag=True, help="Records are those of __transaction_state."
+    "--index-sanity-check",
+    is_flag=True,
+    help="Check indexes only as far as a starting broker does.",
 )
-@click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
-@click.option("--max-bytes", type=int, default=MAX_INT, help="Read so much of a log at most.")
+@click.option("--offsets-decoder", is_flag=True, help="Decode records of __consumer_offsets.")
+@click.option(
+    "--transaction-log-decoder", is_flag=True, help="Decode records of __transaction_state."
+)
+@click.option(
+    "--skip-record-metadata", is_flag=True, help="Print only the keys and values of records."
+)
+@click.option(
+    "--max-bytes", type=int, default=MAX_INT, help="Read at most this many bytes of a log."
+)
 @click.option(
     "--max-message-size",
     type=int,
@@ -65,8 +73,8 @@ def dump(
 ) -> None:
     """Print segments, indexes and producer snapshots.
 
-    FILES are .log, .index, .timeindex, .txnindex and .snapshot files. What is printed is what
-    Kafka's DumpLogSegments prints, line for line; complaints go to standard error.
+    FILES are .log, .index, .timeindex, .txnindex and .snapshot files. The output is that of Kafka's
+    DumpLogSegments, line for line; errors go to standard error.
 
     \b
     pybroker log dump --print-data-log users-0/00000000000000000000.log

@@ -30,12 +30,12 @@ Examples:
     "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
 )
 @brokers_option
-@click.option("--replicas", is_flag=True, help="Each replica, not only the directories.")
+@click.option("--replicas", is_flag=True, help="Show each replica, not only the directories.")
 @cluster_options
 def logdirs(
     target: Target, places: tuple[str, ...], brokers: tuple[int, ...], replicas: bool
 ) -> None:
-    """Show the log directories of brokers: replicas, bytes, and room on the volume."""
+    """Show the log directories of brokers: replicas, bytes, and free space of the volume."""
     from ..client.admin.log_dirs import LogDirs
 
     async def work(cluster: Cluster) -> Results[int, tuple[LogDir, ...]]:

@@ -38,20 +38,36 @@ Examples:
 """
 )
 @click.argument("properties", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--from", "origin", metavar="[ALIAS=]HOST:PORT", help="The source, without a file.")
-@click.option("--to", "target", metavar="[ALIAS=]HOST:PORT", help="The target, without a file.")
-@click.option("--topics", metavar="PATTERNS", help="With --from: names or regular expressions.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As in the file.")
-@click.option("--clusters", multiple=True, metavar="ALIAS", help="Only flows to these clusters.")
-@click.option("--simple", metavar="GROUP", help="As MirrorMaker 1: a consumer of this group.")
+@click.option(
+    "--from", "origin", metavar="[ALIAS=]HOST:PORT", help="Source cluster, instead of a file."
+)
+@click.option(
+    "--to", "target", metavar="[ALIAS=]HOST:PORT", help="Target cluster, instead of a file."
+)
+@click.option(
+    "--topics",
+    metavar="PATTERNS",
+    help="With --from: topics to copy, names or regular expressions.",
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key of the file."
+)
+@click.option(
+    "--clusters", multiple=True, metavar="ALIAS", help="Run only the flows to these clusters."
+)
+@click.option(
+    "--simple", metavar="GROUP", help="Copy like MirrorMaker 1, with a consumer of this group."
+)
 @click.option(
     "--abort-on-send-failure/--no-abort-on-send-failure",
     "aborts",
     default=True,
     show_default=True,
-    help="With --simple: whether a refused record ends it, or is left out.",
+    help="With --simple: stop at a rejected record, or skip it.",
 )
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics there.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port."
+)
 @metrics_host_option
 @click.option("--json", "as_json", is_flag=True, help="For programs: a line of JSON a second.")
 @user_errors
@@ -68,11 +84,11 @@ def mirror(
     metrics_host: str,
     as_json: bool,
 ) -> None:
-    """Copy topics from cluster to cluster, as MirrorMaker 2 does, until Ctrl-C.
+    """Copy topics from one cluster to another until Ctrl-C, like MirrorMaker 2.
 
-    PROPERTIES is a file as MirrorMaker 2 has it: clusters, A.bootstrap.servers, A->B.enabled,
-    A->B.topics and so on. The simple case needs none: --from and --to. Positions are kept at the
-    target: whoever starts it again goes on where it was.
+    PROPERTIES is a configuration file of MirrorMaker 2, with keys such as clusters,
+    A.bootstrap.servers, A->B.enabled and A->B.topics. With --from and --to no file is needed. The
+    target cluster stores the positions, so a restarted mirror continues where it stopped.
     """
     from ..client.errors import SettingsError
 

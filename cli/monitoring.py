@@ -42,14 +42,14 @@ Examples:
     multiple=True,
     required=True,
     metavar="HOST:PORT",
-    help="Where a broker serves its metrics; once for each.",
+    help="Metrics address of a broker; repeat it for each broker.",
 )
 def monitoring(directory: Path, targets: tuple[str, ...]) -> None:
     """Write files for Prometheus and Grafana into DIRECTORY.
 
-    prometheus.yml asks the TARGETS, alerts.yml says what is wrong and what to do, and
-    grafana/*.json are dashboards of the cluster, its topics, its groups, and a broker's inside
-    (import them, or point Grafana's provisioning at grafana/provisioning.yml).
+    prometheus.yml scrapes the targets. alerts.yml has alerts, each with advice. grafana/*.json are
+    dashboards of the cluster, topics, groups and broker internals: import them, or point Grafana's
+    provisioning at grafana/provisioning.yml.
     """
     from ..broker.observability.alerts import rules_file
     from ..broker.observability.dashboards import dashboards

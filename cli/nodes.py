@@ -54,12 +54,12 @@ Examples:
 """
 )
 @data_dir_option
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
 @user_errors
 def status(data_dir: Path, as_json: bool) -> None:
     """Show the nodes of the cluster on --data-dir: role, leaders, replicas, memory.
 
-    Exit status 2 if none runs there.
+    The exit status is 2 if no cluster runs there.
     """
     import trio
 
@@ -109,7 +109,7 @@ Examples:
 @data_dir_option
 @user_errors
 def stop(node: str | None, data_dir: Path) -> None:
-    """Stop the cluster on --data-dir, brokers first; or only NODE (a broker id, or zookeeper)."""
+    """Stop the cluster on --data-dir, brokers first, or only NODE (a broker id, or zookeeper)."""
     from ..local.cluster_control import command_node
 
     directory = data_dir.absolute()
@@ -151,7 +151,7 @@ Examples:
 @data_dir_option
 @user_errors
 def restart(node: str, data_dir: Path) -> None:
-    """Stop NODE (a broker id, or zookeeper) cleanly if it runs, and start it again."""
+    """Start NODE (a broker id, or zookeeper) again; stop it cleanly first if it runs."""
     _command("restart", node, data_dir.absolute())
 
 
@@ -166,15 +166,16 @@ Examples:
 @click.option(
     "--as-lost",
     is_flag=True,
-    help="As if its machine had vanished: the cluster misses it when its session has expired.",
+    help="Simulate a lost machine: the cluster notices only when the broker's ZooKeeper session "
+    "expires.",
 )
 @data_dir_option
 @user_errors
 def kill(node: str, as_lost: bool, data_dir: Path) -> None:
-    """Kill NODE with SIGKILL, as a crash would; restart brings it back.
+    """Kill NODE with SIGKILL, like a crash; pybroker restart starts it again.
 
-    The supervisor knows that a broker is dead and closes its ZooKeeper session, so its partitions
-    get other leaders at once.
+    The supervisor closes the ZooKeeper session of a dead broker, so its partitions get new leaders
+    at once.
     """
     _command("kill-as-lost" if as_lost else "kill", node, data_dir.absolute())
 
@@ -189,7 +190,7 @@ Examples:
 @data_dir_option
 @user_errors
 def pause(node: str, data_dir: Path) -> None:
-    """Freeze NODE with SIGSTOP: alive for the system, dead for the cluster; resume ends it."""
+    """Freeze NODE with SIGSTOP until pybroker resume: the process lives but does not answer."""
     _command("pause", node, data_dir.absolute())
 
 
@@ -203,7 +204,7 @@ Examples:
 @data_dir_option
 @user_errors
 def resume(node: str, data_dir: Path) -> None:
-    """Let the paused NODE go on."""
+    """Continue a paused NODE."""
     _command("resume", node, data_dir.absolute())
 
 

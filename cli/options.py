@@ -51,7 +51,7 @@ def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path, file_okay=False),
         default=cluster_state.default_data_dir,
         show_default="$PYBROKER_DATA_DIR or ~/.pybroker",
-        help="The cluster's directory.",
+        help="Directory of the cluster.",
     )(command)
 
 
@@ -60,10 +60,10 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--bootstrap-server",
         "bootstrap",
         default=default_bootstrap,
-        show_default="of --profile, $PYBROKER_BOOTSTRAP, the cluster in $PYBROKER_DATA_DIR or "
-        f"~/.pybroker, one that runs here, {USUAL_BOOTSTRAP}",
+        show_default="that of --profile, $PYBROKER_BOOTSTRAP, the cluster in $PYBROKER_DATA_DIR or "
+        f"~/.pybroker, the only running ephemeral cluster, {USUAL_BOOTSTRAP}",
         is_eager=True,
-        help="HOST:PORT of any broker, several separated by commas.",
+        help="HOST:PORT of one or more brokers, separated by commas.",
     )(command)
 
 
@@ -107,8 +107,9 @@ def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path, exists=True, dir_okay=False, readable=True),
         callback=_read_properties,
         metavar="FILE",
-        help="Properties for TLS and logins, as Kafka's tools have them: security.protocol, ...  "
-        "[default: the admin's, if it is the secured cluster in $PYBROKER_DATA_DIR or ~/.pybroker]",
+        help="File of client properties for TLS and logins, as for Kafka's tools: "
+        "security.protocol, ...  [default: the admin's file, for the secured cluster in "
+        "$PYBROKER_DATA_DIR or ~/.pybroker]",
     )(command)
     command = click.option(
         "--profile",
@@ -116,7 +117,7 @@ def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
         expose_value=False,
         callback=_keep_profile,
         metavar="NAME",
-        help="Address and login out of ~/.config/pybroker/NAME.properties.  "
+        help="Read address and login from ~/.config/pybroker/NAME.properties.  "
         "[default: $PYBROKER_PROFILE]",
     )(command)
     return click.option(
@@ -126,12 +127,15 @@ def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
         is_eager=True,
         expose_value=False,
         callback=_keep_local_user,
-        help="As which of the local secured cluster's first users.",
+        help="Log in to the local secured cluster as one of the two users that it was created "
+        "with.",
     )(command)
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(
+        command
+    )
 
 
 def table(*columns: str) -> Table:
@@ -263,7 +267,7 @@ def log_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="How log lines are written: json is an object a line.",
+        help="Format of log lines; json is one object per line.",
     )(command)
 
 
@@ -272,7 +276,7 @@ def metrics_host_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--metrics-host",
         default="127.0.0.1",
         show_default=True,
-        help="Address that --metrics-port listens on; 0.0.0.0: all.",
+        help="Address that --metrics-port listens on; 0.0.0.0: all addresses.",
     )(command)
 
 

@@ -48,15 +48,17 @@ def partitions() -> None:
 
 @partitions.command()
 @click.argument("places", nargs=-1, metavar="TOPIC[:PARTITIONS]...", shell_complete=complete_topics)
-@click.option("--all", "everything", is_flag=True, help="All partitions of all topics.")
+@click.option("--all", "everything", is_flag=True, help="Elect for all partitions of all topics.")
 @click.option(
-    "--unclean", is_flag=True, help="Any replica that is there may lead: records may be lost."
+    "--unclean",
+    is_flag=True,
+    help="Let an out-of-sync replica lead if no in-sync replica is alive; records may be lost.",
 )
 @cluster_options
 def elect(target: Target, places: tuple[str, ...], everything: bool, unclean: bool) -> None:
-    """Make the preferred replica the leader: the first one, if it is in sync.
+    """Make the preferred (first) replica of each partition its leader, if it is in sync.
 
-    With --all only those are shown whose leader is another one now.
+    With --all, only partitions with a new leader are shown.
     """
     from ..client.admin.partitions import ElectionKind, Partitions
     from ..client.admin.results import Results
@@ -84,7 +86,7 @@ def elect(target: Target, places: tuple[str, ...], everything: bool, unclean: bo
 Examples:
   pybroker partitions reassign flights:0=2,3        replicas, the leader first
   pybroker partitions reassign flights --to-brokers 1,2,3
-  pybroker partitions reassign --file moves.json    as Kafka's tool has it
+  pybroker partitions reassign --file moves.json    a file as for Kafka's tool
   pybroker partitions reassign flights --cancel
 """
 )
@@ -92,11 +94,22 @@ Examples:
     "places", nargs=-1, metavar="[TOPIC[:PARTITIONS][=BROKERS]]...", shell_complete=complete_topics
 )
 @click.option("--to-brokers", metavar="IDS", help="Spread the replicas over these brokers.")
-@click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--throttle", "rate", type=click.IntRange(1), metavar="BYTES", help="A second.")
-@click.option("--cancel", is_flag=True, help="Take back the moves of these partitions.")
-@click.option("--no-wait", is_flag=True, help="Do not wait for the end.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be moved.")
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="JSON file of moves, as for Kafka's tool.",
+)
+@click.option(
+    "--throttle",
+    "rate",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Limit the moves to this many bytes per second.",
+)
+@click.option("--cancel", is_flag=True, help="Cancel the moves of these partitions.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the moves are complete.")
+@click.option("--dry-run", is_flag=True, help="Only show the planned moves.")
 @cluster_options
 def reassign(
     target: Target,
@@ -108,9 +121,9 @@ def reassign(
     no_wait: bool,
     dry_run: bool,
 ) -> None:
-    """Move partitions to other brokers, and show how far they are.
+    """Move partitions to other brokers and show the progress.
 
-    Ctrl-C ends the waiting, not the moves: see pybroker partitions moves.
+    Ctrl-C stops the command, not the moves; pybroker partitions moves shows them.
     """
     if not places and file is None:
         raise UserError("name what to move, as TOPIC:0=1,2; or give --file")
@@ -214,10 +227,12 @@ def _read_file(file: Path) -> dict[TopicPartition, list[int]]:
 
 
 @partitions.command()
-@click.option("--watch", is_flag=True, help="Until all are at their end; takes throttles off.")
+@click.option(
+    "--watch", is_flag=True, help="Wait until all moves are complete, then remove their throttles."
+)
 @cluster_options
 def moves(target: Target, watch: bool) -> None:
-    """Show the partitions that are on their way to other brokers."""
+    """Show the partitions that are being moved to other brokers."""
     from ..client.admin.partitions import Partitions
 
     async def work(cluster: Cluster) -> None:
@@ -256,14 +271,27 @@ def moves(target: Target, watch: bool) -> None:
     metavar="TOPIC[:PARTITIONS]...",
     shell_complete=complete_topics,
 )
-@click.option("--broker", type=int, required=True, metavar="ID", shell_complete=complete_brokers)
-@click.option("--to", "path", required=True, metavar="DIRECTORY", help="One of its log.dirs.")
-@click.option("--no-wait", is_flag=True, help="Do not wait for the end.")
+@click.option(
+    "--broker",
+    type=int,
+    required=True,
+    metavar="ID",
+    help="Broker of the replicas.",
+    shell_complete=complete_brokers,
+)
+@click.option(
+    "--to",
+    "path",
+    required=True,
+    metavar="DIRECTORY",
+    help="Target directory, one of the broker's log.dirs.",
+)
+@click.option("--no-wait", is_flag=True, help="Do not wait until the moves are complete.")
 @cluster_options
 def move_log_dir(
     target: Target, places: tuple[str, ...], broker: int, path: str, no_wait: bool
 ) -> None:
-    """Move replicas of one broker to another of its log directories."""
+    """Move replicas of a broker to another log directory of that broker."""
     from ..client.admin.log_dirs import LogDirs
     from ..client.admin.results import Results
 

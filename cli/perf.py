@@ -39,7 +39,7 @@ MAX_MEMBERS = 500
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def perf() -> None:
-    """How fast a cluster is: produce, consume, end to end, groups.
+    """Measure the speed of a cluster: produce, consume, end to end, groups.
 
     \b
     pybroker perf produce flights --records 1000000 --size 100
@@ -54,7 +54,7 @@ plot_option = click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     metavar="FILE",
-    help="Draw rate and latency over time there (.png, .svg); takes matplotlib.",
+    help="Draw rate and latency over time to FILE (.png or .svg); needs matplotlib.",
 )
 
 
@@ -65,9 +65,23 @@ def run_interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
 
 @perf.command()
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("--records", type=click.IntRange(1), default=100_000, show_default=True)
-@click.option("--size", type=click.IntRange(0), default=100, show_default=True, help="In bytes.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second.")
+@click.option(
+    "--records",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Number of records.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Size of a record in bytes.",
+)
+@click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), help="Maximum records per second."
+)
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option(
     "--compression",
@@ -77,7 +91,7 @@ def run_interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
 )
 @click.option("--batch-size", type=click.IntRange(0), default=65_536, show_default=True)
 @click.option("--linger-ms", type=click.IntRange(0), default=5, show_default=True)
-@click.option("--transactional-id", metavar="ID", help="All of it in one transaction.")
+@click.option("--transactional-id", metavar="ID", help="Write all records in one transaction.")
 @plot_option
 @cluster_options
 def produce(
@@ -93,7 +107,7 @@ def produce(
     transactional_id: str | None,
     plot: Path | None,
 ) -> None:
-    """Write records of random bytes, and show rate and latencies."""
+    """Write records of random bytes and show the rate and the latencies."""
     check_plot(plot)
     if acks != "all" and transactional_id is not None:
         raise UserError("a transaction takes --acks all")
@@ -173,11 +187,17 @@ class _Load:
 @click.argument(
     "topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics
 )
-@click.option("--records", type=click.IntRange(1), default=100_000, show_default=True)
+@click.option(
+    "--records",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Number of records.",
+)
 @click.option(
     "--group",
     metavar="NAME",
-    help="As a member; else all partitions, no commits.",
+    help="Read as a member of this group. Default: read all partitions, without commits.",
     shell_complete=complete_groups,
 )
 @plot_option
@@ -185,7 +205,7 @@ class _Load:
 def consume(
     target: Target, topics: tuple[str, ...], records: int, group: str | None, plot: Path | None
 ) -> None:
-    """Read records from the beginning, and show the rate; ends early if no more come."""
+    """Read records from the beginning and show the rate; stop early if no more arrive."""
     from .places import find_places
 
     check_plot(plot)
@@ -232,12 +252,20 @@ async def _read(consumer: Consumer, series: Series, records: int) -> None:
 
 @perf.command()
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("--records", type=click.IntRange(1), default=1000, show_default=True)
-@click.option("--size", type=click.IntRange(0), default=100, show_default=True, help="In bytes.")
+@click.option(
+    "--records", type=click.IntRange(1), default=1000, show_default=True, help="Number of records."
+)
+@click.option(
+    "--size",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Size of a record in bytes.",
+)
 @plot_option
 @cluster_options
 def e2e(target: Target, topic: str, records: int, size: int, plot: Path | None) -> None:
-    """Write one record after the other, and wait until each is read."""
+    """Measure end-to-end latency: write one record at a time and wait until it is read."""
     from .places import find_places
 
     check_plot(plot)
@@ -288,12 +316,26 @@ def _too_slow(message: str) -> Any:
 
 @perf.command()
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("--members", type=click.IntRange(1, MAX_MEMBERS), default=10, show_default=True)
-@click.option("--commits", type=click.IntRange(0), default=100, show_default=True)
-@click.option("--group", default="pybroker-perf", show_default=True, metavar="NAME")
+@click.option(
+    "--members",
+    type=click.IntRange(1, MAX_MEMBERS),
+    default=10,
+    show_default=True,
+    help="Number of members.",
+)
+@click.option(
+    "--commits",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Commits of each member.",
+)
+@click.option(
+    "--group", default="pybroker-perf", show_default=True, metavar="NAME", help="Name of the group."
+)
 @cluster_options
 def groups(target: Target, topic: str, members: int, commits: int, group: str) -> None:
-    """Let a group form, and show how long that and its commits take."""
+    """Start a consumer group, and show how long its joins and commits take."""
     from .places import find_places
 
     joining, committing = Latencies(), Latencies()

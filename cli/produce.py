@@ -142,16 +142,33 @@ Examples:
     type=click.Choice(["lines", "json", "hex", "whole"]),
     default="lines",
     show_default=True,
-    help="A record is a line, a JSON line, a line of hexadecimal, or all of a file.",
+    help="What a record is: a line of text, a line of JSON, a line of hexadecimal digits, or a "
+    "whole file.",
 )
-@click.option("--key", metavar="TEXT", help="The key of all records that have none.")
-@click.option("--key-separator", metavar="TEXT", help="Lines are KEY, this text, VALUE.")
+@click.option("--key", metavar="TEXT", help="Key of the records that have none.")
 @click.option(
-    "--record-separator", default=r"\n", show_default=True, metavar="TEXT", help="Ends a record."
+    "--key-separator", metavar="TEXT", help="Text between the key and the value of a line."
 )
-@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
-@click.option("--null", metavar="TEXT", help="Stands for a key or a value that is not there.")
-@click.option("--partition", type=click.IntRange(0), help="Default: by the key.")
+@click.option(
+    "--record-separator",
+    default=r"\n",
+    show_default=True,
+    metavar="TEXT",
+    help="Text that ends a record.",
+)
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Add a header to every record; may be repeated.",
+)
+@click.option("--null", metavar="TEXT", help="Text that stands for a null key or value.")
+@click.option(
+    "--partition",
+    type=click.IntRange(0),
+    help="Write to this partition. Default: chosen by the key.",
+)
 @click.option(
     "--compression",
     default="none",
@@ -159,11 +176,15 @@ Examples:
     type=click.Choice([codec.name.lower() for codec in Compression]),
 )
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
-@click.option("--transactional-id", metavar="ID", help="All of it in one transaction.")
-@click.option("--registry", metavar="URL", help="Of schemas; an extra.")
-@click.option("--schema", "schema", type=click.IntRange(0), metavar="ID", help="Values are JSON, "
-              "and written as this schema of the registry says.")  # fmt: skip
-@click.option("--show", is_flag=True, help="Print where each record is: PARTITION OFFSET.")
+@click.option("--transactional-id", metavar="ID", help="Write all records in one transaction.")
+@click.option(
+    "--registry",
+    metavar="URL",
+    help="Address of the schema registry; needs the extra pybroker-kafka[schemas].",
+)
+@click.option("--schema", "schema", type=click.IntRange(0), metavar="ID", help="Encode "
+              "values, given as JSON, with this schema of the registry.")  # fmt: skip
+@click.option("--show", is_flag=True, help="Print the PARTITION and OFFSET of each record.")
 @bootstrap_option
 @command_config_option
 @user_errors
@@ -188,9 +209,10 @@ def produce(
 ) -> None:
     """Write each line of standard input, or of FILEs, as a record to TOPIC.
 
-    The topic is created if it is missing. Every record is acknowledged by all in-sync replicas. A
-    line without a key, where one is asked for, ends it; what came before is written. Ctrl-C ends it
-    once what is under way is acknowledged; of a transaction it writes nothing.
+    A missing topic is created. By default all in-sync replicas acknowledge every record. With
+    --key-separator, a line without the separator is an error; the records before it are written.
+    Ctrl-C waits for the acknowledgements of records that were sent, then stops; with
+    --transactional-id it aborts the transaction.
     """
     end = _unescaped(record_separator)
     if form == "whole" and not files:

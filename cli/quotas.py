@@ -43,12 +43,22 @@ def entity_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(entity=entity, **options)
 
     options = (
-        click.option("--user", metavar="NAME"),
-        click.option("--user-default", is_flag=True, help="Every user without one of its own."),
-        click.option("--client-id", metavar="ID", help="With --user: of this user's clients."),
-        click.option("--client-id-default", is_flag=True, help="Every other client id."),
-        click.option("--ip", metavar="ADDRESS"),
-        click.option("--ip-default", is_flag=True, help="Every other address."),
+        click.option("--user", metavar="NAME", help="A user."),
+        click.option(
+            "--user-default", is_flag=True, help="All users without a quota of their own."
+        ),
+        click.option(
+            "--client-id",
+            metavar="ID",
+            help="A client id; with --user, only for the clients of that user.",
+        ),
+        click.option(
+            "--client-id-default", is_flag=True, help="All client ids without a quota of their own."
+        ),
+        click.option("--ip", metavar="ADDRESS", help="A client address."),
+        click.option(
+            "--ip-default", is_flag=True, help="All addresses without a quota of their own."
+        ),
     )
     for option in reversed(options):
         wrapped = option(wrapped)
@@ -57,7 +67,7 @@ def entity_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def quotas() -> None:
-    """How much users, clients and addresses are given: describe, set and remove quotas.
+    """Quotas of users, clients and addresses: describe, set and remove them.
 
     \b
     pybroker quotas set producer_byte_rate=1000000 --user alice
@@ -68,10 +78,10 @@ def quotas() -> None:
     pybroker quotas remove producer_byte_rate --user alice
 
     \b
-    producer_byte_rate, consumer_byte_rate   bytes a second, each broker
-    request_percentage                       of one thread's time, each broker
-    controller_mutation_rate                 partitions made or deleted a second
-    connection_creation_rate                 connections a second, with --ip
+    producer_byte_rate, consumer_byte_rate   bytes per second on each broker
+    request_percentage                       percent of one thread on each broker
+    controller_mutation_rate                 partitions created or deleted per s
+    connection_creation_rate                 connections per second, with --ip
     """
 
 
@@ -79,7 +89,7 @@ def quotas() -> None:
 @entity_options
 @cluster_options
 def describe(target: Target, entity: dict[str, str | None]) -> None:
-    """Show all quotas, or those of exactly the given user, client id or address."""
+    """Show all quotas, or only the quotas of the given user, client id or address."""
 
     found: list[EntityQuotas] = target.ask(lambda cluster: Quotas(cluster).describe(entity))
     if target.as_json:
@@ -99,7 +109,7 @@ def describe(target: Target, entity: dict[str, str | None]) -> None:
 @entity_options
 @cluster_options
 def set_command(target: Target, values: tuple[str, ...], entity: dict[str, str | None]) -> None:
-    """Give a user, a client id, both together, or an address these quotas."""
+    """Set quotas for a user, a client id, a user and client id together, or an address."""
     wanted = dict(_parse(text) for text in values)
     _alter(target, entity, wanted, ())
     if target.as_json:
@@ -114,7 +124,7 @@ def set_command(target: Target, values: tuple[str, ...], entity: dict[str, str |
 @entity_options
 @cluster_options
 def remove(target: Target, keys: tuple[str, ...], entity: dict[str, str | None]) -> None:
-    """Take these quotas of a user, a client id, both together, or an address away."""
+    """Remove quotas of a user, a client id, a user and client id together, or an address."""
     for key in keys:
         _check_key(key)
     _alter(target, entity, {}, keys)

@@ -42,10 +42,19 @@ def records() -> None:
     metavar="TOPIC[:PARTITIONS]...",
     shell_complete=complete_topics,
 )
-@click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="The first one to stay.")
-@click.option("--before-time", metavar="@TIME", help="What is older than this.")
-@click.option("--all", "everything", is_flag=True, help="All that there is now.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be the first offset left.")
+@click.option(
+    "--before",
+    type=click.IntRange(0),
+    metavar="OFFSET",
+    help="Delete the records below this offset.",
+)
+@click.option(
+    "--before-time",
+    metavar="@TIME",
+    help="Delete the records before the first one at or after this time.",
+)
+@click.option("--all", "everything", is_flag=True, help="Delete all present records.")
+@click.option("--dry-run", is_flag=True, help="Only show the first offset that would remain.")
 @cluster_options
 def delete(
     target: Target,
@@ -55,7 +64,7 @@ def delete(
     everything: bool,
     dry_run: bool,
 ) -> None:
-    """Delete the oldest records of partitions, for everybody and for good."""
+    """Delete the oldest records of partitions, permanently and for all consumers."""
     from ..client.admin.records import HIGH_WATERMARK, LATEST, Records, all_at
     from ..client.admin.results import Results
 
@@ -90,13 +99,19 @@ def delete(
 @click.argument(
     "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
 )
-@click.option("--at", "time", metavar="@TIME", help="The first record at or after this time, too.")
-@click.option("--read-committed", is_flag=True, help="The end: before open transactions.")
+@click.option(
+    "--at", "time", metavar="@TIME", help="Also show the first offset at or after this time."
+)
+@click.option(
+    "--read-committed",
+    is_flag=True,
+    help="Show the last stable offset (before open transactions) as the end.",
+)
 @cluster_options
 def offsets(
     target: Target, places: tuple[str, ...], time: str | None, read_committed: bool
 ) -> None:
-    """Show the first offset and the end of partitions, and of the newest record its time."""
+    """Show the first offset, the end offset and the newest timestamp of partitions."""
     from ..client.admin.records import EARLIEST, LATEST, NEWEST, Records, all_at
 
     async def work(cluster: Cluster) -> dict[str, Results[TopicPartition, OffsetFound]]:

@@ -10,7 +10,8 @@ from .options import log_format_option, metrics_host_option, parse_overrides, us
 
 
 @click.command(
-    epilog="""Environment variables KAFKA_LOG_DIRS, KAFKA_ZOOKEEPER_CONNECT ... override the file.
+    epilog="""Environment variables such as KAFKA_LOG_DIRS and KAFKA_ZOOKEEPER_CONNECT
+override the file.
 
 \b
 Examples:
@@ -26,16 +27,16 @@ Examples:
     multiple=True,
     callback=parse_overrides,
     metavar="KEY=VALUE",
-    help="As kafka-server-start's; may be repeated.",
+    help="Override a key of the file; may be repeated.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65535),
     metavar="PORT",
-    help="Serve Prometheus metrics here.",
+    help="Serve Prometheus metrics on this port.",
 )
 @metrics_host_option
-@click.option("--verbose", is_flag=True, help="Log at DEBUG.")
+@click.option("--verbose", is_flag=True, help="Log at level DEBUG.")
 @log_format_option
 @user_errors
 def broker(
@@ -69,22 +70,24 @@ Examples:
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the transaction log and snapshots go; without it nothing is kept.",
+    help="Directory of the transaction log and snapshots. Default: keep nothing on disk.",
 )
 @click.option(
     "--credentials",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="A file of mode 0600 with one line user:password: who does not show them (digest) is not "
-    "let in. Brokers have the same file in pybroker.zookeeper.credentials.file.",
+    help="A file of mode 0600 with one line user:password. Clients that do not log in with it "
+    "(digest) are rejected. Set the same file for brokers with "
+    "pybroker.zookeeper.credentials.file.",
 )
 @click.option(
     "--cut-damaged-log",
     is_flag=True,
-    help="Do not run: cut the transaction log at its first damage, so that it can start again. "
-    "All that was changed after that is lost; the bytes are kept beside it (.torn).",
+    help="Do not run, but cut the transaction log at its first damaged byte, so that ZooKeeper "
+    "starts again. All later changes are lost; the cut bytes are kept in a .torn file beside the "
+    "log.",
 )
-@click.option("--verbose", is_flag=True, help="Log at DEBUG.")
+@click.option("--verbose", is_flag=True, help="Log at level DEBUG.")
 @log_format_option
 @user_errors
 def zookeeper(

@@ -32,7 +32,7 @@ def _parts(text: str) -> tuple[str, str]:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def tokens() -> None:
-    """Logins for programs that should not have a password: delegation tokens.
+    """Delegation tokens: logins for programs that should not know a password.
 
     \b
     pybroker tokens create --renewer scheduler --hours 24
@@ -40,15 +40,23 @@ def tokens() -> None:
     pybroker tokens renew TOKEN_ID
     pybroker tokens expire TOKEN_ID
 
-    A token may do what its owner may, until it expires. All brokers need the same
-    delegation.token.secret.key; who has logged in with a token makes no others.
+    A token has the permissions of its owner until it expires. All brokers need the same
+    delegation.token.secret.key. A client that is logged in with a token cannot create tokens.
     """
 
 
 @tokens.command()
-@click.option("--owner", metavar="WHO", help="Another user; that takes an ACL on --user WHO.")
-@click.option("--renewer", "renewers", multiple=True, metavar="WHO", help="Who may renew it, too.")
-@click.option("--hours", type=click.FloatRange(min=0.001), help="Its longest life.")
+@click.option(
+    "--owner", metavar="WHO", help="Create the token for another user; needs an ACL on --user WHO."
+)
+@click.option(
+    "--renewer",
+    "renewers",
+    multiple=True,
+    metavar="WHO",
+    help="Another user who may renew the token; may be repeated.",
+)
+@click.option("--hours", type=click.FloatRange(min=0.001), help="Maximum lifetime of the token.")
 @cluster_options
 def create(
     target: Target,
@@ -56,7 +64,7 @@ def create(
     renewers: tuple[str, ...],
     hours: float | None,
 ) -> None:
-    """Make a token, and show once what a client logs in with."""
+    """Create a token and show the client settings for it, once."""
 
     made: Token = target.ask(
         lambda cluster: Tokens(cluster).create(
@@ -90,10 +98,10 @@ def create(
 
 
 @tokens.command("list")
-@click.option("--owner", "owners", multiple=True, metavar="WHO", help="Only those of WHO.")
+@click.option("--owner", "owners", multiple=True, metavar="WHO", help="Only the tokens of WHO.")
 @cluster_options
 def list_command(target: Target, owners: tuple[str, ...]) -> None:
-    """Show the tokens that you own or may renew or describe, without their HMACs."""
+    """Show the tokens that you own, may renew or may describe, without their HMACs."""
 
     wanted = [_parts(one) for one in owners] or None
     found: list[Token] = target.ask(lambda cluster: Tokens(cluster).list(wanted))
@@ -138,10 +146,14 @@ async def _find(cluster: Cluster, token_id: str) -> Token:
 
 @tokens.command()
 @click.argument("token_id")
-@click.option("--hours", type=click.FloatRange(min=0.001), help="From now; default: the brokers'.")
+@click.option(
+    "--hours",
+    type=click.FloatRange(min=0.001),
+    help="Hours from now. Default: the brokers' delegation.token.expiry.time.ms.",
+)
 @cluster_options
 def renew(target: Target, token_id: str, hours: float | None) -> None:
-    """Let a token go on, up to its longest life; its owner and its renewers may."""
+    """Extend a token within its maximum lifetime, as its owner or as a renewer."""
 
     async def work(cluster: Cluster) -> int:
         token = await _find(cluster, token_id)
@@ -152,10 +164,10 @@ def renew(target: Target, token_id: str, hours: float | None) -> None:
 
 @tokens.command()
 @click.argument("token_id")
-@click.option("--hours", type=click.FloatRange(min=0.001), help="From now; default: at once.")
+@click.option("--hours", type=click.FloatRange(min=0.001), help="Hours from now. Default: at once.")
 @cluster_options
 def expire(target: Target, token_id: str, hours: float | None) -> None:
-    """End a token, now or later; nobody logs in with it then."""
+    """Expire a token, now or later; it is no login from then on."""
 
     async def work(cluster: Cluster) -> int:
         token = await _find(cluster, token_id)

@@ -45,19 +45,25 @@ def topics() -> None:
 
 @topics.command()
 @click.argument("name")
-@click.option("-p", "--partitions", default=-1, type=int, help="Default: num.partitions.")
+@click.option(
+    "-p",
+    "--partitions",
+    default=-1,
+    type=int,
+    help="Number of partitions. Default: the brokers' num.partitions.",
+)
 @click.option(
     "-r",
     "--replication-factor",
     default=-1,
     type=int,
-    help="Default: default.replication.factor.",
+    help="Replicas of each partition. Default: the brokers' default.replication.factor.",
 )
 @click.option(
     "--replicas",
     "assigned",
     metavar="IDS[/IDS]...",
-    help="The brokers of each partition, the leader first: 1,2/2,3 are two partitions.",
+    help="Brokers of each partition, the preferred leader first: 1,2/2,3 assigns two partitions.",
 )
 @click.option(
     "--config",
@@ -67,8 +73,8 @@ def topics() -> None:
     metavar="KEY=VALUE",
     help="A topic config; may be repeated.",
 )
-@click.option("--if-not-exists", is_flag=True, help="It is no error if there is one.")
-@click.option("--dry-run", is_flag=True, help="Only say whether it could be created.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already.")
+@click.option("--dry-run", is_flag=True, help="Only check whether the topic could be created.")
 @cluster_options
 def create(
     target: Target,
@@ -80,7 +86,7 @@ def create(
     if_not_exists: bool,
     dry_run: bool,
 ) -> None:
-    """Create topic NAME and wait until it can be written."""
+    """Create topic NAME and wait until it accepts records."""
     from ..client.admin.topics import NewTopic, Topics
     from ..client.errors import Refused
     from ..protocol.errors import ErrorCode
@@ -126,10 +132,12 @@ def _assignments(text: str | None) -> dict[int, list[int]]:
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="Also the broker's own topics.")
+@click.option(
+    "--internal", is_flag=True, help="Include internal topics such as __consumer_offsets."
+)
 @cluster_options
 def list_command(target: Target, internal: bool) -> None:
-    """Print the names of all topics, one a line."""
+    """Print the names of all topics, one per line."""
     from ..client.admin.topics import list_topics
 
     found = [topic for topic in target.ask(list_topics) if internal or not topic.is_internal]
@@ -152,15 +160,27 @@ def list_command(target: Target, internal: bool) -> None:
 
 @topics.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_topics)
-@click.option("--under-replicated", is_flag=True, help="Partitions that miss a replica in sync.")
-@click.option("--leaderless", is_flag=True, help="Partitions without a leader.")
-@click.option("--below-min-isr", is_flag=True, help="Partitions that take no acks=all.")
+@click.option(
+    "--under-replicated", is_flag=True, help="Only partitions with a replica that is out of sync."
+)
+@click.option("--leaderless", is_flag=True, help="Only partitions without a leader.")
+@click.option(
+    "--below-min-isr",
+    is_flag=True,
+    help="Only partitions with fewer in-sync replicas than min.insync.replicas, which reject "
+    "acks=all.",
+)
 @click.option(
     "--rates",
     is_flag=True,
-    help=f"Records and bytes a second, over {RATE_SECONDS:.0f} s.",
+    help=f"Also show records and bytes per second, measured over {RATE_SECONDS:.0f} s.",
 )
-@click.option("--configs", "with_configs", is_flag=True, help="All configs, and where from.")
+@click.option(
+    "--configs",
+    "with_configs",
+    is_flag=True,
+    help="Also show all configs and the source of each value.",
+)
 @cluster_options
 def describe(
     target: Target,
@@ -173,8 +193,9 @@ def describe(
 ) -> None:
     """Show the partitions of topics: leader, replicas, ISR, first and next offset, bytes.
 
-    A topic is marked if its newest records are older than its retention.ms allows. The filters
-    show the partitions of all topics to which one of them applies.
+    A warning marks topics whose newest records are older than retention.ms. The options
+    --under-replicated, --leaderless and --below-min-isr show the partitions that match any of them;
+    without a NAME, of all topics.
     """
     problems = {
         Problem.UNDER_REPLICATED: under_replicated,
@@ -295,9 +316,17 @@ def _describe_problems(target: Target, names: Sequence[str], wanted: list[Proble
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topics)
-@click.option("--set", "set_", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
-@click.option("--delete", "deleted", multiple=True, metavar="KEY", help="Back to its default.")
-@click.option("--dry-run", is_flag=True, help="Only say whether the brokers would take it.")
+@click.option(
+    "--set", "set_", multiple=True, metavar="KEY=VALUE", help="Set a config; may be repeated."
+)
+@click.option(
+    "--delete",
+    "deleted",
+    multiple=True,
+    metavar="KEY",
+    help="Reset a config to its default; may be repeated.",
+)
+@click.option("--dry-run", is_flag=True, help="Only check whether the brokers would accept it.")
 @cluster_options
 def alter(
     target: Target,
@@ -306,7 +335,7 @@ def alter(
     deleted: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Set or delete configs of topics, and leave the others as they are."""
+    """Set or delete configs of topics; other configs keep their values."""
     from ..client.admin.config_types import ConfigResource, ResourceKind
     from .configs import alter_resources, alterations_of
 
@@ -316,11 +345,13 @@ def alter(
 
 @topics.command("add-partitions")
 @click.argument("name", shell_complete=complete_topics)
-@click.option("--total", type=click.IntRange(1), required=True, help="How many then, in all.")
-@click.option("--dry-run", is_flag=True, help="Only say whether the cluster would do it.")
+@click.option(
+    "--total", type=click.IntRange(1), required=True, help="The new number of partitions."
+)
+@click.option("--dry-run", is_flag=True, help="Only check whether the cluster would do it.")
 @cluster_options
 def add_partitions(target: Target, name: str, total: int, dry_run: bool) -> None:
-    """Give topic NAME more partitions; keys go to other partitions from then on."""
+    """Add partitions to topic NAME; most keys then map to other partitions."""
     from ..client.admin.topics import Topics
 
     found = target.ask(
@@ -332,7 +363,9 @@ def add_partitions(target: Target, name: str, total: int, dry_run: bool) -> None
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topics)
-@click.option("--force", is_flag=True, help="Also one of the broker's own topics.")
+@click.option(
+    "--force", is_flag=True, help="Delete even an internal topic such as __consumer_offsets."
+)
 @cluster_options
 def delete(target: Target, names: tuple[str, ...], force: bool) -> None:
     """Delete topics and their data, and wait until they are gone."""

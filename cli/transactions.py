@@ -39,14 +39,31 @@ def transactions() -> None:
 
 
 @transactions.command("list")
-@click.option("--state", "states", multiple=True, help="As Ongoing, Empty, CompleteCommit.")
-@click.option("--producer-id", "ids", multiple=True, type=int, metavar="ID")
-@click.option("--longer-than", type=click.IntRange(0), metavar="MS", help="Open for so long.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    help="Only ids in this state, for example Ongoing, Empty or CompleteCommit.",
+)
+@click.option(
+    "--producer-id",
+    "ids",
+    multiple=True,
+    type=int,
+    metavar="ID",
+    help="Only this producer id; may be repeated.",
+)
+@click.option(
+    "--longer-than",
+    type=click.IntRange(0),
+    metavar="MS",
+    help="Only transactions that have been open for longer than this.",
+)
 @cluster_options
 def list_command(
     target: Target, states: tuple[str, ...], ids: tuple[int, ...], longer_than: int | None
 ) -> None:
-    """Show the transactional ids, and what each is doing."""
+    """Show the transactional ids and the state of each."""
     from ..client.admin.transactions import Transactions
 
     found = target.ask(
@@ -80,7 +97,7 @@ def list_command(
 )
 @cluster_options
 def describe(target: Target, ids: tuple[str, ...]) -> None:
-    """Show what transactional ids have open: since when, and in which partitions."""
+    """Show the open transaction of each transactional id: its start and its partitions."""
     from ..client.admin.transactions import Transactions
 
     found = target.ask(lambda cluster: Transactions(cluster).describe(ids))
@@ -109,13 +126,13 @@ def describe(target: Target, ids: tuple[str, ...]) -> None:
     type=click.FloatRange(0),
     default=MAX_TIMEOUT_MINUTES,
     show_default=True,
-    help="Nobody has written for so long; transaction.max.timeout.ms of the brokers.",
+    help="Minutes without a write; at least the brokers' transaction.max.timeout.ms.",
 )
 @cluster_options
 def find_hanging(target: Target, places: tuple[str, ...], minutes: float) -> None:
-    """Show transactions that are open in a partition, while no coordinator knows of them.
+    """Show transactions that are open in a partition but unknown to every coordinator.
 
-    Readers of committed records wait for these for ever; see pybroker transactions abort.
+    Consumers with read_committed never get past them; pybroker transactions abort ends them.
     """
     from ..client.admin.transactions import Transactions
 
@@ -141,12 +158,19 @@ def find_hanging(target: Target, places: tuple[str, ...], minutes: float) -> Non
 
 @transactions.command()
 @click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_topics)
-@click.option("--first-offset", type=click.IntRange(0), required=True, metavar="OFFSET")
+@click.option(
+    "--first-offset",
+    type=click.IntRange(0),
+    required=True,
+    metavar="OFFSET",
+    help="First offset of the transaction.",
+)
 @cluster_options
 def abort(target: Target, place: str, first_offset: int) -> None:
     """Abort the hanging transaction that begins at an offset of a partition.
 
-    Only for one that find-hanging has shown: of others the coordinator would not know.
+    Use it only for a transaction that find-hanging has shown: the coordinator does not notice this
+    abort.
     """
     from ..client.admin.transactions import Transactions
 
@@ -183,7 +207,7 @@ def abort(target: Target, place: str, first_offset: int) -> None:
 )
 @cluster_options
 def fence(target: Target, ids: tuple[str, ...]) -> None:
-    """Shut out whoever writes with these ids now, and abort what is open."""
+    """Fence the present producers with these ids and abort their open transactions."""
     from ..client.admin.transactions import Transactions
 
     async def work(cluster: Cluster) -> Results[str, tuple[int, int]]:
@@ -209,7 +233,7 @@ def fence(target: Target, ids: tuple[str, ...]) -> None:
 )
 @cluster_options
 def producers(target: Target, places: tuple[str, ...]) -> None:
-    """Show who has written to partitions with a producer id, and what is open there."""
+    """Show the idempotent and transactional producers of partitions and their open transactions."""
     from ..client.admin.transactions import Transactions
 
     async def work(

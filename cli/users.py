@@ -36,7 +36,7 @@ def mechanism_option(command: Callable[..., Any]) -> Callable[..., Any]:
         callback=lambda _context, _parameter, names: (
             [MECHANISMS[name] for name in names] or list(ScramHash)
         ),
-        help="May be repeated.  [default: both]",
+        help="SCRAM mechanism; may be repeated.  [default: both]",
     )(command)
 
 
@@ -48,17 +48,18 @@ def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--password-file",
             metavar="FILE",
             type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
-            help="Its first line is the password; - is standard input.",
+            help="Read the password from the first line of FILE; - is standard input.",
         ),
-        click.option("--generate", is_flag=True, help="Make a password, and show it once."),
+        click.option("--generate", is_flag=True, help="Generate a password and show it once."),
         mechanism_option,
         click.option(
             "--iterations",
             default=MIN_ITERATIONS,
             show_default=True,
             type=click.IntRange(MIN_ITERATIONS, MAX_ITERATIONS),
-            help="More of them slow down who guesses, and every login; who tries to log in sees "
-            "by them that there is such a user.",
+            help="Hash iterations of the password. More of them slow down attackers and every "
+            "login; a number other than the default reveals to anyone who tries to log in that "
+            "the user exists.",
         ),
         cluster_options,
     )
@@ -73,20 +74,20 @@ def users() -> None:
 
     \b
     pybroker users add alice                      asks for the password
-    pybroker users add bob --generate             makes one, and shows it
+    pybroker users add bob --generate             generates and shows one
     pybroker users add carol --password-file -  < password.txt
     pybroker users alter alice
     pybroker users list
     pybroker users remove bob
 
-    What a user may do is said with: pybroker acls
+    pybroker acls sets the permissions of users.
     """
 
 
 @users.command("list")
 @cluster_options
 def list_command(target: Target) -> None:
-    """Show who has a password, and for which mechanisms. Nobody can read the passwords."""
+    """Show the users with a password, and their mechanisms. Passwords cannot be read."""
 
     found = sorted(target.ask(lambda cluster: Users(cluster).list()).items())
     if target.as_json:
@@ -110,9 +111,9 @@ def list_command(target: Target) -> None:
 @users.command()
 @password_options
 def add(name: str, **options: Any) -> None:
-    """Let user NAME log in, with a password that is asked for.
+    """Add user NAME; the command asks for the password.
 
-    It may do nothing yet, unless an ACL is for everyone: see pybroker acls.
+    A new user has only the permissions that ACLs give to everyone; see pybroker acls.
     """
     _set(name, is_new=True, **options)
 
@@ -120,7 +121,7 @@ def add(name: str, **options: Any) -> None:
 @users.command()
 @password_options
 def alter(name: str, **options: Any) -> None:
-    """Give user NAME another password. Who is logged in stays so."""
+    """Change the password of user NAME. Open connections stay logged in."""
     _set(name, is_new=False, **options)
 
 
@@ -194,9 +195,9 @@ def _password(name: str, file: Path | None, *, generate: bool) -> str:
 @mechanism_option
 @cluster_options
 def remove(target: Target, name: str, mechanisms: list[ScramHash]) -> None:
-    """Take user NAME's password away: NAME logs in no more.
+    """Remove the password of user NAME, who can then no longer log in.
 
-    Who is logged in stays so until that connection ends; the ACLs stay.
+    Open connections stay logged in until they close. The user's ACLs remain.
     """
 
     async def work(cluster: Cluster) -> list[ScramHash]:

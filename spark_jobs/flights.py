@@ -2,12 +2,12 @@
 
     python -m pybroker_kafka.spark_jobs.flights --bootstrap-servers localhost:9092
 
-produces the flights, keyed by carrier; `--weather` the weather at the airports, `--airlines` the
-airlines' names, a table for a compacted topic.
+produces the flights, keyed by carrier. `--weather` produces the weather at the airports instead,
+and `--airlines` the names of the airlines, a table for a compacted topic.
 
-The package is found without importing it (importing would want pandas) and read as CSV from its
-zip. Rows come in file order, whose months run 1, 10, 11, 12, 2, ... 9, so that the event time
-`time_hour` steps back by up to 334 days: real disorder for a watermark to deal with.
+The data is read as CSV from the zip file of the package, without an import of the package, which
+would need pandas. Rows keep the order of the file, with the months 1, 10, 11, 12, 2, ... 9. So the
+event time `time_hour` steps back by up to 334 days: real disorder for a watermark.
 """
 
 from __future__ import annotations
@@ -125,12 +125,20 @@ def main() -> int:
     )
     parser.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--weather", action="store_true", help="produce the weather")
-    what.add_argument("--airlines", action="store_true", help="produce the airlines' names")
-    parser.add_argument("--topic", help="[default: flights, weather or airlines]")
-    parser.add_argument("--by-time", action="store_true", help="in the order of their hours")
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N")
-    parser.add_argument("--rate", type=float, metavar="R", help="at most R records a second")
+    what.add_argument(
+        "--weather", action="store_true", help="produce the weather instead of the flights"
+    )
+    what.add_argument(
+        "--airlines",
+        action="store_true",
+        help="produce the names of the airlines instead of the flights",
+    )
+    parser.add_argument("--topic", help="topic to write [default: flights, weather or airlines]")
+    parser.add_argument("--by-time", action="store_true", help="sort the records by hour")
+    parser.add_argument("--limit", type=int, metavar="N", help="produce only the first N records")
+    parser.add_argument(
+        "--rate", type=float, metavar="R", help="produce at most R records per second"
+    )
     arguments = parser.parse_args()
     rows: Iterable[dict[str, Any]] = read_flights()
     topic, key = "flights", "carrier"

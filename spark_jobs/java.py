@@ -92,8 +92,10 @@ def find_java_home() -> Path:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Show which Java Spark would run on.")
-    parser.add_argument("--quiet", action="store_true", help="only the exit status")
+    parser = argparse.ArgumentParser(description="Show the Java that Spark would use.")
+    parser.add_argument(
+        "--quiet", action="store_true", help="print nothing; only set the exit status"
+    )
     quiet = parser.parse_args().quiet
     try:
         home = find_java_home()

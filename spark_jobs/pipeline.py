@@ -70,40 +70,51 @@ def parser(description: str, *, input_topic: str, output_dir: str) -> argparse.A
     )
     made.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT")
     made.add_argument("--input-topic", default=input_topic, metavar="TOPIC")
-    made.add_argument("--output-dir", default=output_dir, metavar="DIR", help="what it writes")
     made.add_argument(
-        "--checkpoint", metavar="DIR", help="how far it has come [default: checkpoint in there]"
+        "--output-dir", default=output_dir, metavar="DIR", help="directory of the output"
+    )
+    made.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="directory of the checkpoint [default: checkpoint in --output-dir]",
     )
     made.add_argument(
         "--source",
         choices=SOURCES,
         default=SOURCES[0],
-        help="kafka: the official connector, whose jar Spark fetches once",
+        help="kafka: the official connector; Spark downloads its jar once",
     )
     made.add_argument(
         "--command-config",
         metavar="FILE",
-        help="properties for TLS and logins, as Kafka's tools have them",
+        help="client properties for TLS and logins, as for Kafka's tools",
     )
-    made.add_argument("--starting-offsets", default="earliest", help="earliest, latest or JSON")
+    made.add_argument(
+        "--starting-offsets",
+        default="earliest",
+        help="where to start without a checkpoint: earliest, latest or JSON",
+    )
     made.add_argument(
         "--max-offsets-per-trigger",
         type=int,
         metavar="N",
-        help="records of a batch; the source pybroker needs Spark 4.2 for it",
+        help="maximum records per batch; the source pybroker needs Spark 4.2 for this",
     )
-    made.add_argument("--continuous", action="store_true", help="go on until stopped")
+    made.add_argument("--continuous", action="store_true", help="run until stopped")
     made.add_argument(
-        "--trigger-interval", default="2 seconds", help="of batches when it is continuous"
-    )
-    made.add_argument(
-        "--dead-letter-topic", metavar="TOPIC", help="where records go that do not parse"
+        "--trigger-interval", default="2 seconds", help="time between batches with --continuous"
     )
     made.add_argument(
-        "--metrics-port", type=int, metavar="PORT", help="serve Prometheus; 0 takes a free port"
+        "--dead-letter-topic", metavar="TOPIC", help="topic for records that do not parse"
     )
     made.add_argument(
-        "--master", default="local[*]", help="where Spark runs; spark-submit has its own option"
+        "--metrics-port",
+        type=int,
+        metavar="PORT",
+        help="serve Prometheus metrics here; 0: any free port",
+    )
+    made.add_argument(
+        "--master", default="local[*]", help="Spark master; with spark-submit use its own --master"
     )
     return made
 

@@ -1,17 +1,16 @@
-"""How far consumer groups are behind, over time: `__consumer_offsets` read as what it is, a topic.
+"""The lag of consumer groups over time, from the topic `__consumer_offsets`.
 
     __consumer_offsets -> Kafka's own bytes, decoded -> newest commit of each group and partition
                                                              | join: where the logs end
                                                              |-> topic, keyed group|topic|partition
                                                              `-> Parquet, batch_id=N; table; plot
 
-A commit is a record: group, topic and partition are its key, the offset its value. The topic is
-compacted, so the newest record of a key is what a group would go on from; a null value forgets it.
-Spark cannot read those bytes, so a few lines of Python do, on the executors, with the code by which
-the broker itself reads them.
+A commit is a record: its key is group, topic and partition, its value the offset. The topic is
+compacted; the newest record of a key is the committed offset, and a null value deletes it. Spark
+cannot decode these bytes, so the executors decode them in Python, with the code of the broker.
 
-Run it once for a table of now, or `--continuous`: then it samples in each trigger, also while no
-group commits anything, which is when lag grows. `--plot FILE` draws all samples there are.
+A single run prints the present lag as a table. With `--continuous` each trigger takes a sample,
+even while no group commits, which is when lag grows. `--plot FILE` draws all samples.
 
     python -m pybroker_kafka.spark_jobs.pipelines.consumer_lag --bootstrap-servers localhost:9092
     python -m pybroker_kafka.spark_jobs.pipelines.consumer_lag --bootstrap-servers localhost:9092 \\
@@ -165,7 +164,7 @@ def _options() -> LagOptions:
         __doc__ or "", input_topic="__consumer_offsets", output_dir="consumer-lag"
     )
     parser.add_argument("--output-topic", default=NAME, metavar="TOPIC")
-    parser.add_argument("--plot", metavar="FILE", help="draw all samples when it ends, as PNG")
+    parser.add_argument("--plot", metavar="FILE", help="draw all samples at the end, as a PNG")
     return LagOptions(**pipeline.options_of(parser.parse_args()))
 
 

@@ -5,12 +5,12 @@
     weather -> parse JSON -> watermark -'                        |-> topic, keyed carrier|flight
                                                                  `-> Parquet, batch_id=N
 
-Two ways to join. Weather is a stream: either side may come first, and waits in state until the
-other is there. Both watermarks bound that state; a flight whose weather has not come when the
-slower one has passed its hour is written without. (After a restart Spark knows a stream's watermark
-only once the stream has brought a record.) The airlines are a table, in a compacted topic
-(the newest value of a key counts, a tombstone deletes it): it is read anew for each batch and sent
-to all executors, so a batch sees the table as it was when the batch ran.
+The pipeline shows two kinds of join. The weather is a stream: a flight or a weather record that
+comes first waits in the state for the other side. Both watermarks bound that state. A flight is
+written without weather if none has come when the slower watermark passes the hour of the flight.
+(After a restart Spark knows the watermark of a stream only after its first record.) The airlines
+are a table in a compacted topic: the newest value of a key counts, a tombstone deletes the key.
+Each batch reads the table anew and sends it to all executors, so it sees the table of that moment.
 
     python -m pybroker_kafka.spark_jobs.flights --bootstrap-servers localhost:9092
     python -m pybroker_kafka.spark_jobs.flights --bootstrap-servers localhost:9092 --weather
@@ -87,7 +87,7 @@ def _options() -> EnrichOptions:
     parser.add_argument("--weather-topic", default="weather", metavar="TOPIC")
     parser.add_argument("--airlines-topic", default="airlines", metavar="TOPIC")
     parser.add_argument("--output-topic", default=NAME, metavar="TOPIC")
-    parser.add_argument("--watermark", default="2 days", help="how late either side may come")
+    parser.add_argument("--watermark", default="2 days", help="maximum lateness of both sides")
     return EnrichOptions(**pipeline.options_of(parser.parse_args()))
 
 

@@ -1,17 +1,17 @@
-"""Weekly delays a carrier: a topic of flights in, windows out, to a topic and to Parquet.
+"""Weekly delays per carrier: reads a topic of flights, writes windows to a topic and to Parquet.
 
     Kafka topic -> parse JSON -> watermark -> window(event time, carrier) -> foreachBatch
                                                                  |-> topic, keyed carrier|window
                                                                  `-> Parquet, batch_id=N
 
-Every record is counted once, also when the job is killed and started again: the checkpoint holds
-offsets and window state of the last finished batch, an unfinished batch runs again with the same
-offsets and the same id, and its Parquet directory is overwritten. Its topic records are written
-again, under the same keys: the newest value of a key is the result (the topic suits compaction).
+Every record is counted once, even if the job is killed and started again. The checkpoint holds the
+offsets and the window state of the last finished batch. An unfinished batch runs again with the
+same offsets and id and overwrites its Parquet directory. It writes its topic records again, with
+the same keys; the newest value of a key is the result, so the topic can be compacted.
 
 The watermark bounds the state: windows that end more than `--watermark` before the newest event
-are closed, and records for them are late: they are counted in the progress lines and left out. A
-record that does not parse goes to `--dead-letter-topic`.
+are closed. Records for closed windows are late: they are dropped, and the progress lines count
+them. A record that does not parse goes to `--dead-letter-topic`.
 
     python -m pybroker_kafka.spark_jobs.flights --bootstrap-servers localhost:9092
     python -m pybroker_kafka.spark_jobs.pipelines.flight_delays --bootstrap-servers localhost:9092
@@ -129,7 +129,7 @@ def _options() -> PipelineOptions:
     parser = pipeline.parser(__doc__ or "", input_topic="flights", output_dir=NAME)
     parser.add_argument("--output-topic", default=NAME, metavar="TOPIC")
     parser.add_argument("--window", default="7 days")
-    parser.add_argument("--watermark", default="365 days", help="how late a record may come")
+    parser.add_argument("--watermark", default="365 days", help="maximum lateness of a record")
     return PipelineOptions(**pipeline.options_of(parser.parse_args()))
 
 

@@ -1,22 +1,22 @@
-"""A topic as a lake: JSON records in Parquet (or Delta), by the date of their event, exactly once.
+"""A topic as a data lake: JSON records in Parquet or Delta, by event date, exactly once.
 
     topic -> parse JSON -> foreachBatch -> DIR/event_date=2013-01-01/slice=b00000003-00000003-g0/
 
-A slice is what one batch brought for one date. A batch that runs again, after a kill, first takes
-away its own slices: so each record is there once. Small files are put together: once a date has
-more than `--compact-after` slices they become one, which stands for all batches from its first to
-its last. Of two slices the wider hides the narrower, and of two alike the higher generation the
-lower: that rule (`visible`) makes the change-over safe at any moment; `ParquetLake.read` keeps it.
-Without it, by `spark.read.parquet(DIR)`, a reader sees rows twice for the moment between a
-compaction's rename and its deletions, or until the next run if it is killed there.
+A slice holds the records of one batch for one date. A batch that runs again after a kill first
+deletes its own slices, so each record is stored once. When a date has more than `--compact-after`
+slices, a compaction merges them into one, which covers all batches from its first to its last. A
+wider slice hides a narrower one, and of two equal slices the higher generation hides the lower.
+This rule (`visible`) makes a compaction safe at any moment; `ParquetLake.read` applies it. A plain
+`spark.read.parquet(DIR)` does not: it reads rows twice between the rename and the deletions of a
+compaction, or until the next run if the compaction is killed there.
 
-The schema may grow: name more columns in `--schema`, and rows from before have none. A column may
-not change its type, and the pipeline says so before it writes.
+The schema may grow: add columns to `--schema`, and they are null in older rows. A column must keep
+its type; the pipeline refuses a change before it writes.
 
-Backfill: `--from` and `--to`, times of the records, read a part of the topic once more with the
-same code; its rows take the place of those of the same topic, partition and offset. Stop the stream
-while a backfill runs. On object stores without a rename use `--table delta`, whose own log does all
-this: pip install 'pybroker-kafka[delta]'; its jars come from Maven once.
+Backfill: `--from` and `--to` are times of records. The pipeline reads that part of the topic again
+with the same code and replaces the rows of the same topic, partition and offset. Stop the stream
+while a backfill runs. On object stores without a rename use `--table delta`, which does all this
+with its own log: pip install 'pybroker-kafka[delta]'; Spark downloads its jars from Maven once.
 
     python -m pybroker_kafka.spark_jobs.pipelines.lake --bootstrap-servers localhost:9092
     python -m pybroker_kafka.spark_jobs.pipelines.lake --bootstrap-servers localhost:9092 \\
@@ -313,13 +313,19 @@ def backfill(session: SparkSession, options: LakeOptions) -> None:
 def _options() -> LakeOptions:
     parser = pipeline.parser(__doc__ or "", input_topic="flights", output_dir=NAME)
     parser.add_argument("--table", choices=("parquet", "delta"), default="parquet")
-    parser.add_argument("--schema", default=FLIGHT_SCHEMA, help="of the records, as Spark's DDL")
+    parser.add_argument(
+        "--schema", default=FLIGHT_SCHEMA, help="schema of the records, as Spark DDL"
+    )
     parser.add_argument("--event-time", default="time_hour", metavar="COLUMN")
     parser.add_argument(
-        "--compact-after", type=int, default=8, metavar="N", help="slices a date may have"
+        "--compact-after",
+        type=int,
+        default=8,
+        metavar="N",
+        help="slices per date before a compaction",
     )
-    parser.add_argument("--from", dest="from_time", metavar="TIME", help="backfill from here")
-    parser.add_argument("--to", dest="to_time", metavar="TIME", help="backfill to here")
+    parser.add_argument("--from", dest="from_time", metavar="TIME", help="backfill from this time")
+    parser.add_argument("--to", dest="to_time", metavar="TIME", help="backfill up to this time")
     return LakeOptions(**pipeline.options_of(parser.parse_args()))
 
 

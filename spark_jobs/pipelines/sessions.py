@@ -1,15 +1,15 @@
-"""When an aircraft was in service: flights of one tail number with no long gap between them.
+"""Service sessions of aircraft: flights of one tail number without a long gap between them.
 
     flights -> parse JSON -> watermark -> group by aircraft -> state and timers -> foreachBatch
                                                                   |-> topic, keyed aircraft|start
                                                                   `-> Parquet, batch_id=N
 
-State is kept by key: the sessions of an aircraft that are still open (`transformWithState`, Spark
-4.0). A timer at the end of each fires when the watermark is there: no flight can come any more that
-would lengthen it, so it is written, once, and its state is dropped. Flights that come behind the
-watermark are late: Spark leaves them out, and the progress lines count them.
+The state of each aircraft holds its open sessions (`transformWithState`, Spark 4.0). Each session
+has a timer, which fires when the watermark reaches the end of the session. Then no flight can
+extend the session any more: it is written once and its state is dropped. Flights behind the
+watermark are late: Spark drops them, and the progress lines count them.
 
-Needs pandas, pyarrow and protobuf where Python runs, on the executors too:
+Needs pandas, pyarrow and protobuf on the driver and on the executors:
 pip install 'pybroker-kafka[spark]'.
 
     python -m pybroker_kafka.spark_jobs.flights --bootstrap-servers localhost:9092 --by-time
@@ -177,8 +177,10 @@ def sessions(flights: DataFrame, options: SessionOptions) -> DataFrame:
 def _options() -> SessionOptions:
     parser = pipeline.parser(__doc__ or "", input_topic="flights", output_dir=NAME)
     parser.add_argument("--output-topic", default=NAME, metavar="TOPIC")
-    parser.add_argument("--gap-hours", type=int, default=12, help="that end a session")
-    parser.add_argument("--watermark", default="1 day", help="how late a flight may come")
+    parser.add_argument(
+        "--gap-hours", type=int, default=12, help="hours without a flight that end a session"
+    )
+    parser.add_argument("--watermark", default="1 day", help="maximum lateness of a flight")
     return SessionOptions(**pipeline.options_of(parser.parse_args()))
 
 

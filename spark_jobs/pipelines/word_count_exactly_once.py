@@ -1,22 +1,22 @@
-"""At most once, at least once, exactly once: the same words counted in three ways, under SIGKILL.
+"""At most once, at least once, exactly once: words counted in three ways, under SIGKILL.
 
-One query counts the words of each batch, and writes its counts in three ways. They differ in one
-thing only, the order of two steps, to write and to note what is written:
+One query counts the words of each batch and writes the counts in three ways. The ways differ in
+how they combine two steps, to write a batch and to note that it is written:
 
-    at most once     note the batch as begun, then append it; a batch that is noted is left out
-    at least once    append the batch; Spark notes it afterwards, and else runs it again
-    exactly once     the same, but in the batch's own place: to write it again changes nothing
+    at most once     note the batch as begun, then append it; skip a batch that is noted
+    at least once    append the batch; Spark notes it afterwards, or else runs it again
+    exactly once     the same, but overwrite the place of the batch: a repetition changes nothing
 
-This program produces text, starts the query in a process of its own, kills that process with
-SIGKILL in the middle of a batch, starts it again, and so on; then it lets it finish, counts what
-was lost and doubled in each way, and draws it. What was noted and written is told by the process,
-so that kills fall between the two steps. The text is Python's own reference, as `pydoc` has it.
+This program produces text and starts the query in a process of its own. It kills the process with
+SIGKILL in the middle of a batch and starts it again, several times, then lets it finish. At the end
+it counts the lost and the duplicated words of each way and draws them. The process reports each
+step, so that kills fall between the two steps. The text is the Python reference from `pydoc`.
 
     pybroker start
     python -m pybroker_kafka.spark_jobs.pipelines.word_count_exactly_once \\
         --bootstrap-servers localhost:9092
 
-Exit status 1 if exactly once was not so.
+The exit status is 1 if the third way did not count exactly once.
 """
 
 from __future__ import annotations
@@ -273,9 +273,13 @@ def draw(expected: Counter[str], outcomes: dict[str, Outcome], path: str, kills:
 def _options() -> WordOptions:
     parser = pipeline.parser(__doc__ or "", input_topic="", output_dir=NAME)
     parser.add_argument("--kills", type=int, default=4, metavar="N")
-    parser.add_argument("--lines", type=int, default=4000, metavar="N", help="of text")
-    parser.add_argument("--pause-ms", type=int, default=1000, help="a batch rests between steps")
-    parser.add_argument("--plot", metavar="FILE", help="the picture, a PNG")
+    parser.add_argument(
+        "--lines", type=int, default=4000, metavar="N", help="lines of text to count"
+    )
+    parser.add_argument(
+        "--pause-ms", type=int, default=1000, help="pause of a batch between its steps"
+    )
+    parser.add_argument("--plot", metavar="FILE", help="draw the result to FILE, as a PNG")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = pipeline.options_of(parser.parse_args())
     # Each run has a topic and a directory of its own; otherwise it would count the rest of others.

@@ -1,11 +1,11 @@
-"""The bank under faults: transactions keep their promises at random moments of trouble.
+"""The bank under faults: transactions stay correct through random faults.
 
     python -m tests.faults.bank [--moments 50] [--seed N] [--clients pybroker,java]
 
 At each moment a client, a leader, the transaction coordinator, the group coordinator or the
-controller is killed or stands still, and comes back; of clients also: it stands still while another
-life takes its name, and wakes up as a zombie, which must be fenced. Then every client has to commit
-again. At the end the books are audited (tests/support/bank.py).
+controller is killed or frozen, and comes back. A client may also be frozen while a new process
+takes over its transactional id; it then wakes up as a zombie, which must be fenced. After each
+fault every client must commit again. At the end the accounts are audited (tests/support/bank.py).
 """
 
 from __future__ import annotations
@@ -207,9 +207,11 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--moments", type=int, default=50)
+    parser.add_argument("--moments", type=int, default=50, help="number of faults")
     parser.add_argument("--seed", type=int, default=random.randrange(MAX_SEED))
-    parser.add_argument("--clients", default=",".join(ALL_TELLERS), help="who is at work")
+    parser.add_argument(
+        "--clients", default=",".join(ALL_TELLERS), help="clients that run, separated by commas"
+    )
     arguments = parser.parse_args()
     clients = arguments.clients.split(",")
     directory = Path(tempfile.mkdtemp(prefix="bank-"))

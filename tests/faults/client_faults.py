@@ -1,17 +1,17 @@
-"""How long our clients stand still through each fault, and that nothing is lost or doubled.
+"""How long our clients stall in each fault, with a check that no record is lost or duplicated.
 
     python -m tests.faults.client_faults [FAULT...] [--random COUNT --seed N]
 
-A cluster of three brokers; one producer sends a record to each of three partitions every 10 ms, one
-with transactions commits one record to each after the other, and a consumer in a group reads the
-first one's. A fault is done to them, and undone (or as many at random, one after the other); its
-stall is the longest time without an acknowledgement of a partition, without a commit, or without a
-record for the consumer: of a partition, of any, and how long after its acknowledgement a record was
-read at most.
+The cluster has three brokers. One producer sends a record to each of three partitions every 10 ms.
+A transactional producer commits one record to each partition, one transaction after the other. A
+consumer in a group reads the records of the first producer. Each fault is injected and undone; with
+`--random` the program draws COUNT faults. The stall of a fault is the longest time without an
+acknowledgement of a partition, without a commit, or without a record for the consumer: of one
+partition, of any partition, and the longest time from an acknowledgement to the read of the record.
 
-At the end the consumer has read each record of its topic once and in order; each record that was
-acknowledged or committed is in its log once, where it was said to be, and none is there that was
-aborted. The rows are those of docs/CLIENT.md, which has one for each fault (tests/unit/docs).
+At the end the consumer must have read each record of its topic once and in order. Each acknowledged
+or committed record must be in its log once, at its offset, and no aborted record may be visible.
+The output rows are those of docs/CLIENT.md, which has one for each fault (tests/unit/docs).
 """
 
 from __future__ import annotations
@@ -338,7 +338,9 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("faults", nargs="*", metavar="FAULT", help=", ".join(ALL_FAULTS))
-    parser.add_argument("--random", type=int, default=0, help="so many, of those that are named")
+    parser.add_argument(
+        "--random", type=int, default=0, help="draw this many faults at random, from the named ones"
+    )
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     names = arguments.faults or list(ALL_FAULTS)

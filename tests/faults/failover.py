@@ -1,21 +1,23 @@
-"""How long nobody is acknowledged when a leader is killed, as five clients see it.
+"""How long producers get no acknowledgement after a leader is killed, with five clients.
 
     python -m tests.faults.failover [--kills 20] [--clients librdkafka,java] [--as-lost]
 
-For each client: a local cluster of three brokers, a producer at the client's default settings with
-acks=all that sends to six partitions, and so many SIGKILLs of a broker that leads some of them,
-every second one of the controller. The gap of a partition is the time from SIGKILL to the
-acknowledgement that ends the longest silence that the kill can have begun. After each kill the
-broker is restarted, everything is in sync and the leaderships are where they were.
+For each client the program starts a local cluster of three brokers and a producer with default
+settings and acks=all, which sends to six partitions. It kills a broker that leads some of them with
+SIGKILL, `--kills` times; every second kill hits the controller. The gap of a partition is the time
+from SIGKILL to the acknowledgement that ends the longest silence that the kill can have caused.
+After each kill the broker is restarted, and the next kill waits until all replicas are in sync and
+the leaders are the same as before.
 
-At the end every record that was acknowledged must be in the log once, at its offset. A client
-without idempotence (librdkafka and aiokafka by default) may have doubled some; they are counted.
+At the end every acknowledged record must be in the log once, at its offset. A client without
+idempotence (librdkafka and aiokafka by default) may have duplicated some; they are counted.
 
-What bounds the gap, once the others lead (a tenth of a second), is a pause of 100 ms that each
-client makes: `retry.backoff.ms` (with 20 aiokafka's median falls from 216 to 88 ms; kafka-python's
-stays at 130). With librdkafka it is also a timer of one second that no setting changes: when a
-connection breaks with nothing on its way, librdkafka 2.16 asks for Metadata once, at once, when
-nobody else leads yet; the next time is when that timer finds partitions whose leader is down.
+New leaders are there after a tenth of a second. Then the gap depends on the pause of 100 ms between
+retries of each client, `retry.backoff.ms` (with 20 ms aiokafka's median falls from 216 to 88 ms;
+kafka-python's stays at 130). librdkafka also has a timer of one second that no setting changes:
+when a connection breaks without a request in flight, librdkafka 2.16 asks for Metadata once, at
+once, when no new leader is elected yet. It asks again when that timer finds partitions whose leader
+is down.
 """
 
 from __future__ import annotations
@@ -341,11 +343,15 @@ def main() -> int:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of the client, in its own name; may be repeated",
+        help="a setting of the client, by the client's own name; may be repeated",
     )
-    parser.add_argument("--keep", action="store_true", help="the directory with logs and journals")
     parser.add_argument(
-        "--as-lost", action="store_true", help="as a machine that vanishes: its session expires"
+        "--keep", action="store_true", help="keep the directory with logs and journals"
+    )
+    parser.add_argument(
+        "--as-lost",
+        action="store_true",
+        help="simulate a lost machine, whose ZooKeeper session expires",
     )
     arguments = parser.parse_args()
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)

@@ -1,10 +1,10 @@
-"""All fault cases and random schedules, with a table of what happened.
+"""Run all fault cases and random schedules, and print a table of the results.
 
     python -m tests.faults.run [--schedules 20] [--seed N] [--only NAME ...] [--zookeeper KIND]
                                [--clients pybroker,confluent,kafka-python] [--namespaces]
 
-A case that fails is told in full when it does, with its story and the directory that its brokers'
-logs are in; the table comes at the end. The exit status is 1 if a case failed.
+A failing case is printed in full at once, with its events and the directory of its brokers' logs.
+The table comes at the end. The exit status is 1 if a case failed.
 """
 
 from __future__ import annotations
@@ -83,17 +83,22 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--schedules", type=int, default=20, help="random schedules to run")
-    parser.add_argument("--seed", type=int, default=1, help="of the first schedule")
-    parser.add_argument("--only", nargs="+", help="cases by name; `schedule` for the schedules")
+    parser.add_argument("--schedules", type=int, default=20, help="number of random schedules")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first schedule")
+    parser.add_argument(
+        "--only", nargs="+", help="run only these cases; `schedule` is the random schedules"
+    )
     parser.add_argument("--zookeeper", choices=["embedded", "real", "ensemble"])
     parser.add_argument(
-        "--clients", type=named_clients, default=CLIENTS, help="whose load it is, with commas"
+        "--clients",
+        type=named_clients,
+        default=CLIENTS,
+        help="clients that produce the load, separated by commas",
     )
     parser.add_argument(
         "--namespaces",
         action="store_true",
-        help="all cases with each server in a network namespace: cut links lose packets silently",
+        help="run each server in a network namespace, so that cut links lose packets silently",
     )
     arguments = parser.parse_args()
 

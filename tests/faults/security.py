@@ -1,10 +1,10 @@
-"""Two brokers behind TLS, logins and ACLs, and what goes wrong with those while clients write.
+"""Two brokers with TLS, logins and ACLs, and faults of these while clients write.
 
-Job: `secured_pair` starts them; `Writer` logs in again and again and notes what was acknowledged.
-Each fault takes a pair and says what happened, or asserts: nobody gets in who does not belong, and
-what was acknowledged is there.
+`secured_pair` starts the brokers. `Writer` logs in repeatedly and notes the acknowledged records.
+Each fault takes a pair of brokers and returns a description of the result. It asserts that no
+unauthorized client gets in and that all acknowledged records are in the log.
 
-By hand, again and again: python -m tests.faults.security --rounds 20
+Run all faults repeatedly: python -m tests.faults.security --rounds 20
 """
 
 from __future__ import annotations
@@ -512,7 +512,7 @@ FAULTS: tuple[Callable[[SecuredPair], str], ...] = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=10, help="repetitions of all faults")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, secured_pair(Path(name)) as pair:
         for number in range(arguments.rounds):

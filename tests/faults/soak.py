@@ -1,19 +1,19 @@
-"""A cluster under load for as long as you like, and everything that can go wrong, in turn.
+"""A cluster under load for a given time, with every kind of fault in turn.
 
     python -m tests.faults.soak [--minutes 25] [--seed N]
                                 [--clients pybroker,confluent,kafka-python]
 
-Three brokers and their ZooKeeper are real processes, each in a network namespace of its own
-(`tests.support.namespaces`), each broker over a disk that can be sick and a clock
-that can be stepped (`tests.support.sick_disk`); real clients keep their books
-(`tests.support.ledger`). One fault after the other, drawn from the seed: SIGKILL, SIGSTOP and
-SIGTERM of one, SIGKILL of all; partitions in both directions or one, flapping, slow and lossy
-lines; ZooKeeper dead or cut off; broken, full and slow disks; steps of the wall clock. After each,
-all replicas come back in sync and every producer gets further. At the end the books are compared
-with the logs of all replicas (`tests.support.audit`).
-Invariants: one broker at a time is ill (or all of them dead at once), so that
-min.insync.replicas=2 can be kept: no client may see an error, and nothing acknowledged is lost.
-What this machine cannot play (no root, no gcc) is left out, and said.
+Three brokers and their ZooKeeper are real processes, each in its own network namespace
+(`tests.support.namespaces`). Each broker has a disk that can fail and a clock that can be stepped
+(`tests.support.sick_disk`). Real clients record what they write and read (`tests.support.ledger`).
+The seed chooses the faults, one after the other: SIGKILL, SIGSTOP and SIGTERM of one broker,
+SIGKILL of all; network partitions in one or both directions, flapping, slow and lossy links;
+ZooKeeper dead or cut off; broken, full and slow disks; steps of the wall clock. After each fault
+all replicas must be in sync again and every producer must make progress. At the end the ledgers are
+compared with the logs of all replicas (`tests.support.audit`).
+Invariants: one broker at a time is faulty (or all are dead at once), so min.insync.replicas=2 can
+be kept: no client may see an error, and no acknowledged record may be lost. Faults that this
+machine cannot simulate (no root, no gcc) are skipped, with a note.
 """
 
 from __future__ import annotations
@@ -293,7 +293,12 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--seed", type=int, default=random.randrange(MAX_SEED))
-    parser.add_argument("--clients", type=named_clients, default=CLIENTS, help="with commas")
+    parser.add_argument(
+        "--clients",
+        type=named_clients,
+        default=CLIENTS,
+        help="clients that run, separated by commas",
+    )
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     print(f"seed {arguments.seed}, in {directory}", flush=True)

@@ -1,9 +1,9 @@
 """`python -m tests.simulation.run --seeds 10000`, or `--seed N` to replay one with its trace.
 
-Seeds run in as many processes as there are cores. Each failing one is named at once; at the end a
-table says what was run and found, and the command that replays the first failure. `--planted` looks
-for the planted faults instead. `--transactions` does all that with transactions, `--client` with
-the real client of `pybroker_kafka.client`.
+Seeds run in one process per core. Each failing seed is printed at once. At the end a table shows
+the runs and the failures, with the command that replays the first failure. `--planted` runs the
+planted faults instead, to check that the simulation finds them. `--transactions` simulates a
+cluster with transactions, `--client` one with the real client of `pybroker_kafka.client`.
 """
 
 import argparse
@@ -151,15 +151,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, help="replay this seed and print its trace")
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--lines", type=int, default=TRACE_TAIL, help="of the trace to print")
-    parser.add_argument("--planted", action="store_true", help="look for the planted faults")
+    parser.add_argument("--lines", type=int, default=TRACE_TAIL, help="lines of the trace to print")
+    parser.add_argument(
+        "--planted", action="store_true", help="check that the planted faults are found"
+    )
     faults = [name for kind in KINDS for name in kind.faults.PLANTED]
-    parser.add_argument("--with-fault", choices=faults, help="with --seed")
+    parser.add_argument("--with-fault", choices=faults, help="with --seed: plant this fault")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--transactions", action="store_true", help="a cluster with transactions")
-    which.add_argument("--client", action="store_true", help="a cluster with pybroker_kafka.client")
+    which.add_argument("--transactions", action="store_true", help="simulate transactions")
+    which.add_argument(
+        "--client", action="store_true", help="simulate clients of pybroker_kafka.client"
+    )
     options = parser.parse_args()
     if (options.planted or options.with_fault) and is_compiled(REQUEST_PATH):
         parser.error("faults are planted in the sources: begin with PYBROKER_COMPILED=loops")

@@ -17,23 +17,24 @@ INTRODUCTION = """# Commands
 Written from the commands by `python -m tests.pages`. What other tools have for each:
 [TOOLS](TOOLS.md).
 
-`pybroker start` and what tends a local cluster take `--data-dir`. All that speaks to a cluster
-works with any Kafka cluster, and takes these:
+`pybroker start` and the commands that manage a local cluster take `--data-dir`. The commands that
+connect to a cluster work with any Kafka cluster, and take these options:
 
 | option | |
 |---|---|
-| `--bootstrap-server HOST:PORT` | any broker, several separated by commas |
-| `--profile NAME` | address and login out of `~/.config/pybroker/NAME.properties` |
-| `--command-config FILE` | properties for TLS and logins, as Kafka's tools have them |
-| `--as admin\\|user` | which of the first users of the local secured cluster |
-| `--json` | for programs; without it, tables |
+| `--bootstrap-server HOST:PORT` | one or more brokers, separated by commas |
+| `--profile NAME` | address and login from `~/.config/pybroker/NAME.properties` |
+| `--command-config FILE` | client properties for TLS and logins, as for Kafka's tools |
+| `--as admin\\|user` | log in to the local secured cluster as this user |
+| `--json` | print JSON, for programs, instead of tables |
 
-Without an address it is that of the profile in `$PYBROKER_PROFILE`, `$PYBROKER_BOOTSTRAP`, the
-cluster that runs in `$PYBROKER_DATA_DIR` or `~/.pybroker`, the one ephemeral cluster that runs
-here, or `127.0.0.1:9092`.
+The default address is the first of these that exists: the profile in `$PYBROKER_PROFILE`,
+`$PYBROKER_BOOTSTRAP`, the running cluster in `$PYBROKER_DATA_DIR` or `~/.pybroker`, the only
+ephemeral cluster that runs on this machine, `127.0.0.1:9092`.
 
-Exit status 0: done; 2: refused, or wrong use, with one line that says what to do; after `Ctrl-C`
-`produce`, `consume` and `perf` say what they have done, with status 0, others nothing, with 130.
+The exit status is 0 for success and 2 for an error or wrong use, with one line that says what to
+do. After `Ctrl-C` `produce`, `consume` and `perf` print a summary and exit with 0; other commands
+print nothing and exit with 130.
 Partitions are `TOPIC`, `TOPIC:0` or `TOPIC:0,2,5-7`. Completion: `pybroker completion
 bash|zsh|fish`.
 """
