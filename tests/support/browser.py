@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,7 +95,7 @@ def browser_page() -> Iterator[Page]:
         page.add_init_script(WATCH)
         page.set_default_timeout(WAIT_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text))
+        page.on("console", lambda line: complaints.append(f"{line.text} {line.location['url']}"))
         yield page
         browser.close()
     unexpected = [line for line in complaints if not any(one in line for one in REFUSED)]
@@ -107,12 +108,17 @@ def console_process(data_dir: Path | None, *options: str) -> Iterator[str]:
     command = [sys.executable, "-m", "pybroker_kafka", "console", "--port", "0", *options]
     if data_dir is not None:
         command += ["--data-dir", str(data_dir)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT.parent)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[1]
-    finally:
-        process.terminate()
-        assert process.wait(60) == 0
-        if process.stdout is not None:
-            process.stdout.close()
+    with TemporaryFile("w+") as log:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT.parent
+        )
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[1]
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
+            if process.stdout is not None:
+                process.stdout.close()
+            log.seek(0)
+            print(log.read(), end="")  # pytest shows it if the tests of this console end badly
