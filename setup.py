@@ -70,7 +70,7 @@ def units_to_compile() -> tuple[Any, ...]:
     wanted: tuple[Any, ...] = compiled.wanted()
     trouble = _trouble() if wanted else "PYBROKER_COMPILED=0"
     if trouble:
-        print(f"{PACKAGE} stays pure Python: {trouble}", flush=True)
+        print(f"pybroker stays pure Python: {trouble}", flush=True)
         return ()
     return wanted
 
@@ -119,9 +119,9 @@ def compile_units(units: Sequence[Any], into: Path) -> list[Any]:
         if process.exitcode == 0:
             made.append(unit)
         how = f"{len(unit.modules)} modules compiled" if unit in made else "stays pure Python"
-        print(f"{PACKAGE}: {unit.name}: {how}")
+        print(f"pybroker: {unit.name}: {how}")
     seconds, cpu_seconds = time.monotonic() - began, _cpu_seconds() - cpu_before
-    print(f"{PACKAGE}: compiling took {seconds:.0f} s, of CPU {cpu_seconds:.0f} s", flush=True)
+    print(f"pybroker: compiling took {seconds:.0f} s, of CPU {cpu_seconds:.0f} s", flush=True)
     return made
 
 
@@ -139,7 +139,7 @@ def _compile(unit: Any, into: Path) -> None:
             shutil.rmtree(into, ignore_errors=True)
             shutil.copytree(Path(temporary, "built"), into)
     except (Exception, SystemExit) as error:  # mypyc and compilers have many ways to fail
-        print(f"{PACKAGE}: {unit.name}: not compiled: {error}", flush=True)
+        print(f"pybroker: {unit.name}: not compiled: {error}", flush=True)
         os._exit(1)
 
 
