@@ -85,7 +85,7 @@ async def zookeeper_says(collector: Collector, query: QueryParams) -> dict[str, 
                 await stream.send_all(word.encode())
                 while len(received) < WORD_MAX_BYTES and (chunk := await stream.receive_some()):
                     received += chunk
-        except OSError as error:
+        except (OSError, trio.BrokenResourceError) as error:
             raise Wrong(f"ZooKeeper does not answer: {error}") from None
     if scope.cancelled_caught:
         raise Wrong("ZooKeeper does not answer")
