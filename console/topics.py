@@ -14,6 +14,7 @@ from ..client.admin.records import EARLIEST, LATEST
 from ..client.admin.topics import NewTopic
 from ..protocol.topics import TopicPartition
 from .asked import Wrong, number, text
+from .cluster_view import ClusterView
 from .collector import Collector
 from .measured import LOG_END, log_ends
 from .metrics_ports import read_all
@@ -114,7 +115,7 @@ async def _offsets(
     """The offsets of the partitions that have a leader."""
 
     async def ask() -> dict[TopicPartition, int]:
-        led = [p for p in places if (one := collector.view.topics[p[0]][p[1]]) and one.leader >= 0]
+        led = [place for place in places if _is_led(collector.view, place)]
         wanted = dict.fromkeys(led, at)
         found = await collector.admin.records.offsets(wanted, read_committed=committed, wait=False)
         return {place: one.offset for place, one in found.values.items()}
@@ -123,6 +124,14 @@ async def _offsets(
         f"offsets {what} {at} {committed}", OFFSETS_SECONDS, ask
     )
     return kept
+
+
+def _is_led(view: ClusterView, place: TopicPartition) -> bool:
+    """Whether the partition has a leader; false if it was deleted after its page was asked for."""
+    topic, index = place
+    parts = view.topics.get(topic, ())
+    one = parts[index] if index < len(parts) else None
+    return one is not None and one.leader >= 0
 
 
 async def _sizes(collector: Collector) -> dict[TopicPartition, dict[int, int]]:
