@@ -83,10 +83,6 @@ class Api(NamedTuple):
     since: str = ""
     """The first release of Apache Kafka that serves it; "": 0.10.0 does, or no client asks it."""
     handling: Handling = Handling.AT_ONCE
-    is_inter_broker: bool = False
-    """Needs the permission for CLUSTER_ACTION."""
-    is_forwardable: bool = False
-    """May come inside an Envelope."""
     is_exempt: bool = False
     """Asked among brokers alone: no quota counts."""
     needs_metadata: bool = False

@@ -33,7 +33,5 @@ API: Final = Api(
     response=AllocateProducerIdsResponse,
     access=BROKERS_ONLY,
     failure=Failure(values={"producer_id_start": -1}),
-    is_inter_broker=True,
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -62,6 +62,5 @@ API: Final = Api(
     access=AccessRules((on_cluster(AclOperation.ALTER_CONFIGS),)),
     elements=(elements_together("entries", "entries"),),
     since="2.6",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -55,6 +55,5 @@ API: Final = Api(
     access=ALTER_CONFIGS,
     elements=(elements_together("resources", "responses"),),
     since="0.11",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -72,7 +72,6 @@ API: Final = Api(
     response=AlterPartitionResponse,
     access=BROKERS_ONLY,
     elements=(elements("topics.partitions", "topics.partitions"),),
-    is_inter_broker=True,
     is_exempt=True,
     handling=Handling.WAITS,
 )

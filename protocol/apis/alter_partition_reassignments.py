@@ -57,6 +57,5 @@ API: Final = Api(
     elements=(elements("topics.partitions", "responses.partitions"),),
     failure=AT_EACH_TOO,
     since="2.4",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -63,6 +63,5 @@ API: Final = Api(
     ),
     failure=Failure(finish=_each_user_once),
     since="2.7",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -37,7 +37,6 @@ API: Final = Api(
     request=ControlledShutdownRequest,
     response=ControlledShutdownResponse,
     access=BROKERS_ONLY,
-    is_inter_broker=True,
     is_exempt=True,
     handling=Handling.WAITS,
 )

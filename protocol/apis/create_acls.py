@@ -48,6 +48,5 @@ API: Final = Api(
     access=AccessRules((on_cluster(AclOperation.ALTER),)),
     elements=(elements_together("creations", "results"),),
     since="0.11",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -57,6 +57,5 @@ API: Final = Api(
         )
     ),
     since="1.1",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

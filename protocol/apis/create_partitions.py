@@ -61,7 +61,6 @@ API: Final = Api(
     ),
     elements=(elements_together("topics", "results"),),
     since="1.0",
-    is_forwardable=True,
     needs_metadata=True,
     handling=Handling.WAITS,
 )

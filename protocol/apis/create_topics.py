@@ -90,7 +90,6 @@ API: Final = Api(
     ),
     elements=(elements_together("topics", "topics"),),
     since="0.10.1",
-    is_forwardable=True,
     needs_metadata=True,
     handling=Handling.WAITS,
 )

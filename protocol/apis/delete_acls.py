@@ -61,6 +61,5 @@ API: Final = Api(
     access=AccessRules((on_cluster(AclOperation.ALTER),)),
     elements=(elements_together("filters", "filter_results"),),
     since="0.11",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -62,7 +62,6 @@ API: Final = Api(
         elements_together("topics", "responses"),
     ),
     since="0.10.1",
-    is_forwardable=True,
     needs_metadata=True,
     handling=Handling.WAITS,
 )

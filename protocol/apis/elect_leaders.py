@@ -57,6 +57,5 @@ API: Final = Api(
     ),
     failure=AT_EACH_TOO,
     since="2.2",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

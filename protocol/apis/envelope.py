@@ -34,5 +34,4 @@ API: Final = Api(
     access=AccessRules(
         note="Nothing is forwarded with ZooKeeper: the connection is closed, whoever it is."
     ),
-    is_inter_broker=True,
 )

@@ -34,6 +34,5 @@ API: Final = Api(
     response=ExpireDelegationTokenResponse,
     access=AccessRules(note="The token says who may end it."),
     since="1.1",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -58,6 +58,5 @@ API: Final = Api(
     access=ALTER_CONFIGS,
     elements=(elements_together("resources", "responses"),),
     since="2.3",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -98,7 +98,6 @@ API: Final = Api(
         elements("ungrouped_partition_states", "partition_errors"),
     ),
     failure=AT_EACH_TOO,
-    is_inter_broker=True,
     is_exempt=True,
     makes_files=True,
 )

@@ -55,6 +55,5 @@ API: Final = Api(
     elements=(elements("topics.partition_indexes", "topics.partitions"),),
     failure=AT_EACH_TOO,
     since="2.4",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -72,7 +72,6 @@ API: Final = Api(
         elements("ungrouped_partitions", "partition_errors"),
     ),
     failure=AT_EACH_TOO,
-    is_inter_broker=True,
     is_exempt=True,
     makes_files=True,
 )

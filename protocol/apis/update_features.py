@@ -49,6 +49,5 @@ API: Final = Api(
     response=UpdateFeaturesResponse,
     access=AccessRules((on_cluster(AclOperation.ALTER),)),
     since="2.7",
-    is_forwardable=True,
     handling=Handling.WAITS,
 )

@@ -86,6 +86,5 @@ API: Final = Api(
     response=UpdateMetadataResponse,
     access=BROKERS_ONLY,
     elements=(elements("topic_states.partition_states"), elements("ungrouped_partition_states")),
-    is_inter_broker=True,
     is_exempt=True,
 )

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from pybroker_kafka.protocol.api import API_TABLE, ApiKey, page, request_class, response_class
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, request_class, response_class
 from pybroker_kafka.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from pybroker_kafka.protocol.primitives import decode_uvarint, encode_uvarint
 from pybroker_kafka.protocol.schema import version_range
@@ -48,8 +48,6 @@ def test_an_api_knows_its_versions() -> None:
     assert not spec.is_flexible(11)
     assert spec.is_flexible(12)
     assert not API_TABLE[ApiKey.SASL_HANDSHAKE].is_flexible(1)
-    assert page(ApiKey.LEADER_AND_ISR).is_inter_broker
-    assert page(ApiKey.CREATE_TOPICS).is_forwardable
 
 
 def test_uuids_as_text() -> None:
