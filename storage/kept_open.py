@@ -30,6 +30,15 @@ class KeptFile(Protocol):
         """Close the file; it is opened again when it is needed. Callable from any thread."""
 
 
+def dispose(held: object) -> None:
+    """Drop the last reference to a file or a mapping that a field had until now.
+
+    To close one lets other threads run. Compiled code drops the old value of a field before it
+    assigns the new one, so these threads would find a closed file in the field. Hence each owner
+    takes the old value, assigns, and passes the old value here.
+    """
+
+
 class KeptOpen:
     def __init__(self, most: int) -> None:
         self._most = most

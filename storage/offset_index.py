@@ -21,6 +21,7 @@ from typing import ClassVar, Final
 
 from ..protocol.invariants import BrokenInvariant
 from .files import DataFile, Files
+from .kept_open import dispose
 
 _ENTRY: Final = Struct(">ii")
 _OFFSET: Final = Struct(">i")
@@ -65,11 +66,11 @@ class IndexFile:
     def open_for_append(self, max_bytes: int) -> None:
         """Grow the file to its full size: this segment is the active one now."""
         self.max_entries = max_bytes // self.entry_size
-        self._map = None
+        self._set_map(None)
         file = self._open()
         file.truncate(max(self.max_entries, self.entries) * self.entry_size)
         if not self.entries:
-            self._file = None  # opened again for the first entry: many partitions never have one
+            self._set_file(None)  # opened again for the first entry: many partitions never have one
 
     def _open(self, *, create: bool = True) -> DataFile:
         """The file; open from now on if it may be kept so."""
@@ -77,12 +78,20 @@ class IndexFile:
         if file is None:
             file = self._files.open(self.path, create=create)
             if self._files.keep_open(self, file):
-                self._file = file
+                self._set_file(file)
         return file
 
+    def _set_file(self, file: DataFile | None) -> None:
+        before, self._file = self._file, file
+        dispose(before)
+
+    def _set_map(self, mapped: mmap.mmap | None) -> None:
+        before, self._map = self._map, mapped
+        dispose(before)
+
     def let_go(self) -> None:
-        self._map = None
-        self._file = None
+        self._set_map(None)
+        self._set_file(None)
 
     def _mapped(self) -> mmap.mmap:
         self.was_used = True
@@ -92,9 +101,9 @@ class IndexFile:
         file = self._open(create=False)  # its segment may be deleted while one searches on
         mapped: mmap.mmap = self._files.with_spare(file.map, file.size())
         if self._files.has_spare_descriptors() and self._file is file:
-            self._map = mapped
+            self._set_map(mapped)
         else:
-            self._file = None  # nothing is kept for the next look-up
+            self._set_file(None)  # nothing is kept for the next look-up
         return mapped
 
     def _last_entry(self) -> bytes:
@@ -120,7 +129,7 @@ class IndexFile:
 
     def reset(self, max_bytes: int) -> None:
         """Empty the index to its preallocated size, for a rebuild."""
-        self._map = None
+        self._set_map(None)
         file = self._open()
         file.truncate(0)
         self.entries = 0
@@ -129,12 +138,12 @@ class IndexFile:
 
     def trim(self) -> None:
         """Cut the file to its entries and release it: the segment is inactive now."""
-        self._map = None
+        self._set_map(None)
         file = self._open()
         size = self.entries * self.entry_size
         if file.size() != size:
             file.truncate(size)
-        self._file = None
+        self._set_file(None)
 
     def sync(self) -> None:
         """Force the changes to disk. Blocks; safe beside appends."""

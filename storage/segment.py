@@ -42,6 +42,7 @@ from .files import (
     FileSlice,
     is_out_of_descriptors,
 )
+from .kept_open import dispose
 from .log_config import LogConfig
 from .offset_index import OffsetIndex, index_path
 from .roll_pace import RollPace
@@ -187,7 +188,7 @@ class Segment:
             file = self._files.open(self.path)
             file.on_broken = self._on_broken
             if self.is_active or self._files.keep_open(self, file):
-                self._file = file
+                self._set_file(file)
         self.was_used = True
         return file
 
@@ -197,11 +198,15 @@ class Segment:
         if self._file is not None:
             self._file.on_broken = on_broken
 
+    def _set_file(self, file: DataFile | None) -> None:
+        before, self._file = self._file, file
+        dispose(before)
+
     def let_go(self) -> None:
         """Release the data file, which is opened again when it is needed; callable from any
         thread."""
         if not self.is_active:
-            self._file = None
+            self._set_file(None)
 
     @property
     def path(self) -> str:
@@ -604,8 +609,8 @@ class Segment:
         """Grow the indexes to their full size, and keep the data file open."""
         if not self.is_active:
             self.is_active = True
-            self._file = None  # `KeptOpen` must not count the active segment's file
-            self._file = self.log_file
+            self._set_file(None)  # `KeptOpen` must not count the active segment's file
+            self._set_file(self.log_file)
         self.offset_index.open_for_append(config.segment_index_bytes)
         self.time_index.open_for_append(config.segment_index_bytes)
         self._indexes_full = self.offset_index.is_full or self.time_index.is_full
@@ -620,7 +625,7 @@ class Segment:
         self._recent.clear()
         self.is_active = False
         if not self._files.keep_open(self, file):
-            self._file = None
+            self._set_file(None)
 
     def close(self) -> None:
         """Trim the files and force to disk the parts not synced while the segment was active.
@@ -638,7 +643,7 @@ class Segment:
     def release(self) -> None:
         """Release all files without touching them."""
         self.is_active = False
-        self._file = None
+        self._set_file(None)
         self.offset_index.release()
         self.time_index.release()
         self.transaction_index.release()

@@ -105,7 +105,7 @@ class TimeIndex(IndexFile):
         first_timestamp, _ = self.entry(0)
         grows = self.entries == 1 or self.last_timestamp > first_timestamp
         sane = grows and self.last_offset >= self.base_offset
-        self._map = None
+        self._set_map(None)
         return sane
 
     def grows(self) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..protocol.invariants import BrokenInvariant
 from .files import DataFile, Files
+from .kept_open import dispose
 
 _ENTRY = Struct(">hqqqq")
 _VERSION = 0
@@ -43,12 +44,16 @@ class TransactionIndex:
         if file is None:
             file = self._files.open(self.path, create=create)
             if self._files.keep_open(self, file):
-                self._file = file
+                self._set_file(file)
         self.was_used = True
         return file
 
+    def _set_file(self, file: DataFile | None) -> None:
+        before, self._file = self._file, file
+        dispose(before)
+
     def let_go(self) -> None:
-        self._file = None
+        self._set_file(None)
 
     @property
     def entries(self) -> list[AbortedTransaction]:
@@ -124,8 +129,8 @@ class TransactionIndex:
             raise
 
     def release(self) -> None:
-        self._file = None
+        self._set_file(None)
 
     def remove(self) -> None:
-        self._file = None
+        self._set_file(None)
         self._files.remove(self.path)
