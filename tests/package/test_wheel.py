@@ -9,6 +9,9 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pytest
+
+from tests.package.conftest import BUILD, run
 from tests.package.test_layout import PROJECT, rooms
 from tests.support.processes import ROOT
 
@@ -47,6 +50,21 @@ def test_the_sdist_holds_what_the_wheel_is_built_from(distributions: Path) -> No
     assert "examples/README.md" in examples
     assert names >= modules() | examples | {"LICENSE", "README.md", "pyproject.toml", "setup.py"}
     assert not [name for name in names if name.startswith(("tests", "benchmarks", "build"))]
+
+
+def test_the_wheel_can_be_built_from_the_sdist(
+    wheel: Path, distributions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = distributions.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    monkeypatch.setenv("PYBROKER_COMPILED", "0")
+    run([*BUILD, "--wheel", "--outdir", tmp_path / "dist", unpacked])
+    (pure,) = (tmp_path / "dist").iterdir()
+    with zipfile.ZipFile(wheel) as compiled_archive, zipfile.ZipFile(pure) as archive:
+        expected = {name for name in compiled_archive.namelist() if not name.endswith(".so")}
+        assert set(archive.namelist()) == expected
 
 
 def test_the_metadata_is_as_an_index_wants_it(distributions: Path) -> None:
