@@ -34,6 +34,7 @@ from pybroker_kafka.client.mirror.settings import read_settings
 from pybroker_kafka.client.mirror.simple import SimpleMirror, SimpleSettings
 from pybroker_kafka.client.mirror.topic_plan import ALLOW, LITERAL, READ, TOPIC, WRITE
 from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker_kafka.testing import Command
 from tests.support.mirrors import (
     WAIT_SECONDS,
     Ends,
@@ -45,8 +46,7 @@ from tests.support.mirrors import (
     running_mirror,
     until_copied,
 )
-from tests.support.processes import PYBROKER, BrokerProcess, free_port
-from tests.support.zygote import ForkedProcess, shared_zygote
+from tests.support.processes import BrokerProcess, free_port
 
 CONFIG = {
     "transaction.state.log.replication.factor": "1",
@@ -351,10 +351,10 @@ async def records_at(bootstrap: str, topic: str, partitions: int) -> int:
             return sum((await consumer.end_offsets(places)).values())
 
 
-def started_mirror(given: Mapping[str, str], log: Path, *words: str) -> ForkedProcess:
+def started_mirror(given: Mapping[str, str], log: Path, *words: str) -> Command:
     file = log.with_suffix(".properties")
     file.write_text("".join(f"{key} = {value}\n" for key, value in given.items()))
-    return shared_zygote().spawn([*PYBROKER, "mirror", str(file), *words], log)
+    return Command("mirror", str(file), *words, output=log)
 
 
 def lines_of(log: Path) -> list[str]:

@@ -6,6 +6,9 @@ One cluster of two brokers for most of the module.
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +18,7 @@ import confluent_kafka
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from pybroker_kafka.testing import ClusterError, KafkaCluster
+from pybroker_kafka.testing import ClusterError, KafkaCluster, Network
 from tests.support.processes import zookeeper_process
 
 PATIENCE_SECONDS = 120.0
@@ -264,3 +267,56 @@ def test_networks_of_other_clusters(tmp_path: Path, kind: str) -> None:
         with kafka.network.cut(leader, "zookeeper"):
             wait_for(lambda: kafka.leader(topic) != leader)
         kafka.wait_for_isr(topic, 2)
+
+
+def test_a_network_between_servers_that_are_no_cluster() -> None:
+    """Whose connection it is says its process, or the port; the others are clients."""
+
+    def echo(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    def answer(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(100):
+                connection.sendall(data)
+
+    def says(connection: socket.socket, seconds: float) -> bytes:
+        connection.settimeout(seconds)
+        try:
+            connection.sendall(b"x")
+            return connection.recv(1)
+        except TimeoutError:
+            return b"late"
+        except OSError:
+            return b""
+
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        threading.Thread(target=echo, args=(server,), daemon=True).start()
+        network = stack.enter_context(Network())
+        own = network.front("echo", server.getsockname()[1], near="shop")
+        for_all = network.front("echo", server.getsockname()[1])
+
+        def connect(port: int) -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+
+        shop, client = connect(own), connect(for_all)
+        with network.cut("shop", "echo"):
+            assert (says(shop, CALL_SECONDS), says(client, CALL_SECONDS)) == (b"", b"x")
+            assert says(connect(own), CALL_SECONDS) == b""
+        shop = connect(own)
+        with network.silence("client", "echo"):
+            assert (says(shop, CALL_SECONDS), says(client, 0.2)) == (b"x", b"late")
+        assert client.recv(1) == b"x", "what was held back"
+        network.belongs("till", os.getpid())
+        till = connect(for_all)
+        network.delay("till", "echo", 0.3)
+        began = time.monotonic()
+        assert says(till, CALL_SECONDS) == b"x"
+        assert time.monotonic() - began >= 0.6
+        network.heal()
+        with pytest.raises(ClusterError, match="no link"):
+            network.cut("till", "bank")

@@ -22,9 +22,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import pytest_timeout
@@ -40,6 +40,9 @@ LONG_GAP_SECONDS = 5.0
 TOLD_SECONDS = 10.0
 ONLY_WAITED = 0.6
 NOTES = "TESTS_WAITED"  # the file for the notes, set by tests.run
+WAIT_SECONDS = 120.0
+
+T = TypeVar("T")
 
 
 def spin() -> float:
@@ -140,6 +143,23 @@ class Limit:
     def waited(self) -> float:
         """Seconds of the wall's clock."""
         return time.monotonic() - self._wall
+
+
+def until(
+    condition: Callable[[], T | None],
+    what: object = "",
+    seconds: float = WAIT_SECONDS,
+    pause_seconds: float = 0.02,
+) -> T:
+    """The first result that is not false. AssertionError with `what` (the value of a function of
+    that moment) at the limit."""
+    limit = Limit(seconds)
+    while not (found := condition()):
+        if limit.is_over:
+            told = what() if callable(what) else what
+            raise AssertionError(f"not within {limit.waited:.0f} s: {told}")
+        time.sleep(pause_seconds)
+    return found
 
 
 def stretch_limits() -> None:

@@ -31,9 +31,9 @@ from pybroker_kafka.protocol.zookeeper.operations import (
 )
 from pybroker_kafka.replication.controller.znodes import MalformedZnode
 from pybroker_kafka.storage.log_directory import StartupError
+from pybroker_kafka.testing import Network
 from tests.support.raw_zookeeper import close_session
 from tests.support.steps import finished
-from tests.support.tcp_proxy import TcpProxy
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 TOPIC = ResourcePattern(ResourceType.TOPIC, LITERAL, "t")
@@ -146,14 +146,8 @@ class Ensemble:
         self._nursery = nursery
         self.now_ms = 0
 
-    async def proxy(self) -> TcpProxy:
-        proxy = TcpProxy(self.port)
-        await self._nursery.start(proxy.run)
-        return proxy
-
-    async def broker(self, proxy: TcpProxy | None = None) -> tuple[AclStore, ZooKeeperClient]:
-        port = self.port if proxy is None else proxy.port
-        client = await self._nursery.start(self._open, port)
+    async def broker(self, port: int | None = None) -> tuple[AclStore, ZooKeeperClient]:
+        client = await self._nursery.start(self._open, port or self.port)
         store = AclStore(client, AclAuthorizer())
         await self._nursery.start(store.run, lambda: self.now_ms)
         return store, client
@@ -368,21 +362,22 @@ NOT_READ = READ._replace(permission=AclPermission.DENY)
 ALTER = READ._replace(operation=AclOperation.ALTER)
 
 
-def test_while_zookeeper_is_away_what_was_known_holds(zookeeper_port: int) -> None:
+def test_while_zookeeper_is_away_what_was_known_holds(
+    zookeeper_port: int, network: Network
+) -> None:
     async def away(made: Ensemble) -> None:
-        proxy = await made.proxy()
-        (cut, _), (other, _) = await made.broker(proxy), await made.broker()
+        port = network.front("zookeeper", made.port)
+        (cut, _), (other, _) = await made.broker(port), await made.broker()
         await cut.update(TOPIC, adding(READ), at_once)
         await until(lambda: asks(other, AclOperation.READ))
-        proxy.refusing = True
-        proxy.cut()
+        gone = network.cut("client", "zookeeper")
         await other.update(TOPIC, adding(NOT_READ), at_once)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cut.update, TOPIC, adding(ALTER), at_once)
             await trio.sleep(0.2)
             assert asks(cut, AclOperation.READ)
             assert not asks(cut, AclOperation.ALTER), "it is not written"
-            proxy.refusing = False
+            gone.undo()
         for store in (cut, other):
             await until(lambda: store.authorizer.entries(TOPIC) == {READ, NOT_READ, ALTER})  # noqa: B023
         assert not asks(cut, AclOperation.READ)
@@ -390,15 +385,14 @@ def test_while_zookeeper_is_away_what_was_known_holds(zookeeper_port: int) -> No
     run(zookeeper_port, away)
 
 
-def test_in_a_new_session_everything_is_read_anew(zookeeper_port: int) -> None:
+def test_in_a_new_session_everything_is_read_anew(zookeeper_port: int, network: Network) -> None:
     async def lost(made: Ensemble) -> None:
-        proxy = await made.proxy()
-        (cut, client), (other, direct) = await made.broker(proxy), await made.broker()
+        port = network.front("zookeeper", made.port)
+        (cut, client), (other, direct) = await made.broker(port), await made.broker()
         await other.update(TOPIC, adding(READ), at_once)
         await other.update(PREFIX, adding(READ), at_once)
         await until(lambda: len(cut.authorizer.patterns()) == 2)
-        proxy.refusing = True
-        proxy.cut()
+        gone = network.cut("client", "zookeeper")
         await other.update(TOPIC, adding(NOT_READ), at_once)
         await other.update(PREFIX, removing(READ), at_once)
         for path in ("/kafka-acl-changes", "/kafka-acl-extended-changes"):
@@ -409,7 +403,7 @@ def test_in_a_new_session_everything_is_read_anew(zookeeper_port: int) -> None:
             session = client.session
             await trio.to_thread.run_sync(close_session, made.port, session)
             assert asks(cut, AclOperation.READ)
-            proxy.refusing = False
+            gone.undo()
         await until(lambda: cut.authorizer.patterns() == [TOPIC])
         assert cut.authorizer.entries(TOPIC) == {READ, NOT_READ, ALTER}
         assert not asks(cut, AclOperation.READ)
