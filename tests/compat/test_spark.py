@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -23,8 +24,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker_kafka.spark_jobs.pipelines import flight_delays
+from pybroker_kafka.testing import KafkaCluster
 from tests.support.processes import BrokerProcess
-from tests.support.secure_cluster import secure_cluster
 
 WAIT_SECONDS = 120.0
 BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
@@ -232,10 +233,11 @@ def is_of(directory: Path, process: psutil.Process) -> bool:
         return False
 
 
-def test_a_secured_cluster(spark: Any, tmp_path: Path) -> None:
+def test_a_secured_cluster(spark: Any) -> None:
     """With the options that `pybroker start --secure` has written for it."""
-    with secure_cluster(tmp_path / "data") as cluster:
-        options = cluster.snippet("user", "with_spark.py")
+    with KafkaCluster(secure=True) as cluster:
+        snippet = cluster.data_dir / "security" / "user" / "with_spark.py"
+        options = runpy.run_path(str(snippet))["SECURED"]
         frame = spark.createDataFrame([("1",), ("2",)], ["value"])
         frame.write.format("kafka").options(**options).option("topic", "sparks").save()
         for source in ("kafka", "pybroker"):
