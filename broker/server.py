@@ -30,9 +30,10 @@ from ..replication.metadata_cache import MetadataUpdate
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
 from . import settings
-from .assembly import Ground, Parts, assemble
+from .assembly import Parts, assemble
 from .cluster.broker_connector import BrokerConnectors
 from .cluster.controlled_shutdown import hand_over
+from .cluster.parts import Ground
 from .cluster.topic_config_cache import TopicConfigCache
 from .config import ConfigError, KafkaConfig, dynamic, passwords
 from .config.checks import check_config
@@ -306,7 +307,7 @@ class Broker:
                 self.clocks.wall.at_ms(self.clock()),
                 session_id,
                 tuple(self.sessions),
-                settings.inter_broker_protocol(self.config).broker_node,
+                self.config.inter_broker_protocol.broker_node,
             )
         )
         self.parts.replicas.manager.leadership.broker_epoch = self.broker_epoch
@@ -320,7 +321,7 @@ class Broker:
         self, services: Services, metrics_address: tuple[str, int] | None
     ) -> int | None:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
-        groups, transactions, verifier, _ = parts.coordinators
+        groups, transactions, verifier, _, producer_ids = parts.coordinators
         if parts.acls is not None:
             await services.start("acls", parts.acls.run, self.clock)
         await services.start("replicas", replicas.runtime.run)
@@ -340,8 +341,8 @@ class Broker:
         if self.zookeeper.session[0] != self.sessions[-1]:
             await self._register()  # it expired before the controller runtime watched it
         await services.start("topic creation", control.creator.run)
-        await services.start("producer ids", control.producer_ids.run)
-        services.spawn("isr changes", control.isr_changes.run)
+        await services.start("producer ids", producer_ids.run)
+        services.spawn("isr changes", replicas.isr_changes.run)
         await services.start("configs", self.store.follow, self.changes.changed, self.clock)
         await self.changes.read_entities()
         services.spawn("key stores", self.changes.watch_key_stores)
