@@ -3,8 +3,7 @@
 Job: `Command("broker", "server.properties", output="broker.log")` runs the same code as the command
 line does, without the CPU time that Python and the imports of a new process take (the most part of
 the start of a broker). It has the part of `subprocess.Popen` that a test needs.
-Invariants: the process ends with the fork server, which ends with the test's process; a signal goes
-to a process that has not been reaped, so never to another process of the same id.
+Invariant: the process ends with the fork server, which ends with the test's process.
 Leaves out: pipes (the output goes to a file, the input is empty), and variables that Python or the
 dynamic linker read at their start (`LD_PRELOAD`): the fork server has started without them.
 """
@@ -17,16 +16,20 @@ import os
 import select
 import signal
 import subprocess
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..local.cluster_state import ClusterError
-from .launching import LINE_MAX_BYTES, shared_launcher
+from .launching import LINE_MAX_BYTES, START_TIMEOUT_SECONDS, shared_launcher
 from .options import CommandOptions
 
 if TYPE_CHECKING:
     import socket
+
+LAST_LINES = 10
+POLL_SECONDS = 0.02
 
 
 class Command:
@@ -39,13 +42,14 @@ class Command:
     def __init__(self, *words: str, output: str | Path, new_session: bool = False) -> None:
         self.words = words
         self.returncode: int | None = None
-        place = Path(output).absolute()
-        place.touch()
+        self._output = Path(output).absolute()
+        self._output.touch()
+        self._mark = self._output.stat().st_size  # of the output of others
         options = CommandOptions(
             words=list(words),
             environment=dict(os.environ),
             directory=str(Path.cwd()),
-            output=str(place),
+            output=str(self._output),
             new_session=new_session,
         )
         self._channel: socket.socket = shared_launcher().run(options)
@@ -73,6 +77,24 @@ class Command:
         if status is None:
             raise subprocess.TimeoutExpired(["pybroker", *self.words], timeout or 0)
         return status
+
+    def wait_for(self, text: str, timeout: float = START_TIMEOUT_SECONDS) -> str:
+        """The first line of the output with this text, such as `is ready`, once it is there. Raises
+        ClusterError with the last lines if the process ends before, or does not print it in time.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            has_ended = self.poll() is not None
+            with self._output.open("rb") as output:
+                output.seek(self._mark)
+                lines = output.read().decode(errors="replace").splitlines()
+            for line in lines:
+                if text in line:
+                    return line
+            if has_ended or time.monotonic() > deadline:
+                told = "\n".join(lines[-LAST_LINES:])
+                raise ClusterError(f"pybroker {' '.join(self.words)} did not say {text!r}: {told}")
+            time.sleep(POLL_SECONDS)
 
     def send_signal(self, number: int) -> None:
         """Without effect on a process that has ended."""

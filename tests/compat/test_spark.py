@@ -25,6 +25,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker_kafka.spark_jobs.pipelines import flight_delays
 from pybroker_kafka.testing import KafkaCluster
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess
 
 WAIT_SECONDS = 120.0
@@ -184,10 +185,7 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
     )
     flights = flight_delays.parse_flights(spark, options).good
     query = flight_delays.start_pipeline(flights, options)
-    deadline = time.monotonic() + WAIT_SECONDS
-    while len(query.recentProgress) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: len(query.recentProgress) >= 2)
     query.stop()
     done = sum(batch["numInputRows"] for batch in query.recentProgress)
     assert 0 < done < 3000

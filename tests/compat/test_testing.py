@@ -75,10 +75,10 @@ def processes_that_have(text: str) -> list[psutil.Process]:
 
 
 def wait_until_gone(directory: str) -> None:
-    deadline = time.monotonic() + GONE_SECONDS
-    while processes_that_have(directory) or Path(directory).exists():
-        assert time.monotonic() < deadline, (processes_that_have(directory), directory)
-        time.sleep(POLL_SECONDS)
+    until(
+        lambda: not (processes_that_have(directory) or Path(directory).exists()),
+        lambda: (processes_that_have(directory), directory),
+    )
 
 
 def test_records_of_a_topic(cluster: KafkaCluster) -> None:
@@ -183,13 +183,15 @@ def test_a_command_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.M
     assert os.getsid(server.pid) == server.pid
     with pytest.raises(subprocess.TimeoutExpired):
         server.wait(0.1)
-    until(lambda: "ready" in output.read_text(), output.read_text)
+    assert "ZooKeeper is ready" in server.wait_for("is ready", COMMAND_SECONDS)
     server.terminate()
     assert server.wait(COMMAND_SECONDS) == 0
     server.kill()  # nobody's any more
     assert server.poll() == 0
     with Command(*words, output=output) as other:
         assert os.getsid(other.pid) != other.pid
+        with pytest.raises(ClusterError, match="did not say 'is ready'"):  # the other has
+            other.wait_for("is ready", 0)
     assert other.returncode == -signal.SIGKILL
 
 

@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from pybroker_kafka.testing import ClusterError, KafkaCluster, Network
+from tests.support.patience import until
 from tests.support.processes import zookeeper_process
 
-PATIENCE_SECONDS = 120.0
-POLL_SECONDS = 0.02
 CALL_SECONDS = 120.0
 QUICK = {"zookeeper.session.timeout.ms": 2000}  # who is cut off is missed sooner
 
@@ -38,13 +37,6 @@ def kafka(cluster: KafkaCluster) -> Iterator[KafkaCluster]:
     yield cluster
     cluster.heal()
     cluster.wait_for_brokers()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(POLL_SECONDS)
 
 
 def produce(kafka: KafkaCluster, topic: str, *values: bytes, **settings: object) -> None:
@@ -180,9 +172,9 @@ def test_a_group_rebalances(kafka: KafkaCluster) -> None:
 
         kind = type("Noted", (Listener, ConsumerRebalanceListener), {})
         consumer.subscribe([topic], listener=kind())
-        wait_for(lambda: consumer.poll(50) is not None and len(rebalanced) == 1)
+        until(lambda: consumer.poll(50) is not None and len(rebalanced) == 1)
         kafka.rebalance("g")
-        wait_for(lambda: consumer.poll(50) is not None and len(rebalanced) == 2)
+        until(lambda: consumer.poll(50) is not None and len(rebalanced) == 2)
     finally:
         consumer.close()
     with pytest.raises(ClusterError, match="no group"):
@@ -205,7 +197,7 @@ def test_a_week_passes() -> None:
         for topic in (old, kept):
             produce(kafka, topic, b"x")
         kafka.advance(days=7)
-        wait_for(lambda: not kafka.records(old))
+        until(lambda: not kafka.records(old))
         assert values(kafka, kept) == [b"x"]
 
 
@@ -230,7 +222,7 @@ def test_cut_delayed_and_silent_networks() -> None:
             produce(kafka, topic, b"late")
             assert time.monotonic() - began >= 0.4
         with kafka.network.isolate(leader):
-            wait_for(lambda: kafka.leader(topic) != leader)
+            until(lambda: kafka.leader(topic) != leader)
         produce(kafka, topic, b"after")
         kafka.wait_for_isr(topic, 3)
         with contextlib.ExitStack() as cuts:  # from all: on a busy machine the leader may change
@@ -265,7 +257,7 @@ def test_networks_of_other_clusters(tmp_path: Path, kind: str) -> None:
         kafka.wait_for_isr(topic, 2)
         leader = kafka.leader(topic)
         with kafka.network.cut(leader, "zookeeper"):
-            wait_for(lambda: kafka.leader(topic) != leader)
+            until(lambda: kafka.leader(topic) != leader)
         kafka.wait_for_isr(topic, 2)
 
 

@@ -24,6 +24,7 @@ from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.testing import Network
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import TRANSACTION, WireClient, batch, unique
 from tests.wire import transaction_steps as steps
@@ -162,10 +163,7 @@ def a_transaction(
     ends_at: WireClient | None = None,
 ) -> int:
     """One record, and what EndTxn says."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while steps.add(coordinator, producer, (topic, 0)) != {(topic, 0): ErrorCode.NONE}:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: steps.add(coordinator, producer, (topic, 0)) == {(topic, 0): ErrorCode.NONE})
     records = batch(
         b"v", producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=sequence,
         is_transactional=True,
@@ -176,7 +174,4 @@ def a_transaction(
 
 
 def wait_for_brokers(kafka: WireClient) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while len(kafka.call(MetadataRequest(topics=[])).brokers) < len(NODES):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: len(kafka.call(MetadataRequest(topics=[])).brokers) >= len(NODES))

@@ -22,12 +22,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 import pytest_timeout
+import trio
 
 MAX_SLOWNESS = 10.0
 # The loop of `spin` where it was measured: a core of 2026 that does nothing else.
@@ -160,6 +161,19 @@ def until(
             raise AssertionError(f"not within {limit.waited:.0f} s: {told}")
         time.sleep(pause_seconds)
     return found
+
+
+async def eventually(
+    condition: Callable[[], object | Awaitable[object]], seconds: float = WAIT_SECONDS
+) -> None:
+    """`until` in a loop of trio, whose other tasks go on; with a condition that may be awaited."""
+    limit = Limit(seconds)
+    while True:
+        found = condition()
+        if await found if isinstance(found, Awaitable) else found:
+            return
+        assert not limit.is_over, f"not within {limit.waited:.0f} s"
+        await trio.sleep(0.005)
 
 
 def stretch_limits() -> None:

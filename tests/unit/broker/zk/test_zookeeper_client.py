@@ -38,6 +38,7 @@ from pybroker_kafka.protocol.zookeeper.operations import (
     create_recursive,
 )
 from pybroker_kafka.testing import Network
+from tests.support.patience import eventually
 from tests.support.raw_zookeeper import close_session
 
 SESSION_TIMEOUT_MS = 4_000
@@ -228,9 +229,7 @@ async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect: s
             while not told.is_set():
                 # Whatever comes from the other side: armed or not, the watch is asked for anew.
                 await client.execute_one(GetData("/n", watch=True), note)
-            with trio.fail_after(120):
-                while len(fired) < count:  # noqa: ASYNC110
-                    await trio.sleep(0.001)
+            await eventually(lambda: len(fired) >= count)  # noqa: B023
             await client.execute_one(GetData("/n", watch=True), note)
 
 
