@@ -36,10 +36,17 @@ class Command:
     """Runs as soon as it is made. Raises ClusterError if no process can be forked.
 
     output: the file to which both outputs are appended. new_session: the process leads a session
-    and a process group. The environment and the directory are those of the caller.
+    and a process group. network_namespace: the name of one that `ip netns add` has made (Linux,
+    root). The environment and the directory are those of the caller.
     """
 
-    def __init__(self, *words: str, output: str | Path, new_session: bool = False) -> None:
+    def __init__(
+        self,
+        *words: str,
+        output: str | Path,
+        new_session: bool = False,
+        network_namespace: str | None = None,
+    ) -> None:
         self.words = words
         self.returncode: int | None = None
         self._output = Path(output).absolute()
@@ -51,6 +58,7 @@ class Command:
             directory=str(Path.cwd()),
             output=str(self._output),
             new_session=new_session,
+            network_namespace=network_namespace,
         )
         self._channel: socket.socket = shared_launcher().run(options)
         self._received = b""

@@ -47,6 +47,7 @@ from .options import ClusterOptions, CommandOptions
 REQUEST_MAX_BYTES = 1 << 20
 END_PATIENCE_SECONDS = 40  # longer than a supervisor takes for its nodes
 FORKED = b"+"
+CLONE_NEWNET = 0x40000000
 PACKAGE = __name__.partition(".")[0]
 # Of the commands that serve, by name: the layers below the command line do not import it.
 COMMAND_MODULES = ("cli.main", "cli.server", "cli.cluster", "cli.nodes")
@@ -178,14 +179,19 @@ class ForkServer:
             if options.new_session:
                 os.setsid()
             die_with_parent()
+            if options.network_namespace is not None:
+                enter_network(options.network_namespace)
             with channel:
                 _tell(channel, {"pid": os.getpid()})
             run_command(options)
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
+        except BaseException as error:
+            if channel.fileno() >= 0:  # it has not begun
+                _tell(channel, {"error": describe(error)})
+            else:
+                sys.excepthook(*sys.exc_info())
         finally:
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
@@ -209,6 +215,16 @@ class ForkServer:
                 os._exit(code)
         os.close(descriptor)
         return pid
+
+
+def enter_network(name: str) -> None:
+    """Move this process into a network namespace; Python before 3.12 has no os.setns."""
+    import ctypes
+
+    descriptor = os.open(f"/run/netns/{name}", os.O_RDONLY)
+    if ctypes.CDLL(None, use_errno=True).setns(descriptor, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns", name)
+    os.close(descriptor)
 
 
 def run_command(options: CommandOptions) -> None:

@@ -37,6 +37,7 @@ class CommandOptions:
     directory: str
     output: str  # the file to which both outputs are appended
     new_session: bool
+    network_namespace: str | None = None
 
 
 def config_texts(config: Mapping[str, object]) -> dict[str, str]:

@@ -177,6 +177,8 @@ def test_a_command_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.M
     assert "broker.id" in output.read_text()
     with pytest.raises(FileNotFoundError):
         Command("status", output=tmp_path / "no-such-directory" / "output")
+    with pytest.raises(ClusterError, match="no-such-network"):
+        Command("status", output=output, network_namespace="no-such-network")
 
     words = ("zookeeper", "--port", "0", "--data-dir", str(tmp_path / "zookeeper"))
     server = Command(*words, output=output, new_session=True)

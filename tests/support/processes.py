@@ -1,7 +1,7 @@
 """Real server processes for tests: our ZooKeeper and our broker, each with its own command line.
 
-Our test kit forks them (`Command`). A command of another program, and one with an environment or in
-a network namespace of its own, has a process from the beginning.
+Our test kit forks them (`Command`). A command of another program, and one with an environment of
+its own, has a process from the beginning.
 Ports are chosen by the system and kept over a restart, so that a client finds the broker again.
 Everything started here is killed at the end of the `with` block, whatever happened.
 """
@@ -132,8 +132,8 @@ class ServerProcess:
         self._launched = time.monotonic()
         self._mark = self._log.stat().st_size if self._log.exists() else 0
         program, words = self._command[: len(PYBROKER)], self._command[len(PYBROKER) :]
-        if program == PYBROKER and not self.environment and not self.namespace:
-            self._process = Command(*words, output=self._log)
+        if program == PYBROKER and not self.environment:
+            self._process = Command(*words, output=self._log, network_namespace=self.namespace)
             return
         inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
         with self._log.open("ab") as output:
