@@ -42,7 +42,8 @@ class KafkaTools:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def run(self, main_class: str, *arguments: str) -> str:
+    def run(self, main_class: str, *arguments: str) -> tuple[str, str]:
+        """What the tool printed, and what it complained of."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         mark = self._complaints.seek(0, 2)
@@ -60,10 +61,17 @@ class KafkaTools:
         finally:
             patience.cancel()
         self._complaints.seek(mark)
-        told = f"{main_class} {arguments}:\n{printed}\n{self._complaints.read()}"
+        complaints = self._complaints.read()
+        told = f"{main_class} {arguments}:\n{printed}\n{complaints}"
         assert self.is_running, f"no answer within {TIMEOUT_SECONDS:.0f} s, or its end: {told}"
         assert int(status) == 0, told
-        return printed
+        return printed, complaints
+
+    def close(self) -> None:
+        atexit.unregister(self._process.kill)
+        self._process.kill()
+        self._process.communicate()
+        self._complaints.close()
 
 
 _running: list[KafkaTools] = []
@@ -73,4 +81,4 @@ def kafka_tool(main_class: str, *arguments: str) -> str:
     """Run one of Kafka's command line tools; returns what it printed."""
     if not _running or not _running[-1].is_running:
         _running.append(KafkaTools())
-    return _running[-1].run(main_class, *arguments)
+    return _running[-1].run(main_class, *arguments)[0]
