@@ -39,17 +39,15 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from pybroker_kafka.testing import KafkaCluster
-from tests.support.apache_kafka import java_command, kafka_jars
+from tests.support.apache_kafka import java_command
 from tests.support.consumed import consumed
 from tests.support.gap_client import CLIENTS
-from tests.support.maven import compiled_classes
 from tests.support.patience import WAIT_SECONDS, until
 from tests.support.processes import ROOT
 
 BROKERS = 3
 PARTITIONS = 6
 LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-JAVA_PRODUCER = ROOT / "tests" / "support" / "java" / "GapProducer.java"
 QUIET_SECONDS = 1.0  # before each kill, and after all went on
 END_SECONDS = 90.0
 BEGINS_NS = 300_000_000  # a silence that begins later has another reason
@@ -66,8 +64,7 @@ class Sender:
         self._journal = directory / f"{client}.journal"
         arguments = [bootstrap, topic, str(PARTITIONS), *settings]
         if client == "java":
-            classes = compiled_classes(JAVA_PRODUCER, kafka_jars())
-            command = java_command("GapProducer", *arguments, classes=classes)
+            command = java_command("GapProducer", *arguments, source="GapProducer.java")
         else:
             command = [sys.executable, "-m", "tests.support.gap_client", client, *arguments]
         with (

@@ -12,12 +12,9 @@ import atexit
 import subprocess
 import tempfile
 import threading
-from pathlib import Path
 
-from tests.support.apache_kafka import java_command, kafka_jars
-from tests.support.maven import compiled_classes
+from tests.support.apache_kafka import java_command
 
-SOURCE = Path(__file__).parent / "java" / "KafkaTools.java"
 TIMEOUT_SECONDS = 180.0
 END_OF_ANSWER = "\x04"
 
@@ -27,9 +24,8 @@ class KafkaTools:
 
     def __init__(self) -> None:
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        classes = compiled_classes(SOURCE, kafka_jars())
         self._process = subprocess.Popen(
-            java_command("KafkaTools", classes=classes),
+            java_command("KafkaTools", source="KafkaTools.java"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
