@@ -26,7 +26,7 @@ from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, iter_batch_headers
 from ..protocol.wall_clock import WallClock
 from . import log_lookup, recovery_notes
-from .append_info import AppendInfo, AppendOrigin
+from .append_info import Append, AppendInfo, AppendOrigin, AppendRules
 from .append_rules import MAGIC_V2, AppendRequest
 from .descriptors import require_descriptors
 from .directory_health import DirectoryHealth
@@ -52,7 +52,6 @@ from .recovery import LogParts
 from .segment import MAX_RELATIVE_OFFSET, BatchToSearch, Segment
 from .transaction_index import AbortedTransaction
 from .validation import AppendInput, PreValidatedBatch, validate
-from .verification import VerificationGuard
 
 
 class Log:
@@ -74,10 +73,10 @@ class Log:
         "log_start_offset",
         "name",
         "partition",
+        "rules",
         "segments",
         "snapshots",
         "topic",
-        "validate_fully",
         "wall",
     )
 
@@ -107,9 +106,10 @@ class Log:
 
         self.topic = topic
         self.partition = partition
-        self.validate_fully = validate_fully
         # Beside the `now_ms` of all calls: timestamps are its.
         self.wall = wall or WallClock()
+        # The rules for appended batches; `set_config` replaces them.
+        self.rules = AppendRules(config, self.name, validate_fully, self.wall)
         self._metadata = PartitionMetadata(files, topic_id)
         # Whether the checkpoints may be of an earlier log of this name; the upkeep corrects that.
         self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
@@ -146,63 +146,48 @@ class Log:
     # Appending
 
     def append_as_leader(
-        self,
-        records: AppendInput,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        request_version: int | None = None,
-        guard: VerificationGuard | None = None,
+        self, records: AppendInput, leader_epoch: int, append: Append
     ) -> AppendInfo:
-        """Check one batch (or an old message set), assign its offsets and append it.
-
-        With a `guard`, a batch that begins a transaction must be verified by it (KIP-890).
-        """
+        """Check one batch (or an old message set), assign its offsets and append it."""
         if self.health.error is not None or self.local.is_closed:
             raise self.local.offline_error()
-        config, name, full = self.config, self.name, self.validate_fully
+        config = self.config
         if config.record_version < MAGIC_V2:
-            return self._append_old_format(records, leader_epoch, now_ms, origin, request_version)
-        first_offset = self.log_end_offset
-        if origin is AppendOrigin.COORDINATOR and type(records) is bytearray:
+            return self._append_old_format(records, leader_epoch, append)
+        first_offset, now_ms = self.log_end_offset, append.now_ms
+        is_clients = append.origin is AppendOrigin.CLIENT
+        if not is_clients and type(records) is bytearray:
             own = stamp_own_batch(records, config, first_offset, leader_epoch)
             if own is not None:
                 if own.producer_id >= 0:
-                    duplicate = self._check_producer(own, records, origin, guard, now_ms)
+                    duplicate = self._check_producer(own, records, append)
                     if duplicate is not None:
                         return duplicate
                 return self._append_batch(records, own, first_offset, leader_epoch, now_ms)
-        stamp_ms = self.wall.stamp_ms(now_ms)
-        valid = validate(
-            records, config, first_offset, leader_epoch, stamp_ms, origin, request_version, name,
-            full,
-        )  # fmt: skip
+        valid = validate(records, self.rules, append, first_offset, leader_epoch)
         if valid is None:
             return AppendInfo.of_nothing(self.log_start_offset)
         data, header, converted = valid
         if header.producer_id >= 0:
-            duplicate = self._check_producer(header, data, origin, guard, now_ms)
+            duplicate = self._check_producer(header, data, append)
             if duplicate is not None:
                 return duplicate
         info = self._append_batch(data, header, first_offset, leader_epoch, now_ms)
         info.converted_count = converted
-        if invariants.THOROUGH and origin is AppendOrigin.CLIENT:
-            self.producer_state.check_sequence(header.producer_id, name)
+        if invariants.THOROUGH and is_clients:
+            self.producer_state.check_sequence(header.producer_id, self.name)
         return info
 
     def _check_producer(
-        self,
-        header: BatchHeader,
-        data: Buffer,
-        origin: AppendOrigin,
-        guard: VerificationGuard | None,
-        now_ms: int,
+        self, header: BatchHeader, data: Buffer, append: Append
     ) -> AppendInfo | None:
         """The answer for a batch that is in the log already; KafkaError if it may not be."""
         if header.is_control:  # an abort may need a file for the transaction index
             require_descriptors(self.files, f"ending a transaction in {self.name}")
-        earlier = self.producer_state.check(header, data, origin, self.name, guard, now_ms)
+        guard = append.guard_of(self.topic, self.partition)
+        earlier = self.producer_state.check(
+            header, data, append.origin, self.name, guard, append.now_ms
+        )
         return None if earlier is None else self._duplicate(earlier, len(data))
 
     def _append_batch(
@@ -257,22 +242,14 @@ class Log:
         return info
 
     def _append_old_format(
-        self,
-        records: AppendInput,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin,
-        request_version: int | None,
+        self, records: AppendInput, leader_epoch: int, append: Append
     ) -> AppendInfo:
         """Append to a log that stores v0 or v1: it has no leader epochs and no producers, and each
         entry of a set is indexed separately."""
-        config, first_offset = self.config, self.log_end_offset
+        config, first_offset, now_ms = self.config, self.log_end_offset, append.now_ms
         if isinstance(records, PreValidatedBatch):
             records = records.source
-        stamp_ms = self.wall.stamp_ms(now_ms)
-        request = AppendRequest(
-            config, first_offset, leader_epoch, stamp_ms, origin, request_version, self.name, True
-        )
+        request = AppendRequest(self.rules, append, first_offset, leader_epoch)
         valid = validate_with_old_format(records, request)
         if valid is None:
             return AppendInfo.of_nothing(self.log_start_offset)
@@ -282,7 +259,7 @@ class Log:
         batches = list(iter_batch_headers(data))
         rolled = self._append_group(memoryview(data), batches, now_ms)
         info = info_of_batches(batches, first_offset, self.log_start_offset, len(data))
-        info.log_append_time = stamp_ms if config.log_append_time else -1
+        info.log_append_time = request.stamp_ms if config.log_append_time else -1
         info.rolled = rolled
         info.converted_count = converted
         if config.flushes_itself:
@@ -850,6 +827,7 @@ class Log:
     def set_config(self, config: LogConfig) -> None:
         """Set the config, even if the disk is broken: the next use of the log reports that."""
         self.config = config
+        self.rules = AppendRules(config, self.name, self.rules.validate_fully, self.wall)
         self.local.set_config(config)
         if config.record_version < NEWEST_RECORD_VERSION:
             # Batches below v2 have no leader epochs: followers truncate to the high watermark.

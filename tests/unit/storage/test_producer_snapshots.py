@@ -31,6 +31,7 @@ from pybroker_kafka.storage.producer_state import (
     ProducerLimits,
     ProducerState,
 )
+from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
@@ -63,7 +64,7 @@ def log_with(
 
 def produce(log: Log, producer_id: int, sequence: int, now_ms: int = 0) -> None:
     batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=sequence)
-    log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms)
+    append_as_leader(log, batch, leader_epoch=0, now_ms=now_ms)
 
 
 def look_after(manager: LogManager, now_ms: int) -> None:
