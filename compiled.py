@@ -150,6 +150,7 @@ REQUEST_PATH: Final = Unit(
         "storage.local_log",
         "storage.log",
         "storage.log_config",
+        "storage.log_producers",
         "storage.offset_index",
         "storage.own_batches",
         "storage.producer_entry",

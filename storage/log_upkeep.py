@@ -238,7 +238,7 @@ class LogUpkeep:
         wall_ms = self._wall.comparable_ms(now_ms, interval_ms)
         expiration_ms = config.producer_id_expiration_ms
         for log in self._table.current.online():
-            for _ in log.known_producers.expire(now_ms, wall_ms, expiration_ms):
+            for _ in log.producers.known.expire(now_ms, wall_ms, expiration_ms):
                 yield
 
     def _write_snapshots(self, now_ms: int) -> Iterator[Job | None]:
@@ -251,15 +251,15 @@ class LogUpkeep:
                     yield None
                 while not log.rebuild_some():
                     yield None
-                count += len(log.known_producers.entries)
-                if log.is_closed or not log.snapshots.is_due(now_ms):
+                count += len(log.producers.known.entries)
+                if log.is_closed or not log.producers.snapshots.is_due(now_ms):
                     continue
-                frozen = log.snapshots.begin(now_ms)
+                frozen = log.producers.snapshots.begin(now_ms)
                 while not frozen.encode(SNAPSHOT_ROWS_PER_STEP):
                     yield None
                 if not frozen.is_over:
                     yield Job(f"write a snapshot of {log.name}", WriteSnapshot(log, frozen))
-                log.finish_snapshot(frozen)
+                log.producers.finish_snapshot(frozen)
         self._producer_limits.is_broker_full = count >= self._producer_limits.of_broker
 
     # Retention

@@ -144,10 +144,10 @@ def test_a_truncation_of_very_many_producers_takes_turns(tmp_path: Path) -> None
         took.append(held_ms(go_on))
     assert len(took) > MANY / ROWS_AT_ONCE
     assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]
-    assert len(log.known_producers.entries) == MANY + 1
-    assert log.known_producers.entries[MANY].last_sequence == 4
-    assert log.known_producers.entries[MANY].seen_ms == 0  # that it was cut is no reason to expire
-    assert len(log.known_producers.entries[MANY].batches) == 5
+    assert len(log.producers.known.entries) == MANY + 1
+    assert log.producers.known.entries[MANY].last_sequence == 4
+    assert log.producers.known.entries[MANY].seen_ms == 0  # that it was cut is no reason to expire
+    assert len(log.producers.known.entries[MANY].batches) == 5
 
 
 @pytest.mark.usefixtures("brokers_collector")
@@ -206,14 +206,14 @@ def test_segments_that_are_deleted_meanwhile_were_read_before(tmp_path: Path) ->
     _, log = cut(tmp_path)
     log.update_high_watermark(log.log_end_offset)
     log.delete_segments([log.segments.first], 0)
-    assert log.known_producers.entries[SOME].last_sequence == 4
+    assert log.producers.known.entries[SOME].last_sequence == 4
     assert log.health.error is None
 
 
 def test_who_is_nobody_s_to_look_after_is_built_anew_by_the_upkeep(tmp_path: Path) -> None:
     manager, log = cut(tmp_path)
     look_after(manager, 1)
-    assert log.known_producers.entries[SOME].last_sequence == 4
+    assert log.producers.known.entries[SOME].last_sequence == 4
     assert log.rebuild_some()
 
 

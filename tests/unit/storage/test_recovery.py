@@ -325,7 +325,7 @@ def test_duplicates_are_known_after_a_truncation_down_to_a_snapshot(tmp_path: Pa
     later = batch_of(b"v", producer_id=7, epoch=0, sequence=5)
     append_as_leader(log, later, leader_epoch=0, now_ms=0)
     assert log.truncate_to(5)
-    assert log.snapshots.offsets == [5]
+    assert log.producers.snapshots.offsets == [5]
     assert offsets_of_retries(log, range(1, 5)) == [1, 2, 3, 4]
     assert log.log_end_offset == 5
 

@@ -148,10 +148,10 @@ def test_one_call_deletes_so_many(tmp_path: Path) -> None:
 
 def test_an_old_producer_state_goes_too(tmp_path: Path) -> None:
     log = fill(log_of(tmp_path, segment_bytes=SIZE, retention_ms=0), 4)
-    assert log.snapshots.offsets == [1, 2, 3]
+    assert log.producers.snapshots.offsets == [1, 2, 3]
     delete_old_segments(log, 1003)
     assert bases(log) == [3]
-    assert log.snapshots.offsets == [3]
+    assert log.producers.snapshots.offsets == [3]
 
 
 def test_a_disk_that_fails_takes_its_directory_offline(tmp_path: Path) -> None:
