@@ -14,6 +14,7 @@ from typing import Final
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
+from ..storage.log_producers import RebuildUnderWay
 from ..storage.validation import AppendInput
 from .delayed_operations import DelayedProduce
 from .hosted_partitions import HostedPartitions
@@ -26,6 +27,7 @@ from .types import (
     Parked,
     ProduceResult,
     ProduceResults,
+    RebuildProducers,
     ReplicatedAppend,
 )
 from .waiting import WaitingOperations
@@ -125,6 +127,8 @@ class Appends:
             stats.failed_produce_requests += 1
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._waiting.storage_failed(key, error)
+            elif isinstance(error, RebuildUnderWay):
+                self._effects.append(RebuildProducers(partition.log))
             return _failed_append(error, partition)
         required_offset = info.last_offset + 1
         if info.size_bytes and not info.duplicate:

@@ -59,7 +59,8 @@ class Prepare:
 
 @dataclass(slots=True, frozen=True)
 class Pause:
-    """More than the quota allows has been copied."""
+    """More than the quota allows has been copied, or the producers of the copy are being rebuilt
+    after a cut: time for others."""
 
     wait_ms: int
 
@@ -165,6 +166,9 @@ class LogDirMoves:
                 return Pause(OVER_QUOTA_WAIT_MS)
             log, future = move.partition.log, move.future
             _follow_cuts(log, future, now_ms)
+            if future.producers.is_being_rebuilt:
+                future.rebuild_some()
+                return Pause(0)
             if future.log_end_offset == log.log_end_offset:
                 _follow_offsets(log, future)
                 if not move.is_prepared:
@@ -182,7 +186,7 @@ class LogDirMoves:
             if len(piece):
                 self._add(move, read_piece(move, piece), now_ms)
             else:  # the last messages were compacted away
-                future.log_end_offset = future.producer_state.map_end_offset = end_offset
+                future.log_end_offset = future.producers.known.map_end_offset = end_offset
         return Over()
 
     def copied(self, move: Move, data: bytes, now_ms: int) -> None:

@@ -237,6 +237,13 @@ class AlterIsr(NamedTuple):
     isr: tuple[int, ...]
 
 
+class RebuildProducers(NamedTuple):
+    """Appends wait for the producers of this log: call `Log.rebuild_some`, between other tasks,
+    until it returns True or raises."""
+
+    log: Log
+
+
 class FailedLogDir(NamedTuple):
     """A directory and these partitions are offline: the controller must be notified."""
 
@@ -256,7 +263,7 @@ class MoreToAnswer(NamedTuple):
     between other tasks, until it returns False."""
 
 
-Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait | MoreToAnswer
+Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait | MoreToAnswer | RebuildProducers
 
 
 class TopicStats:

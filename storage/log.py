@@ -142,7 +142,8 @@ class Log:
         """Check one batch (or an old message set), assign its offsets and append it."""
         if self.health.error is not None or self.local.is_closed:
             raise self.local.offline_error()
-        self._finish_rebuild()
+        if self.producers.is_being_rebuilt:
+            self.producers.rebuild_for_append(self.log_start_offset, self.high_watermark)
         config = self.config
         if config.record_version < MAGIC_V2:
             return self._append_old_format(records, leader_epoch, append)
@@ -693,7 +694,8 @@ class Log:
 
     def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> None:
         """Delete the oldest segments, and with them all snapshots below the next one."""
-        self._finish_rebuild()
+        if not self.producers.has_failed:
+            self._finish_rebuild()
         try:
             if len(segments) == len(self.segments):
                 self.roll(now_ms)

@@ -6,6 +6,9 @@ newest good snapshot and the batches behind it, in pieces of a fraction of a mil
 of the log. After the last piece the new state takes its place, and the old one is freed, in pieces
 too. To restart a log empty needs no rebuild, and frees the old state likewise.
 
+An append of a leader waits for a few pieces, and is refused while more are missing
+(`RebuildUnderWay`): clients retry, and others are served meanwhile.
+
 A rebuild that lacks file descriptors begins anew with its next piece. One that meets damaged
 batches has failed: each further call raises that error, and `known` stays as it is, until the log
 is cut again.
@@ -24,7 +27,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..protocol import invariants
-from ..protocol.errors import KafkaError
+from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader
 from .append_info import Append
@@ -37,11 +40,31 @@ from .producer_state import ProducerState
 
 logger: Final = logging.getLogger("pybroker.storage.log_producers")
 
+# Pieces of one rebuild for which appends wait; three milliseconds.
+PIECES_FOR_APPENDS: Final = 10
+
+
+class RebuildUnderWay(KafkaError):
+    """The producers are not known yet: every client retries this error, at the same leader."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"The producers of {name} are being read from the log again after a truncation",
+        )
+
 
 class LogProducers:
     __slots__ = (
-        "_bounds", "_failure", "_local", "_rebuild", "_replaced", "known", "snapshots",
-    )  # fmt: skip
+        "_awaited_pieces",
+        "_bounds",
+        "_failure",
+        "_local",
+        "_rebuild",
+        "_replaced",
+        "known",
+        "snapshots",
+    )
 
     def __init__(self, local: LocalLog, state: ProducerState, snapshots: SnapshotStore) -> None:
         self._local = local
@@ -51,6 +74,8 @@ class LogProducers:
         self._rebuild: Iterator[ProducerState | None] | None = None
         self._bounds = (0, 0)
         self._failure: KafkaError | None = None
+        # Pieces of it that were done while an append waited.
+        self._awaited_pieces = 0
         # The state before a rebuild or a restart, until it is freed.
         self._replaced: ProducerState | None = None
 
@@ -91,7 +116,7 @@ class LogProducers:
         """Begin the rebuild for a log that ends at `end_offset` now; snapshots above it are gone
         when this returns."""
         self._bounds = log_start_offset, end_offset
-        self._rebuild, self._failure = self._built(), None
+        self._rebuild, self._failure, self._awaited_pieces = self._built(), None, 0
         self.rebuild_some(log_start_offset, log_start_offset)
 
     def restart_at(self, offset: int) -> None:
@@ -142,13 +167,24 @@ class LogProducers:
         if invariants.THOROUGH:
             built.check_all(self._local.name)
 
-    def finish_rebuild(self, log_start_offset: int, high_watermark: int) -> None:
+    def rebuild_for_append(self, log_start_offset: int, high_watermark: int) -> None:
+        """Complete a short rebuild; RebuildUnderWay if it takes longer."""
         while self._rebuild is not None:
+            if self._awaited_pieces >= PIECES_FOR_APPENDS and self._failure is None:
+                raise RebuildUnderWay(self._local.name)
+            self._awaited_pieces += 1
             self.rebuild_some(log_start_offset, high_watermark)
 
     def stop_rebuild(self) -> None:
         """The files change again, or are released."""
         self._rebuild = self._failure = None
+
+    def give_away(self) -> list[ProducerState]:
+        """The states of a log that is deleted, for the caller to free in pieces."""
+        self.stop_rebuild()
+        states = [self.known] if self._replaced is None else [self.known, self._replaced]
+        self.known, self._replaced = self.known.successor(), None
+        return states
 
     # Snapshots of many producers, see `SnapshotStore`
 
