@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -302,6 +304,19 @@ class Compile(Command):
         compile_changed(units, Path(self.into))
 
 
+def readme() -> str:
+    """README.md for an index: links into the repository, and its pictures, as whole addresses."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    address = project["urls"]["Repository"]
+
+    def whole(link: re.Match[str]) -> str:
+        kind = "raw" if link["picture"] else "blob"
+        return f"{link['picture']}[{link['text']}]({address}/{kind}/main/{link['path']})"
+
+    relative = r"(?P<picture>!?)\[(?P<text>[^]]*)\]\((?P<path>(?!https?://|#)[^)]+)\)"
+    return re.sub(relative, whole, (ROOT / "README.md").read_text())
+
+
 def main() -> None:
     units = units_to_compile() if "bdist_wheel" in sys.argv else ()
     made = compile_changed(units, ROOT)
@@ -322,7 +337,12 @@ def main() -> None:
         def has_ext_modules(self) -> bool:  # then the wheel is for one interpreter
             return bool(made)
 
-    setup(cmdclass={"build_py": BuildPy, "compile": Compile}, distclass=Package)
+    setup(
+        cmdclass={"build_py": BuildPy, "compile": Compile},
+        distclass=Package,
+        long_description=readme(),
+        long_description_content_type="text/markdown",
+    )
 
 
 if __name__ == "__main__":

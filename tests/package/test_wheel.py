@@ -42,6 +42,21 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert found["Name"] == "pybroker-kafka"
     assert found["License-Expression"] == "Apache-2.0"
     assert found["Description-Content-Type"] == "text/markdown"
+    assert found["Author"] == "the pybroker authors"
+    assert len(found.get_all("Project-URL", [])) == 4
+
+
+def test_its_readme_has_whole_addresses_to_what_is_there(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        text = email.message_from_bytes(archive.read(metadata)).get_payload()
+    assert isinstance(text, str)
+    links = re.findall(r"\]\(([^)#]+)", text)
+    ours = [link for link in links if "github.com/pybroker" in link]
+    assert len(ours) >= 10
+    assert all(link.startswith("https://") for link in links)
+    for link in ours:
+        assert (ROOT / re.sub(r"^.*?/(blob|raw)/main/", "", link)).exists(), link
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git does not know this folder")
