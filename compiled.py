@@ -154,6 +154,7 @@ REQUEST_PATH: Final = Unit(
         "storage.producer_entry",
         "storage.producer_state",
         "storage.segment",
+        "storage.segment_reader",
         "storage.segments",
         "storage.time_index",
         "storage.validation",

@@ -32,7 +32,8 @@ from .log_config import LogConfig
 from .offset_index import index_path
 from .recovery import LogParts
 from .roll_pace import RollPace
-from .segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
+from .segment import CLEANED_SUFFIX, SWAP_SUFFIX, Segment
+from .segment_reader import FILE_SUFFIXES
 from .transaction_index import AbortedTransaction
 
 logger: Final = logging.getLogger("pybroker.storage.local_log")

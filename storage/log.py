@@ -50,7 +50,8 @@ from .partition_metadata import PartitionMetadata
 from .producer_entry import BatchMetadata
 from .producer_state import ProducerState
 from .recovery import LogParts
-from .segment import MAX_RELATIVE_OFFSET, BatchToSearch, Segment
+from .segment import MAX_RELATIVE_OFFSET, Segment
+from .segment_reader import BatchToSearch
 from .transaction_index import AbortedTransaction
 from .validation import AppendInput, PreValidatedBatch, validate
 

@@ -18,7 +18,8 @@ from pybroker_kafka.storage.kept_open import KeptOpen
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_lookup import SEGMENTS_PER_TURN
 from pybroker_kafka.storage.retention import delete_segments_below_start
-from pybroker_kafka.storage.segment import SMALL_READ_BYTES, Segment
+from pybroker_kafka.storage.segment import Segment
+from pybroker_kafka.storage.segment_reader import SMALL_READ_BYTES
 from tests.support.appends import append_as_leader
 from tests.support.descriptors import no_descriptors
 from tests.support.faulty_files import FaultyFiles

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from pybroker_kafka.protocol.errors import KafkaError
-from pybroker_kafka.storage import segment as segments
+from pybroker_kafka.storage import segment_reader
 from pybroker_kafka.storage.files import FileSlice
 from pybroker_kafka.storage.log import Log
 from tests.support.appends import append_as_leader
@@ -56,7 +56,7 @@ def test_as_the_long_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: 
         for _ in range(200)
     ]
     quick = [look(log, *case) for case in cases]
-    monkeypatch.setattr(segments, "SMALL_READ_BYTES", -1)
+    monkeypatch.setattr(segment_reader, "SMALL_READ_BYTES", -1)
     assert quick == [look(log, *case) for case in cases]
 
 
