@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,21 +20,21 @@ from pybroker_kafka.protocol.framing import encode_response
 from pybroker_kafka.replication.partition import Partition
 from pybroker_kafka.replication.types import ProduceResult
 from tests.support.frames import joined
+from tests.support.replication import ReplicaCluster
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
 SPEC = API_TABLE[ApiKey.PRODUCE]
 
-# By topic and index: a template made in one version may not serve another one.
-PARTITIONS: dict[tuple[str, int], Partition] = {}
+# By topic and index, the templates by version.
+TEMPLATES: dict[tuple[str, int], dict[int, Any]] = {}
 
 
-def partition_of(topic: str, index: int) -> Partition:
-    found = PARTITIONS.get((topic, index))
-    if found is None:
-        found = PARTITIONS[topic, index] = Partition.__new__(Partition)
-        found.key, found.quick_answers = (topic, index), {}
-    return found
+@pytest.fixture(scope="module")
+def partition(tmp_path_factory: pytest.TempPathFactory) -> Partition:
+    cluster = ReplicaCluster(tmp_path_factory.mktemp("replica"))
+    cluster.role()
+    return cluster.partition
 
 
 @given(
@@ -42,20 +45,26 @@ def partition_of(topic: str, index: int) -> Partition:
     numbers=st.tuples(LONG, LONG, LONG),
 )
 def test_byte_for_byte(
-    version: int, topic: str, index: int, correlation_id: int, numbers: tuple[int, int, int]
+    partition: Partition,
+    version: int,
+    topic: str,
+    index: int,
+    correlation_id: int,
+    numbers: tuple[int, int, int],
 ) -> None:
     base_offset, append_time, start_offset = numbers
-    partition = PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=index,
         base_offset=base_offset,
         log_append_time_ms=append_time,
         log_start_offset=start_offset,
     )
     response = ProduceResponse(
-        responses=[TopicProduceResponse(name=topic, partition_responses=[partition])]
+        responses=[TopicProduceResponse(name=topic, partition_responses=[answer])]
     )
     parts = encode_response(ApiKey.PRODUCE, version, correlation_id, response)
     expected = joined(parts)
     result = ProduceResult(ErrorCode.NONE, base_offset, append_time, start_offset)
-    answer = quick_answer(version, correlation_id, partition_of(topic, index), result)
-    assert answer == expected
+    partition.key = (topic, index)
+    partition.quick_answers = TEMPLATES.setdefault(partition.key, {})
+    assert quick_answer(version, correlation_id, partition, result) == expected
