@@ -32,6 +32,7 @@ from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
+from tests.support.appends import append_as_leader
 from tests.support.cleaning import surviving
 from tests.support.patience import eventually
 
@@ -61,7 +62,7 @@ def fill(manager: LogManager, topic: str, count: int = 100) -> Log:
     log = manager.get_or_create_log(topic, 0, None, None, clock())
     for number in range(count):
         records = [SimpleRecord(clock(), b"key", b"%d" % number), SimpleRecord(1, b"k", b"." * 999)]
-        log.append_as_leader(build_batch(records), leader_epoch=0, now_ms=clock())
+        append_as_leader(log, build_batch(records), leader_epoch=0, now_ms=clock())
     log.roll(clock())
     log.update_high_watermark(log.log_end_offset)
     return log

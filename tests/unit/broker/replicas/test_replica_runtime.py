@@ -8,10 +8,13 @@ import trio
 
 from pybroker_kafka.broker.replicas.log_flusher import LogFlusher
 from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
-from pybroker_kafka.replication.types import FlushNeeded, Parked
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.types import FlushNeeded, Parked, ReplicatedAppend
 from pybroker_kafka.storage.files import DataFile, Files
+from pybroker_kafka.storage.log_producers import PIECES_FOR_APPENDS
+from pybroker_kafka.storage.producer_rebuild import BATCHES_AT_ONCE
 from tests.support.patience import eventually
-from tests.support.replication import TOPIC, ReplicaCluster
+from tests.support.replication import ME, TOPIC, ReplicaCluster, batch
 
 
 class SlowDisk(Files):
@@ -129,6 +132,35 @@ async def test_flushes_of_different_logs_do_not_wait_for_each_other() -> None:
             gate.set()
             while flushed != [1, 0]:  # noqa: ASYNC110
                 await trio.sleep(0.001)
+        nursery.cancel_scope.cancel()
+
+
+async def test_appends_are_refused_while_the_producers_of_a_log_are_rebuilt(
+    cluster: ReplicaCluster,
+) -> None:
+    """With an error that clients retry; a task does the rebuild."""
+    cluster.role(leader=2, replicas=(ME, 2))
+    log = cluster.partition.log
+    for number in range(BATCHES_AT_ONCE * (PIECES_FOR_APPENDS + 5)):
+        follower_batch = batch(b"v")
+        follower_batch[:8] = number.to_bytes(8, "big")
+        log.append_as_follower(follower_batch, now_ms=0)
+    log.truncate_to(log.log_end_offset - 1)
+    cluster.role(leader_epoch=1, replicas=(ME, 2), isr=(ME,))
+    runtime = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
+    order = ReplicatedAppend(1, 1_000, cluster.now_ms)
+
+    def append() -> ErrorCode:
+        result = runtime.append_one((TOPIC, 0), cluster.partition, batch(), order, Token, ())
+        assert result is not None
+        return result.error_code
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(runtime.run)
+        assert [append(), append()] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+        while log.producers.is_being_rebuilt:
+            await trio.lowlevel.checkpoint()
+        assert append() is ErrorCode.NONE
         nursery.cancel_scope.cancel()
 
 
