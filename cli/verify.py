@@ -121,18 +121,13 @@ def verify(
     failed: list[str] = []
 
     async def run(interrupt: Interrupt) -> None:
-        from ..client.cluster import Cluster
-        from ..client.consumer.consumer import Consumer
-        from ..client.producer import Producer
-
-        common: dict[str, Any] = {"security": target.security, "tell": tell}
         async with (
-            Cluster(target.bootstrap, tell, security=target.security) as cluster,
-            Consumer(target.bootstrap, **common) as consumer,
-            Producer(target.bootstrap, **common) as producer,
+            target.opened() as admin,
+            target.consumer() as consumer,
+            target.producer() as producer,
         ):
             await producer.prepare(topic)
-            await consumer.assign(await find_places(cluster, [topic]))
+            await consumer.assign(await find_places(admin, [topic]))
             await consumer.seek_to_end()
             with trio.move_on_after(patience):
                 while any(consumer.position(place) is None for place in consumer.assignment):
