@@ -151,3 +151,16 @@ def brokers_option(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Only this broker. Default: all brokers.",
         shell_complete=complete_brokers,
     )(command)
+
+
+# `places`: partitions, in the forms that `places` reads; without any, those of all topics.
+places_argument = click.argument(
+    "places",
+    nargs=-1,
+    required=True,
+    metavar="TOPIC[:PARTITIONS]...",
+    shell_complete=complete_topics,
+)
+optional_places = click.argument(
+    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
+)

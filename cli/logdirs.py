@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..client.admin.rows import place_text
-from .completion import brokers_option, complete_topics
+from .completion import brokers_option, optional_places
 from .places import find_places
 from .target import Row, Target, cluster_options
 
@@ -27,9 +27,7 @@ Examples:
   pybroker logdirs flights --broker 1 --replicas
 """
 )
-@click.argument(
-    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
-)
+@optional_places
 @brokers_option
 @click.option("--replicas", is_flag=True, help="Show each replica, not only the directories.")
 @cluster_options

@@ -16,7 +16,7 @@ import click
 import trio
 
 from ..client.admin.rows import place_text
-from .completion import complete_brokers, complete_topics
+from .completion import complete_brokers, complete_topics, places_argument
 from .options import UserError
 from .places import find_places, find_topics, parse_place
 from .reassigning import (
@@ -261,13 +261,7 @@ def moves(target: Target, watch: bool) -> None:
 
 
 @partitions.command("move-log-dir")
-@click.argument(
-    "places",
-    nargs=-1,
-    required=True,
-    metavar="TOPIC[:PARTITIONS]...",
-    shell_complete=complete_topics,
-)
+@places_argument
 @click.option(
     "--broker",
     type=int,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..client.admin.rows import place_text
-from .completion import complete_topics
+from .completion import optional_places, places_argument
 from .group_resets import parse_time
 from .options import UserError
 from .places import find_places
@@ -36,13 +36,7 @@ def records() -> None:
 
 
 @records.command()
-@click.argument(
-    "places",
-    nargs=-1,
-    required=True,
-    metavar="TOPIC[:PARTITIONS]...",
-    shell_complete=complete_topics,
-)
+@places_argument
 @click.option(
     "--before",
     type=click.IntRange(0),
@@ -96,9 +90,7 @@ def delete(
 
 
 @records.command()
-@click.argument(
-    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
-)
+@optional_places
 @click.option(
     "--at", "time", metavar="@TIME", help="Also show the first offset at or after this time."
 )

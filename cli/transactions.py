@@ -12,7 +12,12 @@ import click
 
 from ..client.admin.rows import place_text, producer_row, transaction_row, transaction_rows
 from ..storage.retention import age_text
-from .completion import complete_topics, complete_transactional_ids
+from .completion import (
+    complete_topics,
+    complete_transactional_ids,
+    optional_places,
+    places_argument,
+)
 from .options import UserError
 from .places import find_places, parse_place
 from .target import Row, Target, cluster_options
@@ -91,9 +96,7 @@ def describe(target: Target, ids: tuple[str, ...]) -> None:
 
 
 @transactions.command("find-hanging")
-@click.argument(
-    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
-)
+@optional_places
 @click.option(
     "--minutes",
     type=click.FloatRange(0),
@@ -190,13 +193,7 @@ def fence(target: Target, ids: tuple[str, ...]) -> None:
 
 
 @click.command(epilog="Example:  pybroker producers flights:0")
-@click.argument(
-    "places",
-    nargs=-1,
-    required=True,
-    metavar="TOPIC[:PARTITIONS]...",
-    shell_complete=complete_topics,
-)
+@places_argument
 @cluster_options
 def producers(target: Target, places: tuple[str, ...]) -> None:
     """Show the idempotent and transactional producers of partitions and their open transactions."""
