@@ -21,9 +21,9 @@ import trio
 from ..client.admin.rows import place_text
 from ..client.schemas import schema_of
 from .completion import complete_groups, complete_topics
-from .interrupt import Interrupt, interruptible
+from .interrupt import Interrupt, run_interruptible
 from .meter import Meter, count_text
-from .options import UserError, run_client
+from .options import UserError
 from .places import find_topics, parse_place, partitions_of
 from .record_format import RecordText, Template, json_line
 from .registry import registry_at
@@ -198,7 +198,7 @@ def consume(
     reading = _Reading(wish, line, registry_at(registry) if registry else None, is_quiet=quiet)
     try:
         work = functools.partial(reading.run, target)
-        run_client(functools.partial(interruptible, work))
+        run_interruptible(work)
     except BrokenPipeError:  # the reader has closed the pipe; Python would write again at its end
         with open(os.devnull, "wb") as null:
             os.dup2(null.fileno(), sys.stdout.fileno())

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,9 @@ import trio
 
 from ..protocol.records.compression import Compression
 from .completion import complete_groups, complete_topics
-from .interrupt import Interrupt, interruptible
+from .interrupt import Interrupt, run_interruptible
 from .latencies import Latencies
-from .options import UserError, run_client
+from .options import UserError
 from .perf_series import MEGABYTE, Series, check_plot
 from .target import Target, cluster_options, show_rows, tell
 
@@ -56,11 +55,6 @@ plot_option = click.option(
     metavar="FILE",
     help="Draw rate and latency over time to FILE (.png or .svg); needs matplotlib.",
 )
-
-
-def run_interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
-    """Do the work until it is done, or Ctrl-C."""
-    run_client(functools.partial(interruptible, work))
 
 
 @perf.command()

@@ -20,9 +20,9 @@ import trio
 
 from ..protocol.records.compression import Compression
 from .completion import complete_topics
-from .interrupt import Interrupt, interruptible
+from .interrupt import Interrupt, run_interruptible
 from .meter import Meter, count_text
-from .options import UserError, run_client
+from .options import UserError
 from .record_format import Headers
 from .record_input import RecordInput, parse_header, parse_hex, parse_json
 from .registry import registry_at
@@ -244,7 +244,7 @@ def produce(
             await writing.run(interrupt, producer, pieces, in_one=transactional_id is not None)
 
     try:
-        run_client(functools.partial(interruptible, run))
+        run_interruptible(run)
     finally:
         writing.meter.close()
     tell(f"wrote {count_text(writing.count)} to {topic}")

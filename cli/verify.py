@@ -16,9 +16,9 @@ import click
 import trio
 
 from .completion import complete_topics
-from .interrupt import Interrupt, interruptible
+from .interrupt import Interrupt, run_interruptible
 from .meter import Meter
-from .options import UserError, run_client
+from .options import UserError
 from .places import find_places
 from .target import Target, cluster_options, tell
 
@@ -144,7 +144,7 @@ def verify(
                     await news.wait()
                 nursery.cancel_scope.cancel()
 
-    run_client(functools.partial(interruptible, run))
+    run_interruptible(run)
     meter.close()
     missing = ledger.missing()
     found = {
