@@ -73,6 +73,7 @@ class Handlers(NamedTuple):
 
 
 def register_handlers(ground: Ground, lower: Lower, dispatcher: Dispatcher) -> Handlers:
+    """Build all handlers, and register them at the dispatcher."""
     orders = ControllerOrders(lower.replicas.runtime)
     slots = ground.config.get_int("max.incremental.fetch.session.cache.slots")
     sessions = FetchSessions(random.randint, slots)
