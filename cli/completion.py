@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import UserError, default_bootstrap
+from .target import Target
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -61,16 +62,13 @@ def _asked(context: click.Context, ask: Callable[[Admin], Awaitable[list[str]]])
     """Names from the cluster. Raises every error on the way."""
     import trio
 
-    from ..client.admin.admin import Admin
-    from ..client.cluster import Cluster
-
     bootstrap = context.params.get("bootstrap") or default_bootstrap()
-    security = context.params.get("security") or {}
+    target = Target(bootstrap, context.params.get("security") or {}, as_json=False)
 
     async def run() -> list[str]:
         with trio.move_on_after(PATIENCE_SECONDS):
-            async with Cluster(bootstrap, security=security) as cluster:
-                return await ask(Admin(cluster))
+            async with target.opened(is_quiet=True) as admin:
+                return await ask(admin)
         return []
 
     return trio.run(run)

@@ -48,12 +48,13 @@ class Target(NamedTuple):
     as_json: bool
 
     @contextlib.asynccontextmanager
-    async def opened(self) -> AsyncIterator[Admin]:
-        """The cluster's administration, inside the block."""
+    async def opened(self, *, is_quiet: bool = False) -> AsyncIterator[Admin]:
+        """The cluster's administration, inside the block; quiet: waits are not explained."""
         from ..client.admin.admin import Admin
         from ..client.cluster import Cluster
 
-        async with Cluster(self.bootstrap, tell, security=self.security) as cluster:
+        explain = None if is_quiet else tell
+        async with Cluster(self.bootstrap, explain, security=self.security) as cluster:
             yield Admin(cluster)
 
     def consumer(self, **settings: Any) -> Consumer:
