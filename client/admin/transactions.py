@@ -248,6 +248,13 @@ class Transactions:
         purpose = Purpose("read", "cannot describe the producers of")
         return await ask_leaders(self._cluster, partitions, ask, purpose)
 
+    async def open_at(self, place: TopicPartition, first_offset: int) -> ActiveProducer | None:
+        """The producer of the open transaction that begins at an offset of a partition."""
+        for one in (await self.producers([place]))[place]:
+            if one.first_offset == first_offset >= 0:
+                return one
+        return None
+
     async def find_hanging(
         self, partitions: Collection[TopicPartition], *, before_ms: int
     ) -> Hanging:
