@@ -16,7 +16,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from ..protocol.wall_clock import WallClock
 from .log_config import LogConfig
-from .verification import NOT_VERIFIED, VerificationGuard
+from .verification import VerificationGuard
 
 
 class AppendOrigin(IntEnum):
@@ -45,10 +45,6 @@ class Append:
         # If set, a batch that begins a transaction must be verified by the guard of its partition
         # (KIP-890).
         self.guards = guards
-
-    def guard_of(self, topic: str, partition: int) -> VerificationGuard | None:
-        guards = self.guards
-        return None if guards is None else guards.get((topic, partition), NOT_VERIFIED)
 
 
 class AppendRules:

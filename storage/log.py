@@ -54,6 +54,7 @@ from .segment import MAX_RELATIVE_OFFSET, Segment
 from .segment_reader import BatchToSearch
 from .transaction_index import AbortedTransaction
 from .validation import AppendInput, PreValidatedBatch, validate
+from .verification import NOT_VERIFIED
 
 
 class Log:
@@ -178,7 +179,11 @@ class Log:
         """The answer for a batch that is in the log already; KafkaError if it may not be."""
         if header.is_control:  # an abort may need a file for the transaction index
             require_descriptors(self.files, f"ending a transaction in {self.name}")
-        earlier = self.producers.check(header, data, append)
+        guards = append.guards
+        guard = None if guards is None else guards.get(self.local.key, NOT_VERIFIED)
+        earlier = self.producers.known.check(
+            header, data, append.origin, self.name, guard, append.now_ms
+        )
         return None if earlier is None else self._duplicate(earlier, len(data))
 
     def _append_batch(

@@ -28,12 +28,9 @@ from typing import Final
 
 from ..protocol import invariants
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.primitives import Buffer
-from ..protocol.records.batch import BatchHeader
-from .append_info import Append
 from .files import is_out_of_descriptors
 from .local_log import LocalLog
-from .producer_entry import BatchMetadata, FrozenProducers
+from .producer_entry import FrozenProducers
 from .producer_rebuild import producer_rebuild
 from .producer_snapshot import SnapshotStore
 from .producer_state import ProducerState
@@ -88,13 +85,7 @@ class LogProducers:
         """Whether the rebuild cannot be completed."""
         return self._failure is not None
 
-    # Appends and segments
-
-    def check(self, header: BatchHeader, data: Buffer, append: Append) -> BatchMetadata | None:
-        """The earlier batch that this one repeats; KafkaError if it may not be appended."""
-        local = self._local
-        guard = append.guard_of(*local.key)
-        return self.known.check(header, data, append.origin, local.name, guard, append.now_ms)
+    # Segments
 
     def begin_segment(self, base_offset: int) -> None:
         """A segment begins with a snapshot, which is written at once or soon."""
