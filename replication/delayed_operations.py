@@ -187,7 +187,7 @@ class DelayedFetch(Operation):
             return True
         entry, params = self.entries[index], self.params
         try:
-            check_readable(partition, entry, params)  # Cases A and D raise
+            check_readable(partition, entry, params)  # raises in case `A` or `D`
             end_offset = partition.readable_end_offset(params.isolation)
             fetch_offset = entry.fetch_offset
             log = partition.log

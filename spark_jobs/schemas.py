@@ -69,7 +69,7 @@ def parse_json(
         texts = records.withColumn(_TEXT, f.col("value").cast("string"))
         return _parse(texts.withColumn(_TOLD, f.lit(None)), ddl, required, count_as)
     read = f.udf(functools.partial(_read_registered, registry), f"{_TEXT} STRING, {_TOLD} STRING")
-    # Otherwise Spark would call Python twice: for the rows, and for the filter.
+    # Otherwise, Spark would call Python twice: for the rows, and for the filter.
     told = records.withColumn("_read", read.asNondeterministic()(f.col("value")))
     return _parse(told.select("*", "_read.*").drop("_read"), ddl, required, count_as)
 

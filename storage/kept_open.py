@@ -34,7 +34,7 @@ def dispose(held: object) -> None:
     """Drop the last reference to a file or a mapping that a field had until now.
 
     To close one lets other threads run. Compiled code drops the old value of a field before it
-    assigns the new one, so these threads would find a closed file in the field. Hence each owner
+    assigns the new one, so these threads would find a closed file in the field. So each owner
     takes the old value, assigns, and passes the old value here.
     """
 

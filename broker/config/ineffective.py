@@ -22,7 +22,7 @@ ALLOW = "pybroker.allow.ineffective.security"
 
 _NO_POLICY = "no policy is asked"
 _NO_QUOTA_CLASS = "quotas are those set with kafka-configs, not a Java class's"
-_NO_ZOOKEEPER_REVOCATION = "nobody asks whether ZooKeeper's certificate was revoked"
+_NO_ZOOKEEPER_REVOCATION = "this broker does not check whether ZooKeeper's certificate was revoked"
 _NO_NAMES = "names are those of logins and certificates, no class is asked"
 
 PROTECTIONS: Mapping[str, str] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""The source of the keys of signed tokens: a file or an http(s) address, read now and then.
+"""The source of the keys of signed tokens: a file or an HTTP(S) address, read now and then.
 
 Invariants:
 - An answer replaces the keys only if it is a JWKS: until then the earlier keys stay valid.

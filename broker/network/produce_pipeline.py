@@ -8,9 +8,9 @@ Here the next produce request of a connection is admitted once the records of th
 The behaviour that a client can observe stays Kafka's:
 - records are appended in the order of the requests, and answers leave in that order: an answer that
   is ready early waits here for the answers before it;
-- a request that fails after its append (time-out, too small an ISR) does not affect the requests
-  behind it, which Kafka would have appended a moment later all the same; nor does one that fails
-  before its append: Kafka, too, continues with the next request in the socket;
+- a request that fails after its append (time-out, too few replicas in the ISR) does not affect the
+  requests behind it, which Kafka would have appended a moment later all the same; nor does one that
+  fails before its append: Kafka, too, continues with the next request in the socket;
 - a client that closes its connection or dies can find unacknowledged records in the log: of at most
   MAX_WAITING requests instead of one, all of which it had sent;
 - any other request waits, as in Kafka, until all before it are answered.

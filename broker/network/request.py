@@ -187,7 +187,7 @@ class WholeRequest(Protocol):
     def part_answered(self, response: Any) -> None: ...
 
     def part_refused(self, part: Request, code: ErrorCode, message: str | None) -> bool:
-        """Whether the error is one of the request as a whole, which is then answered with it."""
+        """Whether the error is the error of the whole request, which is then answered with it."""
 
     def part_failed(self) -> None:
         """The connection is to be closed instead of an answer."""

@@ -1,4 +1,4 @@
-"""Logging in at a broker: SaslHandshake v1 and SaslAuthenticate, the client's side.
+"""The client of a login at a broker: SaslHandshake v1 and SaslAuthenticate.
 
 `log_in` begins a stream; `log_in_again` is the next login on a stream in use (KIP-368), through the
 caller's exchanges: it omits ApiVersions, which are known by then.

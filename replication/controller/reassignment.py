@@ -23,7 +23,7 @@ cancellation is a new target that is the origin.
 Invariants:
 - T is written to the topic's znode only after the removed replicas are out of the ISR, and
   replicas that a new target drops leave the ISR before U, so that a controller that dies at any
-  point leaves no stranger in an ISR. (Kafka drops them after U.)
+  point leaves no stranger in an ISR. (Kafka drops them after `U`.)
 - No reassignment drops the last live copy: where the ISR would hold none of the new replicas, the
   new target is refused (Kafka's ZooKeeper controller would delete the data).
 - A broker that was away when its replica was removed is ordered to delete it when it returns, as

@@ -174,7 +174,7 @@ class _RangeReader:
         found = (await list_offsets(connection, asked))[place]
         if not isinstance(found, Found):
             self._cluster.asks("read", self._wanted.topic).check(found, None, self._name)
-        assert isinstance(found, Found)  # otherwise `check` has raised
+        assert isinstance(found, Found)  # else `check` has raised
         return found.offset
 
     def _lost(self, next_offset: int) -> None:
