@@ -13,7 +13,11 @@ import trio
 from kazoo.protocol.connection import ConnectionHandler
 
 from pybroker_kafka.broker.zk import zookeeper_client
-from pybroker_kafka.broker.zk.registration import release_previous_session, save_session
+from pybroker_kafka.broker.zk.registration import (
+    close_sessions_of_predecessors,
+    remembered_sessions,
+    save_session,
+)
 from pybroker_kafka.broker.zk.zookeeper_client import (
     MAX_REQUEST_BYTES,
     SessionEvent,
@@ -367,13 +371,12 @@ async def test_a_killed_predecessors_session_is_closed(
         proxy.cut()
         async with opened(connect) as successor:
             assert (await successor.execute_one(Exists("/e"))).ok
-            assert await release_previous_session(tmp_path, connect, "cluster-a")
+            sessions = remembered_sessions([tmp_path, tmp_path], "cluster-a")
+            assert await close_sessions_of_predecessors(sessions, connect)
             assert not (await successor.execute_one(Exists("/e"))).ok
-        assert not await release_previous_session(tmp_path, connect, "cluster-a")
-        save_session(tmp_path, "cluster-a", (12345, b"\0" * 16))
-        assert not await release_previous_session(tmp_path, connect, "cluster-a"), (
-            "it expired long ago"
-        )
+        assert not await close_sessions_of_predecessors(sessions, connect)
+        expired_long_ago = [(12345, b"\0" * 16)]
+        assert not await close_sessions_of_predecessors(expired_long_ago, connect)
 
 
 async def test_nobody_answers(zookeeper_port: int) -> None:
