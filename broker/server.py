@@ -414,7 +414,7 @@ class Broker:
             return
         self.parts.dispatcher.open()
         logger.warning(
-            "No controller has spoken to broker %d within %d s; going on without",
+            "No controller has spoken to broker %d within %d s; the start continues without one",
             self.broker_id, READY_TIMEOUT_SECONDS,
         )  # fmt: skip
 

@@ -254,4 +254,4 @@ def producers(target: Target, places: tuple[str, ...]) -> None:
         for place, some in sorted(found.values.items())
         for one in some
     ]
-    target.show_found(rows, found.errors, "nobody has written there with a producer id")
+    target.show_found(rows, found.errors, "no producer with an id has written to it")

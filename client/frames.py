@@ -79,7 +79,7 @@ class FrameReader:
         if filled < end:
             filled = await _fill(stream, view[:end], filled, end)
         if filled > end:
-            raise ProtocolError("more bytes than the frame has: nobody asked for them")
+            raise ProtocolError("bytes follow the frame that no request asked for")
         return self._give(view[_SIZE.size : end], end)
 
     def _give(self, frame: memoryview, end: int) -> memoryview:

@@ -59,7 +59,7 @@ class Access:
         if asked.headers.get("origin") not in self._origins():
             return Denied(403, "only the console's own pages may change anything")
         if asked.headers.get("content-type", "").split(";")[0] != "application/json":
-            return Denied(415, "what is sent is JSON")
+            return Denied(415, "the body must be JSON")
         if not self.may_write:
             return Denied(403, "this console only reads: start it with --console-write")
         return None

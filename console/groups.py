@@ -150,7 +150,7 @@ async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         (await collector.admin.groups.delete([name])).all()
         return {"done": f"deleted group {name}"}
     if what != "reset":
-        raise Wrong(f"a group cannot be told to {what!r}")
+        raise Wrong(f"{what!r} is no command for a group")
     before = (await collector.admin.group_offsets.list(name)).values
     topic = text(asked, "topic", "")
     places = [place for place in before if not topic or place[0] == topic]
@@ -170,7 +170,7 @@ async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         return {"plan": rows}
     changes = {place: CommittedOffset(offset) for place, offset in after.items()}
     (await collector.admin.group_offsets.alter(name, changes)).all()
-    return {"plan": rows, "done": f"group {name} goes on at these {len(rows)} offsets"}
+    return {"plan": rows, "done": f"group {name} continues at these {len(rows)} offsets"}
 
 
 async def _reset(
@@ -190,4 +190,4 @@ async def _reset(
     if to == "time":
         found = await _ends(collector, places, number(asked, "at"))
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
-    raise Wrong("a group goes on at: earliest, latest, offset or time")
+    raise Wrong("name the new position of the group: earliest, latest, offset or time")

@@ -301,7 +301,7 @@ async def _stop_on_signal(
     with trio.open_signal_receiver(*stop_signals) as signals:
         task_status.started()
         async for number in signals:
-            logger.info("told to stop by %s", signal.Signals(number).name)
+            logger.info("stopping on %s", signal.Signals(number).name)
             stop.set()
 
 

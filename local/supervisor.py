@@ -132,7 +132,7 @@ class Supervisor:
         try:
             self.state.save()
         except OSError as error:
-            self._report(f"what pybroker status shows is out of date: {error}")
+            self._report(f"pybroker status shows old data: {error}")
 
     def _start_all(self) -> None:
         import_broker_code()

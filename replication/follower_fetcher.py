@@ -279,7 +279,7 @@ class FollowerFetcher:
         answers = self._session.accept(request, response)
         if answers is None:
             code = ErrorCode(response.error_code)
-            logger.info("Fetch session with broker %d is over: %s", self.source_id, code.name)
+            logger.info("Fetch session with broker %d has ended: %s", self.source_id, code.name)
             if code not in _SESSION_ERRORS:
                 for state in list(self.table.states.values()):
                     self.table.delay(state, now_ms)

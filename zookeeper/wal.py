@@ -219,7 +219,7 @@ def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = F
     except RecoveryError as error:
         if not cut or tree.last_zxid == 0:
             raise
-        notes.append(f"{error}; all from there on is given up")
+        notes.append(f"{error}; everything from there on is dropped")
         put_aside = logs[logs.index(error.name) + (1 if error.offset else 0) :]
         replay.end_at(error)
     # The name of an unreadable snapshot still has the zxid of its state.

@@ -54,8 +54,8 @@ class Inside:
         }
         if self.is_guarded:
             raise CannotTell(
-                "this broker asks who may see what, and its metrics port has no logins: "
-                "its inside is not told"
+                "this broker has an authorizer, and its metrics port has no logins: "
+                "it shows nothing of its inside"
             )
         view = views.get(name)
         if view is None:

@@ -484,7 +484,7 @@ class Connection:
         if self.closed:
             return
         if self.state is not RESPONSE_PENDING:
-            raise BrokenConnection(f"what was no request is answered: {self.state.name}")
+            raise BrokenConnection(f"a connection without a request is answered: {self.state.name}")
         self.out.add(parts)
         if self.reserved_bytes:
             self.release_memory()

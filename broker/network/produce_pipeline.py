@@ -89,7 +89,7 @@ class Pipeline:
         waiting, answers = self._waiting, self._answers
         if waiting[0] is not request:
             if request in answers or request not in waiting:
-                raise BrokenConnection(f"{request} is answered twice, or was never let in")
+                raise BrokenConnection(f"{request} is answered twice, or was never accepted")
             answers[request] = parts
             return []
         leaving = [(waiting.popleft(), parts)]

@@ -155,13 +155,15 @@ async def _inside(asked: _Asked, inside: AnswerInside) -> tuple[str, bytes]:
     """Status and JSON. A failing answer affects nothing else."""
     try:
         if not _is_address(asked.host):
-            raise CannotTell("ask by an address, not by a name: browsers can be told any name")
+            raise CannotTell(
+                "use an IP address in the URL, not a name: a name can be made to point anywhere"
+            )
         found = await inside(asked.path.removeprefix(INSIDE), dict(parse_qsl(asked.query)))
         body = json.dumps(found).encode()
     except CannotTell as error:
         return "400 Bad Request", json.dumps({"error": str(error)}).encode()
     except Exception:
-        logger.exception("What was asked of the inside cannot be told")
+        logger.exception("The broker could not show its inside")
         return "500 Internal Server Error", json.dumps({"error": "it failed; see the log"}).encode()
     return "200 OK", body
 

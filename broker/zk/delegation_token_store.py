@@ -229,7 +229,7 @@ class DelegationTokenStore:
     async def _delete(self, token_id: str) -> None:
         await self._client.run(delete_token(token_id))
         self.tokens.remove(token_id)
-        logger.info("The delegation token %s has ended", token_id)
+        logger.info("The delegation token %s has expired", token_id)
 
     # Following
 

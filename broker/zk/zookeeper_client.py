@@ -286,7 +286,7 @@ class ZooKeeperClient:
         if self.security.digest or self.security.sasl:
             return "refuses this broker's name or password"
         return (
-            f"lets nobody in without a login: give {CREDENTIALS_FILE} or {JAAS_FILE} with a "
+            f"refuses clients without a login: set {CREDENTIALS_FILE} or {JAAS_FILE} with a "
             f"section {CLIENT_SECTION}"
         )
 

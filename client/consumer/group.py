@@ -224,7 +224,7 @@ class Group:
         revoked = [tp for tp in owned if tp not in assigned]
         if revoked:
             await self._give_up(revoked, self._callbacks.on_revoked)
-            m.rejoin("partitions were given up")
+            m.rejoin("partitions were revoked")
         added = [tp for tp in assigned if tp not in owned]
         self._positions.assign(assigned)
         self._has_assignment = False
@@ -343,7 +343,7 @@ class Group:
         assignor = self._assignors.get(m.protocol)
         if assignor is None:
             raise ClientError(
-                f"group {m.group_id!r} has chosen {m.protocol!r}, which nobody offered"
+                f"group {m.group_id!r} has chosen {m.protocol!r}, which no member offered"
             )
         try:
             members = {

@@ -102,7 +102,7 @@ class GssapiClient:
     def _choose(self, token: bytes) -> bytes:
         offered = self._context.unwrap(token).message
         if len(offered) != len(_CHOICE) or not offered[0] & _NO_LAYER:
-            raise SaslError("the broker wants a security layer, which Kafka has none of")
+            raise SaslError("the broker wants a security layer; Kafka has none")
         self._stage = _Stage.ANSWER
         wrapped: bytes = self._context.wrap(_CHOICE + self._name.encode(), False).message
         return wrapped

@@ -139,7 +139,7 @@ class Rebalance:
         member = group.members[member_id]
         if member.survives_session_expiry:
             return  # it waits in a rebalance, whose completion restarts the session
-        logger.info("group %r: member %s has not been heard of", group.group_id, member_id)
+        logger.info("group %r: member %s sent no heartbeat", group.group_id, member_id)
         self.remove_member(group, member, f"session of member {member_id} expired", now_ms)
 
     def pending_member_expired(self, group: Group, member_id: str, now_ms: int) -> None:

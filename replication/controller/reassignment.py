@@ -348,7 +348,7 @@ class Reassignments:
             read = yield from read_states(context, [partition])
             state = read.states.get(partition)
             if state is None:
-                logger.error("%s-%d has no leader to tell of its reassignment", *partition)
+                logger.error("%s-%d has no leader that could apply its reassignment", *partition)
                 return False
             # A leader that writes states itself may just have added one that is not wanted.
             isr = tuple(r for r in state.isr if r in assignment.replicas) or state.isr

@@ -73,7 +73,7 @@ _KNOWN: Final = frozenset(
     )
 )
 _REFUSED_KAFKA: Final = {
-    "auto.offset.reset": "use the option startingOffsets: a query keeps its own offsets",
+    "auto.offset.reset": "use the option startingOffsets: Spark keeps a query's offsets",
     "key.deserializer": "keys are bytes; use column functions to read them",
     "value.deserializer": "values are bytes; use column functions to read them",
     "enable.auto.commit": "offsets are kept in the query's checkpoint",

@@ -184,7 +184,7 @@ class _RangeReader:
         if self._options.fail_on_data_loss:
             raise DataLossError(
                 f"{self._name}: offset {self.position} is "
-                + (f"gone, the log begins at {next_offset} now" if is_below else "not there")
-                + "; set failOnDataLoss to false to go on without the lost records"
+                + (f"deleted; the log begins at {next_offset} now" if is_below else "not there")
+                + "; set failOnDataLoss to false to continue without the lost records"
             )
         self.position = min(next_offset, self._wanted.end) if is_below else self._wanted.end
