@@ -43,6 +43,7 @@ from .hedging import first_answer
 from .metadata import Leader, MetadataCache
 from .refusals import Asked, NotAllowed
 from .releases import TRANSACTIONS_SINCE, too_old
+from .running import require_trio
 from .security.connector import OPEN, Reach
 from .security.settings import connector_from
 
@@ -121,6 +122,7 @@ class Cluster:
         self.cache = MetadataCache()
 
     async def __aenter__(self) -> Cluster:
+        require_trio("Cluster")
         await self._opened.__aenter__()
         return self
 

@@ -26,6 +26,7 @@ class Coordinators(NamedTuple):
 
 
 def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> Coordinators:
+    """Build the coordinators of groups and transactions, and the parts that only they use."""
     config, clock, listener = ground.config, ground.clock, ground.config.inter_broker_listener
     connect = ground.connectors.to(listener)
     request_timeout_ms = config.get_int("request.timeout.ms")

@@ -32,6 +32,7 @@ class Replicas(NamedTuple):
 
 
 def build_replicas(ground: Ground, control: Control) -> Replicas:
+    """Build the replica manager, and the parts that move data into and between logs."""
     config, clock = ground.config, ground.clock
     manager = ReplicaManager(
         ReplicaConfig(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, TypeAlias, Unpack
+from typing import Final, NoReturn, TypeAlias, Unpack
 
 import trio
 from mypy_extensions import mypyc_attr
@@ -25,6 +25,7 @@ from ...protocol.records.compression import Compression
 from ...protocol.records.record import SimpleRecord
 from ..cluster import Cluster, now_ms
 from ..errors import ClientError, ProducerClosed, SettingsError
+from ..running import refuse_plain_with, require_trio
 from ..security.connector import Reach
 from .accumulator import RECORD_OVERHEAD_BYTES, size_of
 from .batch import ReadyBatch
@@ -134,25 +135,32 @@ class Producer:
         self._known = self._placement.known
         self._since_turn = 0  # bytes
         self._most_bytes = self._settings.max_request_size  # of a record
-        self._nurseries = trio.open_nursery()
-        self._nursery: trio.Nursery | None = None
+        self._nurseries: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._sending = trio.CancelScope(shield=True)
         self._is_open = False
 
     # The block
 
+    def __enter__(self) -> NoReturn:
+        refuse_plain_with("Producer")
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
     async def __aenter__(self) -> Producer:
+        require_trio("Producer")
         if self._is_mine:
             await self._cluster.__aenter__()
         try:
             if self._transactions is not None:
                 await self._transactions.initialise()
-            self._nursery = await self._nurseries.__aenter__()
+            self._nurseries = trio.open_nursery()
+            nursery = await self._nurseries.__aenter__()
         except BaseException as error:
             if self._is_mine:
                 await self._cluster.__aexit__(type(error), error, error.__traceback__)
             raise
-        self._nursery.start_soon(self._run)
+        nursery.start_soon(self._run)
         self._is_open = True
         return self
 
@@ -170,7 +178,8 @@ class Producer:
             self._sender.end(ProducerClosed("the producer has ended"))
             self._sending.cancel()
             try:
-                await self._nurseries.__aexit__(None, None, None)
+                if self._nurseries is not None:
+                    await self._nurseries.__aexit__(None, None, None)
             finally:
                 if self._is_mine:
                     await self._cluster.__aexit__(kind, error, trace)
@@ -238,7 +247,7 @@ class Producer:
             and (timestamp_ms is None or isinstance(timestamp_ms, int))
             and not headers
         ):
-            value, key, headers = _checked(value, key, partition, headers, timestamp_ms)
+            value, key, headers = checked(value, key, partition, headers, timestamp_ms)
         if self._interceptors:
             topic, value, key, partition, headers, timestamp_ms = self._interceptors.on_send(
                 OutgoingRecord(topic, value, key, partition, headers, timestamp_ms)
@@ -412,7 +421,7 @@ class Producer:
         return self._transactions
 
 
-def _checked(
+def checked(
     value: object, key: object, partition: object, headers: Headers, timestamp_ms: object
 ) -> tuple[bytes | None, bytes | None, Headers]:
     """The value, the key and the headers as the producer keeps them. Raises TypeError.
