@@ -213,7 +213,7 @@ class _Caller:
         self.received = bytearray()
 
 
-def _answer(line: bytes, obey: Callable[[str, str], str]) -> Mapping[str, str]:
+def _answer(line: bytes, execute: Callable[[str, str], str]) -> Mapping[str, str]:
     try:
         request = parsed_request(line)
         command, node = request.get("command"), request.get("node")
@@ -222,7 +222,7 @@ def _answer(line: bytes, obey: Callable[[str, str], str]) -> Mapping[str, str]:
     except ValueError as error:
         return {"error": f"this is no request: {error}"}
     try:
-        return {"done": obey(command, node)}
+        return {"done": execute(command, node)}
     except ClusterError as error:
         return {"error": str(error)}
     except Exception as error:

@@ -214,7 +214,7 @@ async def _broker(
     from ..broker.server import BoundAddresses, run_broker
 
     stop, began = trio.Event(), trio.current_time()
-    _tell_start(config)
+    _log_start(config)
 
     async def serve(*, task_status: trio.TaskStatus[BoundAddresses]) -> None:
         await run_broker(
@@ -243,7 +243,7 @@ async def _broker(
     logger.info("stopped after %d s", trio.current_time() - began)
 
 
-def _tell_start(config: KafkaConfig) -> None:
+def _log_start(config: KafkaConfig) -> None:
     """Write the first line of a broker's log: version, compiled parts and changed keys."""
     from ..broker.config import passwords
 

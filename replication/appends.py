@@ -114,7 +114,7 @@ class Appends:
         open_keys: set[TopicPartition],
         now_ms: int,
     ) -> Parked:
-        """Park a produce until its open partitions are settled."""
+        """Park a produce until its open partitions are complete."""
         operation = DelayedProduce(token, required_acks, results, open_keys)
         # With acks=1 only our own disk is waited for, which answers or fails: no deadline.
         deadline_ms = now_ms + timeout_ms if required_acks == ACKS_ALL else None

@@ -122,7 +122,7 @@ class SaslGatekeeper:
             return self._refuse_out_of_turn(key, version)
         if key == ApiKey.API_VERSIONS and login.turn is Turn.FIRST:
             if API_TABLE[ApiKey.API_VERSIONS].supports(version):
-                login.told_versions()
+                login.on_api_versions()
         elif key not in API_TABLE and login.may_speak_gssapi:
             login.handshake(GSSAPI, version=0)
             return self._take_bare_token()

@@ -368,7 +368,7 @@ class Connection:
         """Whether the whole frame at the front may be handled behind those in the pipeline."""
         pipeline = self.pipeline
         assert pipeline is not None
-        return pipeline.lets_in(self.buffer, self.start, self.needed)
+        return pipeline.admits(self.buffer, self.start, self.needed)
 
     def _make_room(self) -> bool:
         """Move the held bytes to the front of the buffer, or of a larger one if it is full.

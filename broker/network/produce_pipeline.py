@@ -70,7 +70,7 @@ class Pipeline:
         """Whether another request may be looked for."""
         return len(self._waiting) < MAX_WAITING and self.end_reason is None
 
-    def lets_in(self, buffer: ReceiveBuffer, start: int, size: int) -> bool:
+    def admits(self, buffer: ReceiveBuffer, start: int, size: int) -> bool:
         """Whether the whole frame of `size` at `start` may be handled behind those that wait."""
         if not self.has_room or size < _SIZE_BYTES + _API_KEY_BYTES:
             return False

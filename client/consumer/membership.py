@@ -248,7 +248,7 @@ class Membership:
         lost, self.has_lost_partitions = self.has_lost_partitions, False
         return lost
 
-    def give_up_attempt(self, reason: str) -> None:
+    def abandon_attempt(self, reason: str) -> None:
         """The connection failed, or the assignment cannot be computed: join from the start."""
         self.rejoin(reason)
         self._go(State.UNJOINED)

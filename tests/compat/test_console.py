@@ -334,7 +334,7 @@ def test_a_group_is_put_elsewhere(seen: Seen) -> None:
     expect(page.locator("main")).to_contain_text("Planned changes")
     press_what_only_copies(page)
     page.get_by_role("button", name="Do it").click()
-    expect(page.locator("#told")).to_contain_text("goes on at these 3 offsets")
+    expect(page.locator("#told")).to_contain_text("continues at these 3 offsets")
     expect(page.locator("section").first.locator(".late")).to_have_count(0)
     seen.keep_picture("group")
     page.get_by_role("button", name="Delete the group").click()

@@ -110,7 +110,7 @@ class Login:
         self.turn = Turn.HANDSHAKE
         return True
 
-    def told_versions(self) -> None:
+    def on_api_versions(self) -> None:
         assert self.turn is Turn.FIRST
         self.turn = Turn.HANDSHAKE
 
