@@ -53,7 +53,7 @@ class Access:
         if stranger is not None:
             return stranger
         if not self._is_known(asked) and not self.brings_token(asked):
-            return Denied(401, "open the address that pybroker printed: it has the token")
+            return Denied(401, "open the address that pybroker printed: the token is in it")
         if asked.method in READ_METHODS:
             return None
         if asked.headers.get("origin") not in self._origins():

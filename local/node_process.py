@@ -317,6 +317,6 @@ async def _cancel_after(stop: trio.Event, start: trio.CancelScope) -> None:
 async def _stop_with_lifeline(lifeline_fd: int, stop: Callable[[], None]) -> None:
     """The pipe never carries data: it becomes readable when its other end is closed everywhere."""
     await trio.lowlevel.wait_readable(lifeline_fd)
-    logger.info("the cluster stops, or its supervisor is gone")
+    logger.info("the cluster stops, or its supervisor has exited")
     end_of_lifeline()
     stop()

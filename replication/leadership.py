@@ -227,7 +227,7 @@ class Leadership:
         """
         if self._hosted.config.broker_id in state.isr and not state.is_new:
             return log
-        logger.warning("The topic id of %s cannot be read: it is made anew", log.name)
+        logger.warning("The topic id of %s cannot be read: the log is created anew", log.name)
         self._hosted.log_manager.delete_log(*key, now_ms)
         return None
 

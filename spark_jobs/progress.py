@@ -292,7 +292,7 @@ def run(
     words = "stopped" if told_to_stop else "failed" if failed else "done"
     display.console.print(
         f"{words}: {display.records:,} records in {display.batches} batches, "
-        f"{time.monotonic() - started:.1f} s; the next run goes on from {options.checkpoint_dir}"
+        f"{time.monotonic() - started:.1f} s; the next run continues from {options.checkpoint_dir}"
     )
     if display.malformed and options.dead_letter_topic is None:
         display.console.print(

@@ -106,7 +106,7 @@ def _parse(records: DataFrame, ddl: str, required: Sequence[str], count_as: str 
         f.when(f.col("value").isNull(), "the record has no value")
         .when(f.col(_TOLD).isNotNull(), f.col(_TOLD))
         .when(f.col("parsed").isNull(), "the value is empty")
-        .when(f.col("parsed")[_CORRUPT].isNotNull(), f"the value is not JSON as {ddl} says")
+        .when(f.col("parsed")[_CORRUPT].isNotNull(), f"the value is not JSON of the schema {ddl}")
     )
     for expression in required:
         problem = problem.when(f.expr(expression).isNull(), f"{expression} is missing or unusable")

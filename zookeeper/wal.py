@@ -300,7 +300,9 @@ class _Replay:
         before = f"the last transaction before it is {self._tree.last_zxid:#x}"
         if self.last_log is not None:
             before += f", in {self.last_log}"
-        why = f"goes on at transaction {zxid:#x} (byte {position}), but {before}: some are missing"
+        why = (
+            f"continues at transaction {zxid:#x} (byte {position}), but {before}: some are missing"
+        )
         return RecoveryError(name, position, "; ".join([why, *self._notes]))
 
 

@@ -188,7 +188,8 @@ class TopicCreator:
             if settings.replication_factor > alive:
                 raise KafkaError(
                     ErrorCode.INVALID_REPLICATION_FACTOR,
-                    f"{settings.replication_factor} replicas are wanted, {alive} broker(s) are up.",
+                    f"{settings.replication_factor} replicas are requested, "
+                    f"{alive} broker(s) are alive.",
                 )
         except KafkaError as error:
             self._log_refusal(topic, error.message)

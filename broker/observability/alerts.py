@@ -79,7 +79,7 @@ ALERTS = (
         0,
         "critical",
         "{{ $labels.instance }} has lost a log directory.",
-        "Mend or replace the disk, then restart the broker.",
+        "Repair or replace the disk, then restart the broker.",
     ),
     Alert(
         "KafkaGroupBehind",

@@ -74,7 +74,7 @@ class ChangeNotifications:
                     await load()
                 loaded_in = session
             except SessionExpired:
-                logger.info("Following %s goes on with a new ZooKeeper session", self._path)
+                logger.info("Following %s continues with a new ZooKeeper session", self._path)
                 await trio.sleep(SESSION_RETRY_SECONDS)
                 continue
             if first:

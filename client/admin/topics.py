@@ -236,7 +236,7 @@ async def delete_topic(cluster: Cluster, name: str) -> None:
         code = (await cluster.metadata([name])).topics[0].error_code
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return
-    raise ClientError(f"topic {name!r} is marked for deletion, but not gone yet")
+    raise ClientError(f"topic {name!r} is marked for deletion, and not deleted yet")
 
 
 async def list_topics(cluster: Cluster) -> list[MetadataResponseTopic]:

@@ -153,7 +153,7 @@ class Group:
             return Member(m.group_id)
         if not m.is_member:
             raise ClientError(
-                f"this consumer is no member of group {m.group_id!r} at the moment: ask for records"
+                f"this consumer is no member of group {m.group_id!r} now: poll for records"
             )
         return Member(m.group_id, m.member_id, m.generation, m.instance_id)
 

@@ -223,7 +223,7 @@ class Membership:
             self._forget_generation()
             return self._again("the generation has ended", Outcome.RETRY)
         if code.retriable or code == ErrorCode.REBALANCE_IN_PROGRESS:
-            return self._again(f"the coordinator says {code.name}", Outcome.RETRY)
+            return self._again(f"the coordinator answered {code.name}", Outcome.RETRY)
         self.fatal = code
         self._forget_member()
         self._go(State.UNJOINED)

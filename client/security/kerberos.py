@@ -132,7 +132,7 @@ def kerberos_login(options: Mapping[str, str], service: str | None, jaas: str) -
     own_service = options.get("serviceName")
     if service and own_service and service != own_service:
         raise SettingsError(
-            f"{jaas}: its serviceName and {SERVICE_NAME} differ: take one of them out"
+            f"{jaas}: its serviceName and {SERVICE_NAME} differ: remove one of them"
         )
     service = service or own_service
     if not service:

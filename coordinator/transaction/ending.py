@@ -205,7 +205,7 @@ class Ending:
             else:
                 if error not in _EXPECTED:
                     logger.warning(
-                        "The marker of %s: %s-%d says %s", metadata, *partition, error.name
+                        "The marker of %s: %s-%d answered %s", metadata, *partition, error.name
                     )
                 again.append(partition)
         if again:
