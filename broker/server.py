@@ -200,7 +200,7 @@ class Broker:
                 services = Services(nursery)
                 bound_metrics = await self._start_services(services, metrics_address)
                 await self._wait_until_ready()
-                heap.settle()
+                heap.freeze_startup()
                 self.state = BrokerState.RUNNING
                 logger.info("Broker %d is ready on %s", self.broker_id, addresses)
                 task_status.started(BoundAddresses(self.broker_id, addresses, bound_metrics))

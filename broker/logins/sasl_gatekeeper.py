@@ -188,16 +188,16 @@ class SaslGatekeeper:
         login, listener = self._login, self._listener
         if not login.blocks:
             outcome = login.take(token, _now_ms(), listener.epoch_ms())
-            self._settle(outcome, answer)
+            self._apply(outcome, answer)
             return
         outcomes: list[Outcome] = []
 
         def step() -> None:
             outcomes.append(login.take(token, _now_ms(), listener.epoch_ms()))
 
-        listener.tasks.in_thread(self._connection, step, lambda: self._settle(outcomes[0], answer))
+        listener.tasks.in_thread(self._connection, step, lambda: self._apply(outcomes[0], answer))
 
-    def _settle(self, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
+    def _apply(self, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
         """Apply the outcome of a token, then answer."""
         connection, login, counts = self._connection, self._login, self._listener.counts
         if connection.closed:
