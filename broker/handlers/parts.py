@@ -76,6 +76,7 @@ class Handlers(NamedTuple):
 
 
 def register_handlers(ground: Ground, lower: Lower, dispatcher: Dispatcher) -> Handlers:
+    """Give the dispatcher a handler for each API; returns those that other parts refer to."""
     orders = ControllerOrders(lower.replicas.runtime)
     slots = ground.config.get_int("max.incremental.fetch.session.cache.slots")
     sessions = FetchSessions(random.randint, slots)

@@ -46,6 +46,7 @@ from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.cleaning import clean
 from tests.support.conversions import build_message_set
 from tests.support.kafka_tools import kafka_tool
+from tests.support.patience import until
 from tests.support.processes import zookeeper_process
 
 WAIT_SECONDS = 120.0
@@ -235,10 +236,12 @@ def compact_with_kafka(directory: Path, place: Path, expected: dict[tuple[str, i
         register_topics(connect)
         broker.start()
         try:
-            deadline = time.monotonic() + WAIT_SECONDS
-            while read_offsets(Files(), str(directory / "cleaner-offset-checkpoint")) != expected:
-                assert time.monotonic() < deadline, broker.log_text[-2000:]
-                time.sleep(0.1)
+            until(
+                lambda: (
+                    read_offsets(Files(), str(directory / "cleaner-offset-checkpoint")) == expected
+                ),
+                lambda: broker.log_text[-2000:],
+            )
             broker.stop()
         finally:
             broker.kill()

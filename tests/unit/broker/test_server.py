@@ -41,10 +41,10 @@ from pybroker_kafka.protocol.zookeeper.operations import Create, SetData
 from pybroker_kafka.replication.controller.znodes import encode_config_change
 from pybroker_kafka.replication.partition import Partition
 from pybroker_kafka.storage.log_directory import StartupError
+from pybroker_kafka.testing import Network
 from tests.support.in_process import broker, config_of, zookeeper
 from tests.support.network import RawClient, api_versions
 from tests.support.sources import needs_sources
-from tests.support.tcp_proxy import TcpProxy
 
 CLEAN_MARK = ".kafka_cleanshutdown"
 
@@ -156,15 +156,13 @@ async def test_a_second_broker_with_the_same_id_is_refused(tmp_path: Path) -> No
 
 
 async def test_a_stop_without_zookeeper_leaves_no_registration_in_the_way(
-    tmp_path: Path, nursery: trio.Nursery
+    tmp_path: Path, network: Network
 ) -> None:
     """The session of the stopped broker lives on for 18 seconds; its successor closes it."""
     async with zookeeper() as zookeeper_port:
-        proxy = TcpProxy(zookeeper_port)
-        port = await nursery.start(proxy.run)
+        port = network.front("zookeeper", zookeeper_port)
         async with broker(port, tmp_path) as first:
-            proxy.refusing = True
-            proxy.cut()
+            network.cut("client", "zookeeper")
             await first.stop()
         assert (tmp_path / CLEAN_MARK).exists()
         async with broker(zookeeper_port, tmp_path) as second:

@@ -10,6 +10,7 @@ from pybroker_kafka.broker.replicas.log_flusher import LogFlusher
 from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker_kafka.replication.types import FlushNeeded, Parked
 from pybroker_kafka.storage.files import DataFile, Files
+from tests.support.patience import eventually
 from tests.support.replication import TOPIC, ReplicaCluster
 
 
@@ -70,14 +71,10 @@ async def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None
             runtime.settle()
         assert not any(token.results for token in tokens)
         disk.may_sync.release()
-        with trio.fail_after(120):
-            while not tokens[0].results:  # noqa: ASYNC110 - a thread is waited for
-                await trio.sleep(0.001)
+        await eventually(lambda: tokens[0].results)
         assert not any(token.results for token in tokens[1:])
         disk.may_sync.release(10)
-        with trio.fail_after(120):
-            while not all(token.results for token in tokens):  # noqa: ASYNC110
-                await trio.sleep(0.001)
+        await eventually(lambda: all(token.results for token in tokens))
         assert disk.syncs == 2
         nursery.cancel_scope.cancel()
 
@@ -97,9 +94,7 @@ async def test_a_failed_flush_takes_the_directory_offline(tmp_path: Path) -> Non
         await nursery.start(runtime.run)
         cluster.produce(token, acks=1)
         runtime.settle()
-        with trio.fail_after(120):
-            while not token.results:  # noqa: ASYNC110
-                await trio.sleep(0.001)
+        await eventually(lambda: token.results)
         nursery.cancel_scope.cancel()
     (result,) = token.results
     assert result[TOPIC, 0].error_code.name == "KAFKA_STORAGE_ERROR"
