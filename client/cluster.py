@@ -104,7 +104,7 @@ class Cluster:
         security: Mapping[str, str] | None = None,
         network: Reach | None = None,
     ) -> None:
-        self.tell = tell or _tell_nobody
+        self.tell = tell or _discard
         self._connector = connector_from(security) if security else OPEN
         if network is not None:
             self._connector = self._connector._replace(reach=network)
@@ -527,7 +527,7 @@ def why_leaderless(topic: MetadataResponseTopic, partitions: Collection[int]) ->
     )
 
 
-def _tell_nobody(_line: str) -> None:
+def _discard(_line: str) -> None:
     pass
 
 
