@@ -206,11 +206,11 @@ def add(
 ) -> None:
     """Allow or deny users operations on resources; without --operation, all operations."""
     if not entries:
-        raise UserError("name whom it is for, with --allow or --deny")
+        raise UserError("name the user, with --allow or --deny")
     if not resources:
-        raise UserError("name what it is for: --topic, --group, --cluster or --transactional-id")
+        raise UserError("name the resource: --topic, --group, --cluster or --transactional-id")
     if operations and (producer or consumer):
-        raise UserError("--producer and --consumer say which operations; leave out --operation")
+        raise UserError("--producer and --consumer choose the operations; leave out --operation")
     if producer or consumer:
         pairs = _convenient(resources, producer=producer, consumer=consumer)
     else:
@@ -331,7 +331,9 @@ def remove(
     The change takes effect at once, also for open connections.
     """
     if not entries and not resources:
-        raise UserError("name whose ACLs (--allow, --deny) or those of what (--topic, ...)")
+        raise UserError(
+            "name the users (--allow, --deny) or the resources (--topic, ...) of the ACLs"
+        )
     wanted: Iterable[tuple[str | None, AclPermission]] = entries or [(None, AclPermission.ANY)]
     filters = [
         DeleteAclsFilter(

@@ -275,7 +275,7 @@ class _Reading:
                 if not topic.is_internal and any(one.match(name) for one in matching):
                     plain.append(name)
             if not plain:
-                raise UserError(f"no topic is like {' or '.join(patterns)}")
+                raise UserError(f"no topic matches {' or '.join(patterns)}")
         return sorted(set(plain))
 
     async def _find_ends(

@@ -158,7 +158,7 @@ async def _cancel(admin: Admin, target: Target, texts: tuple[str, ...]) -> None:
         (await admin.partitions.reassign(dict.fromkeys(under_way))).all()
     await remove_throttle(admin, {topic for topic, _ in places})
     rows: list[Row] = [{"partition": place_text(one), "cancelled": True} for one in under_way]
-    target.show(rows, "none of these partitions is moving")
+    target.show(rows, "no partition of these is being reassigned")
 
 
 async def _plan(

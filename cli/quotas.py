@@ -140,7 +140,7 @@ def _alter(
     removed: tuple[str, ...],
 ) -> None:
     if not entity:
-        raise UserError("name whose: --user, --client-id or --ip, or the default of one")
+        raise UserError("name the entity: --user, --client-id or --ip, or a default of one")
     target.ask(lambda admin: admin.quotas.alter(entity, values, removed))
 
 

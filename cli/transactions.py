@@ -207,4 +207,4 @@ def producers(target: Target, places: tuple[str, ...]) -> None:
     rows = [
         producer_row(place, one) for place, some in sorted(found.values.items()) for one in some
     ]
-    target.show_found(rows, found.errors, "nobody has written there with a producer id")
+    target.show_found(rows, found.errors, "no producer with an id has written to it")

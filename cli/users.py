@@ -98,7 +98,7 @@ def list_command(target: Target) -> None:
         )
         return
     if not found:
-        echo("nobody logs in with a password; see: pybroker users add --help")
+        echo("there are no users with a password; see: pybroker users add --help")
         return
     made = table("user", "mechanism", "iterations")
     for row in user_rows(dict(found)):
@@ -184,7 +184,7 @@ def _password(name: str, file: Path | None, *, generate: bool) -> str:
     except (OSError, ValueError):
         raise UserError(f"{file} cannot be read as text") from None
     if not password:
-        raise UserError("an empty password is none")
+        raise UserError("the password is empty; give one")
     return password
 
 

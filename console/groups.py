@@ -113,7 +113,7 @@ async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         (await collector.admin.groups.delete([name])).all()
         return {"done": f"deleted group {name}"}
     if what != "reset":
-        raise Wrong(f"a group cannot be told to {what!r}")
+        raise Wrong(f"{what!r} is no command for a group")
     before = (await collector.admin.group_offsets.list(name)).values
     topic = text(asked, "topic", "")
     places = [place for place in before if not topic or place[0] == topic]
@@ -135,7 +135,7 @@ async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         return {"plan": rows}
     changes = {place: CommittedOffset(offset) for place, offset in after.items()}
     (await collector.admin.group_offsets.alter(name, changes)).all()
-    return {"plan": rows, "done": f"group {name} goes on at these {len(rows)} offsets"}
+    return {"plan": rows, "done": f"group {name} continues at these {len(rows)} offsets"}
 
 
 def _target(asked: dict[str, Any]) -> Reset:
@@ -147,4 +147,4 @@ def _target(asked: dict[str, Any]) -> Reset:
         return Reset(absolute=number(asked, "at"))
     if to == "time":
         return Reset(at_ms=number(asked, "at"))
-    raise Wrong("a group goes on at: earliest, latest, offset or time")
+    raise Wrong("name the new position of the group: earliest, latest, offset or time")

@@ -75,7 +75,7 @@ async def order_acl(collector: Collector, asked: dict[str, Any]) -> dict[str, st
         await collector.admin.acls.create([acl])
         return {"done": "the ACL is added"}
     if what != "remove":
-        raise Wrong(f"an ACL cannot be told to {what!r}")
+        raise Wrong(f"{what!r} is no command for an ACL")
     wanted = DeleteAclsFilter(
         resource_type_filter=acl.resource_type,
         resource_name_filter=acl.resource_name,
@@ -113,7 +113,7 @@ def _principal(given: str) -> tuple[str, str]:
     """Its type and its name: `alice` is short for `User:alice`. Raises Wrong."""
     kind, colon, name = given.partition(":")
     if not (name if colon else kind):
-        raise Wrong("name whom it is for")
+        raise Wrong("name the user")
     return (kind, name) if colon else ("User", kind)
 
 
@@ -128,10 +128,10 @@ async def order_user(collector: Collector, asked: dict[str, Any]) -> dict[str, s
         await users.remove_password(user, [kind])
         return {"done": f"{user} has no password for {kind.mechanism} any more"}
     if what != "set":
-        raise Wrong(f"a user cannot be told to {what!r}")
+        raise Wrong(f"{what!r} is no command for a user")
     password = text(asked, "password")
     if not password:
-        raise Wrong("an empty password is none")
+        raise Wrong("the password is empty; give one")
     await users.set_password(user, password, [kind], MIN_ITERATIONS)
     return {"done": f"the password of {user} for {kind.mechanism} is set"}
 
@@ -177,4 +177,4 @@ async def order_token(collector: Collector, asked: dict[str, Any]) -> dict[str, 
     if what == "expire":
         await tokens.expire(token, AT_ONCE)
         return {"done": f"token {name} has ended"}
-    raise Wrong(f"a token cannot be told to {what!r}")
+    raise Wrong(f"{what!r} is no command for a token")

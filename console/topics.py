@@ -160,7 +160,7 @@ async def order_topic(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         return {"done": f"the first record of {name}-{place[1]} is {found[place]}"}
     if what == "config":
         return await _set_config(collector, name, asked)
-    raise Wrong(f"a topic cannot be told to {what!r}")
+    raise Wrong(f"{what!r} is no command for a topic")
 
 
 async def _set_config(collector: Collector, name: str, asked: dict[str, Any]) -> dict[str, str]:

@@ -106,7 +106,7 @@ async def order_transaction(collector: Collector, asked: dict[str, Any]) -> dict
         producer, epoch = (await api.fence([name]))[name]
         return {"done": f"{name} is producer {producer} from epoch {epoch} on; others are shut out"}
     if what != "abort":
-        raise Wrong(f"a transaction cannot be told to {what!r}")
+        raise Wrong(f"{what!r} is no command for a transaction")
     place = await _place(collector, text(asked, "topic"), number(asked, "partition"))
     where, offset = place_text(place), number(asked, "first_offset")
     one = await api.open_at(place, offset)

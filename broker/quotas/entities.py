@@ -2,9 +2,9 @@
 
 An `Entity` is a user and a client id. A name is as clients send it, None is the default of all
 without a quota of their own, and "" leaves that half open: ("", "app") is the client id alone,
-("alice", "") the user alone. In ZooKeeper, and so in change notifications, names are sanitized.
+("alice", "") the user alone. In ZooKeeper, and so in change notifications, names are escaped.
 
-Mirrors Sanitizer, ConfigEntityZNode and the paths of QuotaConfigHandler.
+Mirrors `Sanitizer`, ConfigEntityZNode and the paths of QuotaConfigHandler.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Transactions:
         async def ask(connection: Connection, broker_id: int) -> tuple[ListedTransaction, ...]:
             def question(version: int) -> ListTransactionsRequest:
                 if longer_than_ms >= 0 and version < DURATION_FILTER_VERSION:
-                    raise ClientError(f"broker {broker_id} is too old to tell durations")
+                    raise ClientError(f"broker {broker_id} is too old to return durations")
                 return ListTransactionsRequest(
                     state_filters=list(states),
                     producer_id_filters=list(producer_ids),

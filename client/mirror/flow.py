@@ -88,7 +88,7 @@ class Flow:
                     raise found from None
                 self.stats.state = "waiting"
                 self.stats.restarts += 1
-                self._tell(f"{found}; beginning anew in {pause:.0f} s")
+                self._tell(f"{found}; starting again in {pause:.0f} s")
                 if trio.current_time() - began > LONGEST_PAUSE_SECONDS:
                     pause = FIRST_PAUSE_SECONDS
                 with trio.move_on_after(pause):

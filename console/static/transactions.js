@@ -28,7 +28,7 @@ function allTransactions(main) {
   function draw() {
     const held = document.activeElement?.dataset?.transaction;
     const rows = found.rows.filter((row) => row.transactional_id.includes(filter.value) && (!onlyOpen.checked || OPEN.has(row.state)));
-    fill(list, table("Transactional ids, and what each is doing", [
+    fill(list, table("Transactional ids and their states", [
       ["Id", (row) => h("a", { href: link("transactions", row.transactional_id), "data-transaction": row.transactional_id }, row.transactional_id)], ["State", (row) => badge(row.state)],
       ["Producer", (row) => row.producer_id, "number"], ["Coordinator", (row) => `broker ${row.coordinator}`],
     ], rows, "there are no transactions"));
@@ -54,7 +54,7 @@ function hangingSection() {
     if (await doing(() => order("transactions/order", { do: "abort", topic: one.topic, partition: one.partition, first_offset: one.open_since_offset }))) look();
   }
   return [h("section", {}, h("h2", {}, "Hanging transactions"), h("p", { class: "soft" }, "Readers of committed records wait for these for ever."),
-    h("form", { onsubmit: (event) => { event.preventDefault(); look(); } }, topic, h("label", {}, "Nobody has written for minutes", minutes), h("button", {}, "Look for them")), found), end];
+    h("form", { onsubmit: (event) => { event.preventDefault(); look(); } }, topic, h("label", {}, "Minutes without a write", minutes), h("button", {}, "Look for them")), found), end];
 }
 
 function producersSection() {
@@ -67,7 +67,7 @@ function producersSection() {
     stop();
     stop = repeat(async () => {
       const rows = await ask("producers", wanted);
-      fill(found, table(`Who has written to ${wanted.topic}-${wanted.partition} with a producer id`, [
+      fill(found, table(`Producers with an id that wrote to ${wanted.topic}-${wanted.partition}`, [
         ["Producer", (one) => one.producer_id, "number"], ["Epoch", (one) => one.epoch, "number"], ["Last sequence", (one) => one.last_sequence, "number"], ["Last written (UTC)", (one) => stamp(one.last_ms)],
         ["Open from offset", (one) => h("span", { class: one.open_since_offset === null ? "soft" : "late" }, offset(one.open_since_offset)), "number"], ["Coordinator's epoch", (one) => one.coordinator_epoch, "number"],
       ], rows, "nobody has"));
@@ -82,7 +82,7 @@ function oneTransaction(main, name) {
   fill(main, h("h1", {}, `Transactional id ${name}`), summary,
     h("p", {}, h("a", { href: link("transactions") }, "All transactions"), " · ", h("button", { type: "button", onclick: () => copy(`pybroker transactions describe ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy as a command")),
     h("section", {}, h("h2", {}, "Open in"), scrolling("partitions", partitions), tableTools(`${name}-partitions`, () => partitions.querySelector("table"))),
-    state.facts.may_write ? h("section", {}, h("h2", {}, "Change"), h("p", { class: "soft" }, "Who writes with this id is shut out, and what it has open is aborted."),
+    state.facts.may_write ? h("section", {}, h("h2", {}, "Change"), h("p", { class: "soft" }, "The producer with this id is fenced, and its open transaction is aborted."),
       h("button", { type: "button", class: "danger", onclick: () => doing(() => order("transactions/order", { do: "fence", id: name })) }, "Shut out and abort")) : null);
   return repeat(async () => {
     const one = await ask("transaction", { name });

@@ -1,7 +1,7 @@
 """SASL mechanisms: their messages and formulas, and both sides of each exchange.
 
 Each side is a small synchronous object: `step(token)` takes the message of the other side (a client
-begins with b"") and returns the next message. Salts, nonces, times and passwords are passed in.
+begins with `b""`) and returns the next message. Salts, nonces, times and passwords are passed in.
 """
 
 from typing import Protocol
