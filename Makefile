@@ -28,7 +28,7 @@ help:
 	@echo "make pythons unit, property and wire tests on each Python that is here (5 minutes each)"
 	@echo "make compiled  the loops over records and the way of a request in this checkout, by mypyc (half a minute on two cores)"
 	@echo "make wheels  a compiled wheel for each Python that is here, in dist/"
-	@echo "make dist    the wheel without compiled parts and the sdist, checked, in dist/"
+	@echo "make dist    the wheel without compiled parts and the sdist, checked, in dist/ (without Spark, in a minute)"
 	@echo "make clean   remove the virtual environment and caches"
 
 $(BIN)/python:
@@ -55,6 +55,10 @@ $(VENV)/.test: pyproject.toml $(BIN)/python
 	@! command -v krb5-config >/dev/null || $(INSTALL) 'gssapi>=1.8' || echo "gssapi does not build here: tests of Kerberos are skipped"
 	$(flights_and_java)
 	@touch $(VENV)/.demo $@
+
+$(VENV)/.dist: $(BIN)/python
+	$(INSTALL) 'build>=1.2' 'twine>=6'
+	@touch $@
 
 venv-demo: $(VENV)/.demo
 venv-test: $(VENV)/.test
@@ -114,9 +118,9 @@ compiled: venv-test
 wheels: venv-test
 	$(BIN)/python -m tests.wheels
 
-dist: venv-test
+dist: $(VENV)/.dist
 	rm -rf dist
-	PYBROKER_COMPILED=0 $(BIN)/python -m build --no-isolation --outdir dist .
+	PYBROKER_COMPILED=0 $(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:

@@ -6,6 +6,8 @@ it. `__all__` lists the names that a program may import; nothing else here is pu
     Cluster         a cluster, reached through its bootstrap servers: connections and metadata
     Producer        writes to topics: in batches, idempotently, in transactions
     Consumer        reads topics, alone or in a group, and commits what it has read
+    AsyncioProducer, AsyncioConsumer    the same for asyncio
+    BlockingProducer, BlockingConsumer  the same for threads: scripts, notebooks, web frameworks
     SimpleRecord    what a producer is given: key, value, headers, timestamp
     Received        what a consumer returns: a record, and where it came from
     RetryPolicy     how soon and how often a record that failed comes again (ack mode)
@@ -37,6 +39,8 @@ if TYPE_CHECKING:  # type checkers see every name as imported, and no other
     from .client.consumer.options import EARLIEST, LATEST
     from .client.consumer.received import Received
     from .client.errors import ClientError
+    from .client.hosted.asyncio_clients import AsyncioConsumer, AsyncioProducer
+    from .client.hosted.blocking_clients import BlockingConsumer, BlockingProducer
     from .client.producer import Producer
     from .protocol.records.record import SimpleRecord
     from .spark_jobs.session import kafka_session
@@ -47,6 +51,10 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "Admin",
+    "AsyncioConsumer",
+    "AsyncioProducer",
+    "BlockingConsumer",
+    "BlockingProducer",
     "ClientError",
     "Cluster",
     "CommitFailed",
@@ -64,6 +72,10 @@ __all__ = [
 
 _MODULES = {
     "Admin": ".client.admin.admin",
+    "AsyncioConsumer": ".client.hosted.asyncio_clients",
+    "AsyncioProducer": ".client.hosted.asyncio_clients",
+    "BlockingConsumer": ".client.hosted.blocking_clients",
+    "BlockingProducer": ".client.hosted.blocking_clients",
     "EARLIEST": ".client.consumer.options",
     "LATEST": ".client.consumer.options",
     "ClientError": ".client.errors",

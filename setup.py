@@ -5,7 +5,9 @@
   fails for want of a compiler. `PYBROKER_COMPILED=0` skips compilation, `loops` compiles the loops
   over records alone. The build requires mypy only when it compiles something.
 - An editable installation is not compiled. `make compiled` (`python setup.py compile`) compiles the
-  checkout for the running interpreter, only units that have changed since they were last compiled.
+  checkout for the running interpreter.
+- Both compile into `build/compiled/`, only units that have changed since they were last compiled;
+  a wheel takes its modules from there.
 
 Units are compiled side by side, each in a process of its own, and so are the C files of a unit, on
 all cores. The build prints the compiled units and the time taken (`pip install -v .` shows it), and
@@ -18,10 +20,12 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -63,6 +67,7 @@ COMPILER = "mypy==2.4.1"
 # Loops are inlined into each other, which takes one C file; one of very many takes twice as long.
 MOST_IN_A_FILE = 20
 CORES = os.cpu_count() or 1
+SUFFIX = EXTENSION_SUFFIXES[0]
 
 
 def units_to_compile() -> tuple[Any, ...]:
@@ -241,6 +246,42 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
 build_wheel = build_meta.build_wheel
 
 
+def compile_changed(units: Sequence[Any], root: Path) -> list[Path]:
+    """Compile those units whose folder below `root` does not match the sources; returns the folders
+    of those that are compiled now."""
+    digests = {unit: compiled.digest(str(ROOT), _sources(unit)) for unit in units}
+    folders = {unit: Path(root, compiled.folder_of(unit)) for unit in units}
+    changed = [unit for unit in units if _digest_in(folders[unit]) != digests[unit]]
+    with tempfile.TemporaryDirectory() as temporary:
+        for unit in compile_units(changed, Path(temporary)):
+            _put(Path(temporary, unit.library), folders[unit])
+            # Last: without the digest the folder is not used.
+            recorded = "\n".join((digests[unit], *_sources(unit)))
+            (folders[unit] / "digest").write_text(recorded)
+    return [folders[unit] for unit in units if _digest_in(folders[unit]) == digests[unit]]
+
+
+def _put(built: Path, folder: Path) -> None:
+    """Copy the modules beside each other, under their names in the package."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for path in built.rglob(f"*{SUFFIX}"):
+        name = ".".join(path.relative_to(built).parts)
+        shutil.copy(path, folder / name.removeprefix(f"{PACKAGE}."))
+
+
+def _put_beside_sources(folder: Path, package: Path) -> None:
+    """Copy the modules of a compiled unit to their places in the package."""
+    for path in folder.glob(f"*{SUFFIX}"):
+        *rooms, name = path.name.removesuffix(SUFFIX).split(".")
+        shutil.copy(path, package.joinpath(*rooms, name + SUFFIX))
+
+
+def _digest_in(folder: Path) -> str:
+    recorded = folder / "digest"
+    return recorded.read_text().partition("\n")[0] if recorded.exists() else ""
+
+
 class Compile(Command):
     """Compiles the units of a checkout that have changed."""
 
@@ -259,57 +300,49 @@ class Compile(Command):
 
     def run(self) -> None:
         asked = self.units.split(",")
-        units = {
-            unit: compiled.digest(str(ROOT), _sources(unit))
-            for unit in units_to_compile()
-            if unit.library in asked
-        }
-        folders = {unit: Path(self.into, compiled.folder_of(unit)) for unit in units}
-        changed = [unit for unit in units if _digest_in(folders[unit]) != units[unit]]
-        with tempfile.TemporaryDirectory() as temporary:
-            for unit in compile_units(changed, Path(temporary)):
-                built = Path(temporary, unit.library)
-                self._put(built, folders[unit])
-                # Last: without the digest the folder is not used.
-                recorded = "\n".join((units[unit], *_sources(unit)))
-                (folders[unit] / "digest").write_text(recorded)
-
-    def _put(self, built: Path, folder: Path) -> None:
-        """Copy the modules beside each other, under their names in the package."""
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        for path in built.rglob(f"*{EXTENSION_SUFFIXES[0]}"):
-            name = ".".join(path.relative_to(built).parts)
-            shutil.copy(path, folder / name.removeprefix(f"{PACKAGE}."))
+        units = [unit for unit in units_to_compile() if unit.library in asked]
+        compile_changed(units, Path(self.into))
 
 
-def _digest_in(folder: Path) -> str:
-    recorded = folder / "digest"
-    return recorded.read_text().partition("\n")[0] if recorded.exists() else ""
+def readme() -> str:
+    """README.md for an index: links into the repository, and its pictures, as whole addresses."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    address = project["urls"]["Repository"]
+
+    def whole(link: re.Match[str]) -> str:
+        kind = "raw" if link["picture"] else "blob"
+        return f"{link['picture']}[{link['text']}]({address}/{kind}/main/{link['path']})"
+
+    relative = r"(?P<picture>!?)\[(?P<text>[^]]*)\]\((?P<path>(?!https?://|#)[^)]+)\)"
+    return re.sub(relative, whole, (ROOT / "README.md").read_text())
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as temporary:
-        units = units_to_compile() if "bdist_wheel" in sys.argv else ()
-        made = [Path(temporary, unit.library) for unit in compile_units(units, Path(temporary))]
+    units = units_to_compile() if "bdist_wheel" in sys.argv else ()
+    made = compile_changed(units, ROOT)
 
-        class BuildPy(build_py):
-            def find_package_modules(self, package: str, package_dir: str) -> list[Any]:
-                found = super().find_package_modules(package, package_dir)
-                return [module for module in found if module[1] != "setup"]  # beside __init__.py
+    class BuildPy(build_py):
+        def find_package_modules(self, package: str, package_dir: str) -> list[Any]:
+            found = super().find_package_modules(package, package_dir)
+            return [module for module in found if module[1] != "setup"]  # beside __init__.py
 
-            def run(self) -> None:
-                super().run()
-                for path in Path(self.build_lib).rglob(f"*{EXTENSION_SUFFIXES[0]}"):
-                    path.unlink()  # an earlier build's
-                for folder in made:
-                    shutil.copytree(folder, self.build_lib, dirs_exist_ok=True)
+        def run(self) -> None:
+            super().run()
+            for path in Path(self.build_lib).rglob(f"*{SUFFIX}"):
+                path.unlink()  # an earlier build's
+            for folder in made:
+                _put_beside_sources(folder, Path(self.build_lib, PACKAGE))
 
-        class Package(Distribution):
-            def has_ext_modules(self) -> bool:  # then the wheel is for one interpreter
-                return bool(made)
+    class Package(Distribution):
+        def has_ext_modules(self) -> bool:  # then the wheel is for one interpreter
+            return bool(made)
 
-        setup(cmdclass={"build_py": BuildPy, "compile": Compile}, distclass=Package)
+    setup(
+        cmdclass={"build_py": BuildPy, "compile": Compile},
+        distclass=Package,
+        long_description=readme(),
+        long_description_content_type="text/markdown",
+    )
 
 
 if __name__ == "__main__":

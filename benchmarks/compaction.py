@@ -40,6 +40,7 @@ from benchmarks.frames import (
 from benchmarks.native import Answered, Lines, LoadError, run_load
 from pybroker_kafka.protocol.records.batch import SimpleRecord
 from pybroker_kafka.protocol.records.builder import build_batch
+from pybroker_kafka.storage.append_info import Append
 from pybroker_kafka.storage.checkpoints import CLEANER_FILE, PARTITION_METADATA_FILE, read_offsets
 from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.log_config import LogConfig
@@ -71,7 +72,7 @@ def write_log(directory: Path, megabytes: int, keys: int) -> tuple[int, int]:
             SimpleRecord(now_ms, b"key-%08d" % chance.randrange(keys), value)
             for _ in range(RECORDS_PER_BATCH)
         ]
-        log.append_as_leader(build_batch(records), leader_epoch=0, now_ms=now_ms)
+        log.append_as_leader(build_batch(records), 0, Append(now_ms))
     log.roll(now_ms)
     manager.clean_shutdown()
     return log.size_bytes, log.log_end_offset

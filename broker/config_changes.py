@@ -11,9 +11,11 @@ import trio
 
 from ..storage.log_config import LogConfig
 from . import settings
-from .assembly import Ground, Parts
+from .assembly import Parts
+from .cluster.parts import Ground
 from .config import ConfigError, dynamic, passwords
 from .quotas.entities import CONNECTION_CREATION_RATE, Entity, IpEntity, entity_at
+from .replicas.parts import apply_replication_quotas
 from .zk.config_store import broker_entity, topic_entity
 from .zk.quota_store import read_all_quotas
 
@@ -138,7 +140,7 @@ class ConfigChanges:
         quotas.max_per_ip = config.get_int("max.connections.per.ip")
         quotas.rates.of_broker = config.get_int("max.connection.creation.rate")
         quotas.rates.by_listener = settings.by_listener(config, "max.connection.creation.rate")
-        settings.apply_replication_quotas(config, replicas.manager)
+        apply_replication_quotas(config, replicas.manager)
         replicas.fetchers.resize(config.get_int("num.replica.fetchers"))
         self._background.total_tokens = config.get_int("background.threads")
         parts.cleaner.configs_changed()

@@ -47,7 +47,7 @@ def register_gauges(
     )
     gauge(
         replicas + "produceridcount",
-        lambda: sum(len(p.log.known_producers.entries) for p in manager.partitions.values()),
+        lambda: sum(len(p.log.producers.known.entries) for p in manager.partitions.values()),
     )
     changes = manager.isr_changes
     gauge(replicas + "isrexpands_total", lambda: changes.expands)

@@ -25,14 +25,15 @@ from typing import NamedTuple, Protocol
 import trio
 
 from ..protocol.zookeeper.constants import ZkCode
-from ..protocol.zookeeper.operations import SessionExpired, ZkError
+from ..protocol.zookeeper.operations import Flow, SessionExpired, ZkError
 from ..replication.metadata_cache import MetadataUpdate
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
 from . import settings
-from .assembly import Ground, Parts, assemble
+from .assembly import Parts, assemble
 from .cluster.broker_connector import BrokerConnectors
 from .cluster.controlled_shutdown import hand_over
+from .cluster.parts import Ground
 from .cluster.topic_config_cache import TopicConfigCache
 from .config import ConfigError, KafkaConfig, dynamic, passwords
 from .config.checks import check_config
@@ -52,12 +53,13 @@ from .services import Services
 from .zk.config_store import ConfigStore, NoController, broker_entity
 from .zk.finalized_features import FinalizedFeatures
 from .zk.registration import (
+    RegistrationError,
+    close_sessions_of_predecessors,
     ensure_top_level_paths,
-    forget_session,
     generate_broker_id,
     get_or_create_cluster_id,
     register_broker,
-    release_previous_sessions,
+    remembered_sessions,
     save_sessions,
 )
 from .zk.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
@@ -168,6 +170,7 @@ class Broker:
         self.topic_configs = TopicConfigCache(config, self.store)
         self.background = trio.CapacityLimiter(config.get_int("background.threads"))
         self.sessions: list[int] = []  # ZooKeeper sessions that this process has had
+        self._sessions_left: list[tuple[int, bytes]] = []  # of earlier runs, perhaps alive
         self.broker_id = -1
         self.broker_epoch = -1
         self.logs: LogManager | None = None
@@ -262,12 +265,20 @@ class Broker:
         configs = {topic: self.topic_configs.config_for(topic) for topic in topics}
         threads = config.get_int("num.recovery.threads.per.data.dir")
         await trio.to_thread.run_sync(logs.load, self.clock(), configs, run_in_threads(threads))
-        # We hold the directories' locks, so the owners of earlier sessions from here are dead.
-        await release_previous_sessions(
-            self._session_dirs(),
+        self._sessions_left = remembered_sessions(self._session_dirs(), self.cluster_id)
+        if not all(directory.cleanly_stopped for directory in logs.online_directories()):
+            await self._close_sessions_left()
+
+    async def _close_sessions_left(self) -> bool:
+        """Close the ZooKeeper sessions of earlier runs; whether one was alive.
+
+        We hold the directories' locks, so the owners of sessions remembered there are dead.
+        """
+        sessions, self._sessions_left = self._sessions_left, []
+        return await close_sessions_of_predecessors(
+            sessions,
             self.zookeeper.connect,
-            self.cluster_id,
-            session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
+            session_timeout_ms=self.config.get_int("zookeeper.session.timeout.ms"),
             security=self.zookeeper.security,
         )
 
@@ -298,17 +309,25 @@ class Broker:
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
         # Before the node is there: if killed in between, a successor must be able to close it.
-        # Sessions remembered before have expired, or were released by this start.
+        # Those remembered before have expired, were closed, or are in `_sessions_left`.
         save_sessions(self._session_dirs(), self.cluster_id, self.zookeeper.session)
-        self.broker_epoch = await self.zookeeper.run(
-            register_broker(
+
+        def registration() -> Flow[int]:
+            return register_broker(
                 record,
                 self.clocks.wall.at_ms(self.clock()),
                 session_id,
                 tuple(self.sessions),
-                settings.inter_broker_protocol(self.config).broker_node,
+                self.config.inter_broker_protocol.broker_node,
             )
-        )
+
+        try:
+            self.broker_epoch = await self.zookeeper.run(registration())
+        except RegistrationError:
+            # The last run stopped cleanly, but did not reach ZooKeeper to close its session.
+            if not await self._close_sessions_left():
+                raise
+            self.broker_epoch = await self.zookeeper.run(registration())
         self.parts.replicas.manager.leadership.broker_epoch = self.broker_epoch
         self.sessions.append(session_id)
 
@@ -320,7 +339,7 @@ class Broker:
         self, services: Services, metrics_address: tuple[str, int] | None
     ) -> int | None:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
-        groups, transactions, verifier, _ = parts.coordinators
+        groups, transactions, verifier, _, producer_ids = parts.coordinators
         if parts.acls is not None:
             await services.start("acls", parts.acls.run, self.clock)
         await services.start("replicas", replicas.runtime.run)
@@ -340,8 +359,8 @@ class Broker:
         if self.zookeeper.session[0] != self.sessions[-1]:
             await self._register()  # it expired before the controller runtime watched it
         await services.start("topic creation", control.creator.run)
-        await services.start("producer ids", control.producer_ids.run)
-        services.spawn("isr changes", control.isr_changes.run)
+        await services.start("producer ids", producer_ids.run)
+        services.spawn("isr changes", replicas.isr_changes.run)
         await services.start("configs", self.store.follow, self.changes.changed, self.clock)
         await self.changes.read_entities()
         services.spawn("key stores", self.changes.watch_key_stores)
@@ -450,8 +469,6 @@ class Broker:
         except Exception:
             logger.exception("The logs were not closed cleanly")
             self.logs.release()
-        for directory in self._session_dirs():
-            forget_session(directory)
 
     async def _release_logs(self) -> None:
         """Release the logs as a crash would: the next start recovers them."""

@@ -12,19 +12,12 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..replication.controller.config import ControllerConfig
 from ..replication.controller.znodes import BrokerRegistration
-from ..replication.follower_steps import FetcherConfig
-from ..replication.inter_broker import InterBrokerProtocol, protocol_of
-from ..replication.metadata_cache import Endpoint, MetadataCache
-from ..replication.replica_manager import ReplicaManager
-from ..replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
-from ..replication.types import ReplicaConfig
+from ..replication.metadata_cache import Endpoint
 from ..storage.checkpoints import read_meta_properties
 from ..storage.files import Files
 from ..storage.log_directory import parse_future_name, parse_partition_name
 from ..storage.log_manager import LogManagerConfig
-from ..storage.message_format import INTER_BROKER_VERSION
 from .config import ConfigError, KafkaConfig
 from .config.tls_listeners import TlsListeners
 from .network.acceptor import plain_address
@@ -219,47 +212,6 @@ def log_manager_config(config: KafkaConfig) -> LogManagerConfig:
     )
 
 
-def replica_config(config: KafkaConfig, broker_id: int) -> ReplicaConfig:
-    return ReplicaConfig(
-        broker_id=broker_id,
-        replica_lag_time_max_ms=config.get_int("replica.lag.time.max.ms"),
-        fetch_max_bytes=config.get_int("fetch.max.bytes"),
-    )
-
-
-def inter_broker_protocol(config: KafkaConfig) -> InterBrokerProtocol:
-    return protocol_of(config.get_string(INTER_BROKER_VERSION))
-
-
-def fetcher_config(config: KafkaConfig) -> FetcherConfig:
-    return FetcherConfig(
-        wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
-        min_bytes=config.get_int("replica.fetch.min.bytes"),
-        response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
-        partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
-        shares_room=not config.is_set("replica.fetch.max.bytes"),
-        backoff_ms=config.get_int("replica.fetch.backoff.ms"),
-        truncates_on_fetch=inter_broker_protocol(config).truncates_on_fetch,
-        protocol=inter_broker_protocol(config),
-    )
-
-
-def apply_replication_quotas(config: KafkaConfig, manager: ReplicaManager) -> None:
-    """The throttles of both sides, and of moves between directories; the rates are dynamic."""
-    for quota, side in ((manager.leader_quota, "leader"), (manager.follower_quota, "follower")):
-        quota.limit = config.get_int(f"{side}.replication.throttled.rate")
-        quota.measure_over(
-            config.get_int("replication.quota.window.num"),
-            1000 * config.get_int("replication.quota.window.size.seconds"),
-        )
-    moves = manager.moves.quota
-    moves.limit = config.get_int("replica.alter.log.dirs.io.max.bytes.per.second")
-    moves.measure_over(
-        config.get_int("alter.log.dirs.replication.quota.window.num"),
-        1000 * config.get_int("alter.log.dirs.replication.quota.window.size.seconds"),
-    )
-
-
 def quota_windows(config: KafkaConfig) -> tuple[Windows, Windows]:
     """The windows for measuring clients, and the windows for their mutations of topics."""
     clients = Windows(
@@ -271,43 +223,6 @@ def quota_windows(config: KafkaConfig) -> tuple[Windows, Windows]:
         1000 * config.get_int("controller.quota.window.size.seconds"),
     )
     return clients, mutations
-
-
-def copies_at_once(config: KafkaConfig) -> int:
-    """The number of replicas copied to another log directory at the same time."""
-    if config.is_set("num.replica.alter.log.dirs.threads"):
-        return max(1, config.get_int("num.replica.alter.log.dirs.threads"))
-    return len(config.log_dirs)
-
-
-def replica_selector(config: KafkaConfig, metadata: MetadataCache) -> ReplicaSelector | None:
-    """The class that chooses a consumer's replica (KIP-392); None: always the leader."""
-    name = config.get_optional_string("replica.selector.class")
-    if not name or name == LEADER_SELECTOR:
-        return None
-    if name == RACK_AWARE_SELECTOR:
-        return RackAwareReplicaSelector(metadata)
-    raise ConfigError(
-        f"replica.selector.class={name} is not known; there are {LEADER_SELECTOR} and "
-        f"{RACK_AWARE_SELECTOR}"
-    )
-
-
-def controller_config(config: KafkaConfig, broker_id: int) -> ControllerConfig:
-    """The part of the configuration that the controller works by."""
-    return ControllerConfig(
-        broker_id=broker_id,
-        inter_broker_listener=config.inter_broker_listener,
-        delete_topic_enable=config.get_boolean("delete.topic.enable"),
-        unclean_leader_election_enable=config.get_boolean("unclean.leader.election.enable"),
-        auto_leader_rebalance_enable=config.get_boolean("auto.leader.rebalance.enable"),
-        leader_imbalance_per_broker_percentage=config.get_int(
-            "leader.imbalance.per.broker.percentage"
-        ),
-        leader_imbalance_check_interval_ms=1000
-        * config.get_int("leader.imbalance.check.interval.seconds"),
-        protocol=inter_broker_protocol(config),
-    )
 
 
 def delegation_tokens(config: KafkaConfig) -> DelegationTokens:

@@ -47,6 +47,11 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "perf": (".perf", "perf", "Measure speed: produce, consume, e2e, groups."),
     "mirror": (".mirror", "mirror", "Copy topics from one cluster to another."),
     "console": (".console", "console", "Serve a web console of a cluster."),
+    "doctor": (
+        ".doctor",
+        "doctor",
+        "Find out why a client does not get through, and what ails it.",
+    ),
     "verify": (".verify", "verify", "Write records, and check that each comes back once."),
     "log": (".log", "log", "Inspect the files of a log directory."),
     "monitoring": (

@@ -8,6 +8,7 @@ Mirrors: Metadata and ClusterConnectionStates of the Java client.
 
 from __future__ import annotations
 
+import socket
 from collections import defaultdict
 from collections.abc import (
     AsyncIterator,
@@ -38,11 +39,12 @@ from ..protocol.apis.metadata import (
 from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
 from .connection import REQUEST_TIMEOUT_SECONDS, Connection, Connections, Question
-from .errors import ClientError, LoginError, Refused, Unsupported
+from .errors import ClientError, ConnectionFailed, LoginError, Refused, Unsupported
 from .hedging import first_answer
 from .metadata import Leader, MetadataCache
 from .refusals import Asked, NotAllowed
 from .releases import TRANSACTIONS_SINCE, too_old
+from .running import require_trio
 from .security.connector import OPEN, Reach
 from .security.settings import connector_from
 
@@ -51,6 +53,7 @@ PATIENCE_SECONDS = 1.0  # then another broker is asked as well: this one may be 
 SILENCE_SECONDS = 10.0  # then a metadata request to a broker fails
 RETRY_TIMEOUT_SECONDS = 30.0
 LEADERLESS_NOTICE_SECONDS = 1.0  # a new topic and a quick failover take less
+UNREACHED_TOLD_SECONDS = 3.0  # a broker that is not reached may just be down for a moment
 LEADERLESS_TIMEOUT_SECONDS = 10.0  # for partitions all of whose brokers are absent
 
 FIRST_OF_TRANSACTIONS = 1  # of FindCoordinator
@@ -116,11 +119,15 @@ class Cluster:
         self._any: Connection | None = None
         self._any_opening: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)  # by address
         self._addresses: dict[int, tuple[str, int]] = {}
+        # Of brokers, which they advertise: since when they are not reached, and which were told.
+        self._unreached: dict[tuple[str, int], float] = {}
+        self._told_unreached: set[tuple[str, int]] = set()
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self.controller_id = -1
         self.cache = MetadataCache()
 
     async def __aenter__(self) -> Cluster:
+        require_trio("Cluster")
         await self._opened.__aenter__()
         return self
 
@@ -233,9 +240,36 @@ class Cluster:
             address = self._addresses.get(broker_id)
             if address is None:
                 raise ClientError(f"broker {broker_id} is not alive")
-            connection = await self._opened.open(*address, self._connector)
+            try:
+                connection = await self._opened.open(*address, self._connector)
+            except ClientError as error:
+                raise self._not_reached(broker_id, address, error) from error
+            self._unreached.pop(address, None)
             self._connections[key] = connection
             return connection
+
+    def _not_reached(
+        self, broker_id: int, address: tuple[str, int], error: ClientError
+    ) -> ClientError:
+        """The error for a broker that is not reached at the address that it advertises; after a
+        while its user is told, since others retry."""
+        cause = error.__cause__
+        is_unreached = isinstance(cause, OSError | trio.TooSlowError)
+        if address in self._bootstrap or not is_unreached or isinstance(error, LoginError):
+            return error
+        host, port = address
+        text = (
+            f"broker {broker_id} says that it is reached at {host}:{port}, and from here it is "
+            f"not: {error}; if it runs, set its advertised.listeners to an address that clients "
+            "reach (`pybroker doctor` shows each step)"
+        )
+        since = self._unreached.setdefault(address, trio.current_time())
+        is_certain = isinstance(cause, socket.gaierror)
+        is_due = is_certain or trio.current_time() - since >= UNREACHED_TOLD_SECONDS
+        if is_due and address not in self._told_unreached:
+            self._told_unreached.add(address)
+            self.tell(text)
+        return ConnectionFailed(text) if isinstance(error, ConnectionFailed) else ClientError(text)
 
     def new_purpose(self, name: str) -> str:
         """A unique purpose, for a user that shares the cluster but not a connection."""

@@ -19,6 +19,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from math import inf
 from types import TracebackType
 from typing import TypeAlias, TypeVar, cast
@@ -430,11 +431,12 @@ class Connections:
     """
 
     def __init__(self) -> None:
-        self._nurseries = trio.open_nursery()
+        self._nurseries: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
         self._open: dict[Connection, None] = {}  # in the order in which they were opened
 
     async def __aenter__(self) -> Connections:
+        self._nurseries = trio.open_nursery()
         self._nursery = await self._nurseries.__aenter__()
         return self
 
@@ -446,8 +448,9 @@ class Connections:
     ) -> None:
         for connection in self._open:
             connection.close()
-        # Without the block's error: it would come back in a group.
-        await self._nurseries.__aexit__(None, None, None)
+        if self._nurseries is not None:
+            # Without the block's error: it would come back in a group.
+            await self._nurseries.__aexit__(None, None, None)
 
     async def open(self, host: str, port: int, connector: Connector = OPEN) -> Connection:
         """Connect, log in if configured, and agree on versions. Raises ClientError."""

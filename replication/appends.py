@@ -3,8 +3,8 @@
 Invariant: a result is pending only while the replicas or the disk that it waits for can still
 answer for it; a partition that is lost with its disk in the middle of an append answers so at once.
 
-The hot path (one partition, acks=1 or a leader without followers) is a dict look-up, the append,
-the HW, and one look-up per purgatory, which finds no waiting operation.
+The hot path (one partition, acks=1 or a leader without followers) is the append, the HW, and a look
+at each purgatory in which operations wait. The caller has looked up the partition, once.
 
 Mirrors ReplicaManager.appendRecords / appendToLocalLog.
 """
@@ -14,9 +14,8 @@ from typing import Final
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
-from ..storage.append_info import AppendOrigin
+from ..storage.log_producers import RebuildUnderWay
 from ..storage.validation import AppendInput
-from ..storage.verification import NOT_VERIFIED, VerificationGuard
 from .delayed_operations import DelayedProduce
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
@@ -28,6 +27,8 @@ from .types import (
     Parked,
     ProduceResult,
     ProduceResults,
+    RebuildProducers,
+    ReplicatedAppend,
 )
 from .waiting import WaitingOperations
 
@@ -65,86 +66,69 @@ class Appends:
         self.converted_bytes = 0
 
     def append(
-        self,
-        token: object,
-        required_acks: int,
-        timeout_ms: int,
-        entries: Mapping[TopicPartition, AppendInput],
-        now_ms: int,
-        request_version: int | None = None,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        *,
-        internal_topics_allowed: bool = True,
-        guards: Mapping[TopicPartition, VerificationGuard] | None = None,
+        self, token: object, entries: Mapping[TopicPartition, AppendInput], append: ReplicatedAppend
     ) -> Done[ProduceResults] | Parked:
-        """Append to partitions. With `guards`, batches that begin a transaction must be verified by
-        the guard of their partition (see producers.py)."""
+        """Append to partitions."""
         results: ProduceResults = {}
         open_keys: set[TopicPartition] | None = None
-        internal_topics = self._hosted.config.internal_topics
+        partitions, internal_topics = self._partitions, self._hosted.config.internal_topics
         for key, records in entries.items():
-            if not internal_topics_allowed and key[0] in internal_topics:
+            if not append.internal_topics_allowed and key[0] in internal_topics:
                 results[key] = ProduceResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
-            guard = None if guards is None else guards.get(key, NOT_VERIFIED)
-            result = self.append_one(
-                key, records, required_acks, now_ms, request_version, origin, guard
-            )
+            result = self.append_one(key, partitions.get(key), records, append)
             results[key] = result
             if result.is_pending:
                 if open_keys is None:
                     open_keys = {key}
                 else:
                     open_keys.add(key)
-        if open_keys is not None and not self._partitions.keys() >= open_keys:
+        if open_keys is not None and not partitions.keys() >= open_keys:
             # The disk of one failed while the next one was appended to.
-            for key in open_keys - self._partitions.keys():
+            for key in open_keys - partitions.keys():
                 results[key].error_code = ErrorCode.KAFKA_STORAGE_ERROR
                 open_keys.discard(key)
         if not open_keys:
             return Done(results)
-        return self.wait(token, required_acks, timeout_ms, results, open_keys, now_ms)
+        return self.wait(token, results, open_keys, append)
 
     def wait(
         self,
         token: object,
-        required_acks: int,
-        timeout_ms: int,
         results: ProduceResults,
         open_keys: set[TopicPartition],
-        now_ms: int,
+        append: ReplicatedAppend,
     ) -> Parked:
         """Park a produce until its open partitions are settled."""
-        operation = DelayedProduce(token, required_acks, results, open_keys)
+        operation = DelayedProduce(token, append.required_acks, results, open_keys)
         # With acks=1 only our own disk is waited for, which answers or fails: no deadline.
-        deadline_ms = now_ms + timeout_ms if required_acks == ACKS_ALL else None
+        deadline_ms = None
+        if append.required_acks == ACKS_ALL:
+            deadline_ms = append.now_ms + append.timeout_ms
         self._waiting.produces.watch(operation, open_keys, deadline_ms)
         return Parked(operation)
 
     def append_one(
         self,
         key: TopicPartition,
+        partition: Partition | None,
         records: AppendInput,
-        required_acks: int,
-        now_ms: int,
-        request_version: int | None,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        guard: VerificationGuard | None = None,
+        append: ReplicatedAppend,
     ) -> ProduceResult:
-        """Append to one partition; `is_pending` is set if the result has to wait."""
-        partition = self._partitions.get(key)
+        """Append to one partition, which the caller has found in `hosted`; None: there is none.
+        `is_pending` is set in the result if it has to wait."""
         if partition is None:
             return self._missing(key)
         stats = partition.stats
         stats.produce_requests += 1
         try:
-            info = partition.append_as_leader(
-                records, required_acks == ACKS_ALL, now_ms, origin, request_version, guard
-            )
+            info = partition.append_as_leader(records, append)
         except KafkaError as error:
             stats.failed_produce_requests += 1
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._waiting.storage_failed(key, error)
+            elif isinstance(error, RebuildUnderWay):
+                self._effects.append(RebuildProducers(partition.log))
             return _failed_append(error, partition)
         required_offset = info.last_offset + 1
         if info.size_bytes and not info.duplicate:
@@ -155,9 +139,9 @@ class Appends:
             if info.converted_count:
                 stats.produce_message_conversions += info.converted_count
                 self.converted_bytes += info.size_bytes
-            if partition.maybe_advance_high_watermark(now_ms):
+            if partition.maybe_advance_high_watermark(append.now_ms):
                 self._waiting.high_watermark_moved(key, partition)
-            elif key in self._fetches.watched:
+            elif self._fetches.watched:
                 self._waiting.check_fetches(key, partition)
             if self._collected.operations:
                 self._collected.appended(info.size_bytes, self._effects)
@@ -168,6 +152,7 @@ class Appends:
             info.log_start_offset,
             required_offset,
         )
+        required_acks = append.required_acks
         if required_acks == ACKS_ALL:
             if partition.log.high_watermark < required_offset:
                 result.is_pending = True

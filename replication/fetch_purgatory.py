@@ -120,12 +120,12 @@ class FetchPurgatory(Purgatory[DelayedFetch]):
         watchers = self.watched.get(key)
         return [] if watchers is None else list(_all_of(watchers))
 
-    def due(self, key: TopicPartition, partition: Partition) -> list[DelayedFetch]:
-        """Fetches that records of this partition may complete, and those that wait for any change.
+    def due(self, watchers: Watchers, partition: Partition) -> list[DelayedFetch]:
+        """Of the fetches that wait for this partition, those that its records may complete, and
+        those that wait for any change.
 
         A fetch taken from a line returns by `rearm`, unless it is removed.
         """
-        watchers = self.watched[key]
         found = list(watchers.whenever) if watchers.whenever else []
         ends = watchers.ends
         for isolation in _ISOLATIONS:

@@ -26,6 +26,7 @@ from ..storage.files import FileSlice
 from ..storage.local_log import NOT_CUT
 from ..storage.log import Log
 from ..storage.log_directory import is_future_name_too_long
+from ..storage.log_producers import PIECES_FOR_APPENDS
 from .follower import truncation_point
 from .hosted_partitions import HostedPartitions, Move
 from .partition import Partition
@@ -59,7 +60,8 @@ class Prepare:
 
 @dataclass(slots=True, frozen=True)
 class Pause:
-    """More than the quota allows has been copied."""
+    """More than the quota allows has been copied, or the producers of the copy are being rebuilt
+    after a cut: time for others."""
 
     wait_ms: int
 
@@ -165,6 +167,8 @@ class LogDirMoves:
                 return Pause(OVER_QUOTA_WAIT_MS)
             log, future = move.partition.log, move.future
             _follow_cuts(log, future, now_ms)
+            if not _is_rebuilt(future):
+                return Pause(0)
             if future.log_end_offset == log.log_end_offset:
                 _follow_offsets(log, future)
                 if not move.is_prepared:
@@ -182,7 +186,7 @@ class LogDirMoves:
             if len(piece):
                 self._add(move, read_piece(move, piece), now_ms)
             else:  # the last messages were compacted away
-                future.log_end_offset = future.producer_state.map_end_offset = end_offset
+                future.log_end_offset = future.producers.known.map_end_offset = end_offset
         return Over()
 
     def copied(self, move: Move, data: bytes, now_ms: int) -> None:
@@ -227,6 +231,15 @@ class LogDirMoves:
             self._hosted.effects.append(FlushNeeded(*move.key, log.log_end_offset, log))
         self._waiting.check_log_dirs()  # the old directory may have failed in the end
         self._waiting.check(move.key)
+
+
+def _is_rebuilt(future: Log) -> bool:
+    """Do a part of the rebuild of the producers after a cut; whether it is complete."""
+    for _ in range(PIECES_FOR_APPENDS):
+        if not future.producers.is_being_rebuilt:
+            return True
+        future.rebuild_some()
+    return not future.producers.is_being_rebuilt
 
 
 def _agree(log: Log, future: Log, now_ms: int) -> None:

@@ -16,7 +16,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records.batch import NO_TIMESTAMP
 from ..protocol.topics import TopicPartition
 from ..storage.log_lookup import TimestampOffset
-from ..storage.segment import BatchToSearch
+from ..storage.segment_reader import BatchToSearch
 from .delayed_operations import DelayedDeleteRecords
 from .hosted_partitions import HostedPartitions
 from .partition import Partition

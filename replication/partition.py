@@ -14,20 +14,27 @@ ends with `replace_log`. The replica manager handles waiting operations: methods
 offsets have moved.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from ..protocol import invariants
 from ..protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
-from ..storage.append_info import AppendInfo, AppendOrigin
+from ..storage.append_info import AppendInfo
 from ..storage.log import Log
 from ..storage.validation import AppendInput
-from ..storage.verification import VerificationGuard
 from .isr import IsrState, RemoteReplica
 from .metadata_cache import MetadataCache
-from .types import NO_EPOCH, UNKNOWN_OFFSET, AlterIsr, Isolation, TopicStats
+from .types import (
+    ACKS_ALL,
+    NO_EPOCH,
+    UNKNOWN_OFFSET,
+    AlterIsr,
+    Isolation,
+    ReplicatedAppend,
+    TopicStats,
+)
 
 NO_LEADER: Final = -1
 
@@ -64,6 +71,7 @@ class Partition:
         "log",
         "partition",
         "partition_epoch",
+        "quick_answers",
         "remotes",
         "removing_replicas",
         "replicas",
@@ -122,6 +130,8 @@ class Partition:
         self._max_lag_ms = max_lag_ms
         # Knows the live brokers.
         self._metadata = metadata
+        # By version of Produce, what its answers are made from; the handler of Produce sets it.
+        self.quick_answers: dict[int, Any] = {}
         # A leader's: appended, but its flush is under way: [from, end); -1 when there is none.
         self._unflushed_from = -1
         self._unflushed_end = -1
@@ -251,32 +261,17 @@ class Partition:
 
     # Appending
 
-    def append_as_leader(
-        self,
-        records: AppendInput,
-        acks_all: bool,
-        now_ms: int,
-        origin: AppendOrigin,
-        request_version: int | None,
-        guard: VerificationGuard | None = None,
-    ) -> AppendInfo:
+    def append_as_leader(self, records: AppendInput, append: ReplicatedAppend) -> AppendInfo:
         """Append, or raise KafkaError; the caller then asks `maybe_advance_high_watermark`."""
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if acks_all and len(self.isr.committed) < self.effective_min_isr:
+        if append.required_acks == ACKS_ALL and len(self.isr.committed) < self.effective_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {sorted(self.isr.committed)} is insufficient for "
                 f"min.insync.replicas {self.effective_min_isr} of {self.topic}-{self.partition}",
             )
-        info = self.log.append_as_leader(
-            records,
-            leader_epoch=self.leader_epoch,
-            now_ms=now_ms,
-            origin=origin,
-            request_version=request_version,
-            guard=guard,
-        )
+        info = self.log.append_as_leader(records, self.leader_epoch, append)
         if info.flush_needed:
             if self._unflushed_from < 0:
                 self._unflushed_from = info.first_offset

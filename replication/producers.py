@@ -3,7 +3,8 @@
 `begin_verification` is the first half of KIP-890's first part: it decides whether a batch needs to
 be verified with the transaction coordinator, and gives the guard that the append after the answer
 must show. DescribeProducers is answered by every replica (KIP-664): a follower's knowledge may
-differ from its leader's, and the request exists to find that.
+differ from its leader's, and the request exists to find that. During a rebuild after a truncation
+these answers come from the producers as they were before it.
 
 Mirrors ReplicaManager.maybeStartTransactionVerificationForPartition and activeProducerState.
 """
@@ -29,8 +30,10 @@ def begin_verification(
         return hosted.missing_error(key)
     if not partition.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    state = partition.log.producer_state
-    if state.has_open_transaction(producer_id):
+    producers = partition.log.producers
+    state = producers.known
+    # While they are being rebuilt, which transactions are open is unknown: all are verified.
+    if not producers.is_being_rebuilt and state.has_open_transaction(producer_id):
         return None
     return state.verifications.begin(producer_id, base_sequence, producer_epoch, now_ms)
 
@@ -41,7 +44,7 @@ def active_producers(
     partition = hosted.partitions.get(key)
     if partition is None:
         return hosted.missing_error(key), []
-    return ErrorCode.NONE, list(partition.log.producer_state.entries.values())
+    return ErrorCode.NONE, list(partition.log.producers.known.entries.values())
 
 
 def partitions_with_late_transactions(
@@ -50,7 +53,7 @@ def partitions_with_late_transactions(
     """Partitions that this broker leads whose oldest transaction outlived every timeout."""
     return sum(
         partition.is_leader
-        and partition.log.producer_state.has_late_transaction(
+        and partition.log.producers.known.has_late_transaction(
             now_ms, partition.log.wall.trusted_ms(now_ms), max_transaction_timeout_ms
         )
         for partition in hosted.partitions.values()

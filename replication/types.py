@@ -15,7 +15,9 @@ from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
 from ..protocol.errors import ErrorCode
 from ..protocol.topics import INTERNAL_TOPICS, TopicPartition
+from ..storage.append_info import Append, AppendOrigin
 from ..storage.log import Log
+from ..storage.verification import VerificationGuard
 from .purgatory import Operation
 
 ZERO_TOPIC_ID: Final = bytes(16)
@@ -52,6 +54,28 @@ class Isolation(IntEnum):
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
     LOG_END = 2
+
+
+class ReplicatedAppend(Append):
+    """The arguments of an append to partitions that this broker leads."""
+
+    __slots__ = ("internal_topics_allowed", "required_acks", "timeout_ms")
+
+    def __init__(
+        self,
+        required_acks: int,
+        timeout_ms: int,
+        now_ms: int,
+        request_version: int | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guards: Mapping[TopicPartition, VerificationGuard] | None = None,
+        *,
+        internal_topics_allowed: bool = True,
+    ) -> None:
+        super().__init__(now_ms, request_version, origin, guards)
+        self.required_acks = required_acks  # ACKS_ALL, 1 or 0
+        self.timeout_ms = timeout_ms  # of the wait for followers
+        self.internal_topics_allowed = internal_topics_allowed
 
 
 class ProduceResult:
@@ -213,6 +237,13 @@ class AlterIsr(NamedTuple):
     isr: tuple[int, ...]
 
 
+class RebuildProducers(NamedTuple):
+    """Appends wait for the producers of this log: call `Log.rebuild_some`, between other tasks,
+    until it returns True or raises."""
+
+    log: Log
+
+
 class FailedLogDir(NamedTuple):
     """A directory and these partitions are offline: the controller must be notified."""
 
@@ -232,7 +263,7 @@ class MoreToAnswer(NamedTuple):
     between other tasks, until it returns False."""
 
 
-Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait | MoreToAnswer
+Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait | MoreToAnswer | RebuildProducers
 
 
 class TopicStats:

@@ -88,11 +88,12 @@ class WaitingOperations:
     # A partition has changed
 
     def high_watermark_moved(self, key: TopicPartition, partition: Partition) -> None:
-        if key in self.fetches.watched:
+        # Nothing is looked up in an empty purgatory: compiled code would make a tuple of the key.
+        if self.fetches.watched:
             self.check_fetches(key, partition)
-        if key in self.produces.watched:
+        if self.produces.watched and key in self.produces.watched:
             self._settle(self.produces, key, partition)
-        if key in self.deletes.watched:
+        if self.deletes.watched and key in self.deletes.watched:
             self._settle(self.deletes, key, partition)
 
     def check(self, key: TopicPartition) -> None:
@@ -108,7 +109,9 @@ class WaitingOperations:
 
     def check_fetches(self, key: TopicPartition, partition: Partition) -> None:
         """The partition has more records, or more of them may be read."""
-        self._look(key, self.fetches.due(key, partition))
+        watchers = self.fetches.watched.get(key)
+        if watchers is not None:
+            self._look(key, self.fetches.due(watchers, partition))
 
     def _look(self, key: TopicPartition, operations: list[DelayedFetch]) -> None:
         """At once, as long as not too many are completed."""

@@ -1,14 +1,22 @@
 """The arguments and the result of an append.
 
+`Append` has the caller's arguments: one object goes from the request through all layers down to the
+log. `AppendRules` has the log's part.
+
 Mirrors: AppendOrigin, LogAppendInfo, RecordValidationException, ProduceResponse.RecordError.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
+from ..protocol.wall_clock import WallClock
+from .log_config import LogConfig
+from .verification import NOT_VERIFIED, VerificationGuard
 
 
 class AppendOrigin(IntEnum):
@@ -17,6 +25,43 @@ class AppendOrigin(IntEnum):
 
     COORDINATOR = 1
     CLIENT = 2
+
+
+class Append:
+    """The caller's arguments of a leader's append, the same for all partitions of a request."""
+
+    __slots__ = ("guards", "now_ms", "origin", "request_version")
+
+    def __init__(
+        self,
+        now_ms: int,
+        request_version: int | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guards: Mapping[TopicPartition, VerificationGuard] | None = None,
+    ) -> None:
+        self.now_ms = now_ms  # monotonic
+        self.request_version = request_version  # of Produce; None: the broker appends for itself
+        self.origin = origin
+        # If set, a batch that begins a transaction must be verified by the guard of its partition
+        # (KIP-890).
+        self.guards = guards
+
+    def guard_of(self, topic: str, partition: int) -> VerificationGuard | None:
+        guards = self.guards
+        return None if guards is None else guards.get((topic, partition), NOT_VERIFIED)
+
+
+class AppendRules:
+    """The facts of a log that decide about the batches of its appends. A new config makes a new
+    object."""
+
+    __slots__ = ("config", "name", "validate_fully", "wall")
+
+    def __init__(self, config: LogConfig, name: str, validate_fully: bool, wall: WallClock) -> None:
+        self.config = config
+        self.name = name  # topic and partition, for errors
+        self.validate_fully = validate_fully  # record.validation
+        self.wall = wall  # the clock of timestamps
 
 
 class RecordError(NamedTuple):

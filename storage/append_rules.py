@@ -25,8 +25,7 @@ from ..protocol.records.compression import (
 )
 from ..protocol.records.convert import MAX_RECORDS, check_record_count
 from ..protocol.records.loops.scan import RecordScan
-from .append_info import AppendOrigin, InvalidRecords, RecordError
-from .log_config import LogConfig
+from .append_info import Append, AppendOrigin, AppendRules, InvalidRecords, RecordError
 
 MAGIC_V2 = 2
 CODEC_BITS = 0x07
@@ -39,7 +38,8 @@ Records = bytearray | memoryview
 
 
 class AppendRequest:
-    """The circumstances of one append; `stamp_ms` is the time in terms of timestamps."""
+    """The arguments of one append and the state of its log; `stamp_ms` is the time in terms of
+    timestamps."""
 
     __slots__ = (
         "config",
@@ -54,24 +54,17 @@ class AppendRequest:
     )
 
     def __init__(
-        self,
-        config: LogConfig,
-        next_offset: int,
-        leader_epoch: int,
-        stamp_ms: int,
-        origin: AppendOrigin,
-        request_version: int | None,
-        name: str,
-        full: bool,
+        self, rules: AppendRules, append: Append, next_offset: int = 0, leader_epoch: int = 0
     ) -> None:
-        self.config = config
+        """Without an offset and an epoch: for a batch that is examined before its append."""
+        self.config = rules.config
+        self.name = rules.name
+        self.full = rules.validate_fully
+        self.stamp_ms = rules.wall.stamp_ms(append.now_ms)
+        self.origin = append.origin
+        self.request_version = append.request_version
         self.next_offset = next_offset
         self.leader_epoch = leader_epoch
-        self.stamp_ms = stamp_ms
-        self.origin = origin
-        self.request_version = request_version
-        self.name = name
-        self.full = full
         self.max_unpacked_bytes = MAX_DECOMPRESSED_BYTES
 
 

@@ -16,14 +16,8 @@ from .batch_scan import scan_batches
 from .files import Files
 from .offset_index import offset_in_name
 from .recovery_notes import KEPT_FILES
-from .segment import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
-    FILE_SUFFIXES,
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    SWAP_SUFFIX,
-)
+from .segment import CLEANED_SUFFIX, DELETED_SUFFIX, SNAPSHOT_SUFFIX, SWAP_SUFFIX
+from .segment_reader import FILE_SUFFIXES, LOG_SUFFIX
 
 _KINDS = frozenset(
     suffix + half_made

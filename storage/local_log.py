@@ -32,7 +32,8 @@ from .log_config import LogConfig
 from .offset_index import index_path
 from .recovery import LogParts
 from .roll_pace import RollPace
-from .segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
+from .segment import CLEANED_SUFFIX, SWAP_SUFFIX, Segment
+from .segment_reader import FILE_SUFFIXES
 from .transaction_index import AbortedTransaction
 
 logger: Final = logging.getLogger("pybroker.storage.local_log")
@@ -63,7 +64,6 @@ class LocalLog:
         "_is_home_unsynced",
         "_is_unsynced",
         "_jitter",
-        "_key",
         "_lowest_cuts",
         "_place",
         "_recovery_floor",
@@ -74,6 +74,7 @@ class LocalLog:
         "flush_due_offset",
         "health",
         "is_closed",
+        "key",
         "name",
         "roll_pace",
         "segments",
@@ -92,7 +93,7 @@ class LocalLog:
     ) -> None:
         self.files = files
         self.directory = directory  # renamed when the log is deleted or moved
-        self._key = key
+        self.key = key
         self.name = f"{key[0]}-{key[1]}"
         self.config = config
         self.health = health
@@ -348,7 +349,7 @@ class LocalLog:
     def begin_truncation(self, offset: int) -> None:
         """Prepare to replace the log from `offset` on; flushes under way and checkpoints of the
         recovery point become void."""
-        shown = self.health.recovery_points_on_disk(self._key)
+        shown = self.health.recovery_points_on_disk(self.key)
         recovery_notes.note_cut(self.files, self.directory, offset, shown)
         self._recovery_floor = min(self.recovery_point, offset)
         self.truncations += 1

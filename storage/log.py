@@ -1,7 +1,8 @@
-"""One partition's log: its appends, their producers, and its offsets.
+"""One partition's log: its appends and its offsets.
 
-The files are in `local` (`LocalLog`); here are the offsets, the producers and their transactions,
-the leader epochs, the topic id, and the checks of records before an append.
+The files are in `local` (`LocalLog`), the producers and their transactions in `producers`
+(`LogProducers`); here are the offsets, the leader epochs, the topic id, and the checks of records
+before an append.
 
 Invariants: log start <= last stable offset <= high watermark <= log end; offsets of appends are
 contiguous on a leader and grow on a follower; producers, epochs and segments end with the log
@@ -26,11 +27,11 @@ from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, iter_batch_headers
 from ..protocol.wall_clock import WallClock
 from . import log_lookup, recovery_notes
-from .append_info import AppendInfo, AppendOrigin
+from .append_info import Append, AppendInfo, AppendOrigin, AppendRules
 from .append_rules import MAGIC_V2, AppendRequest
 from .descriptors import require_descriptors
 from .directory_health import DirectoryHealth
-from .files import EMPTY_SLICE, Files, is_out_of_descriptors
+from .files import EMPTY_SLICE, Files
 from .follower_batches import (
     Batches,
     fitting_groups,
@@ -41,27 +42,24 @@ from .follower_batches import (
 from .local_log import LocalLog, LogRead, Place
 from .log_config import LogConfig
 from .log_lookup import TimestampOffset
+from .log_producers import LogProducers
 from .message_format import NEWEST_RECORD_VERSION
 from .old_formats import validate_with_old_format
 from .own_batches import stamp_own_batch
 from .partition_metadata import PartitionMetadata
-from .producer_entry import BatchMetadata, FrozenProducers
-from .producer_rebuild import producer_rebuild
+from .producer_entry import BatchMetadata
 from .producer_state import ProducerState
 from .recovery import LogParts
-from .segment import MAX_RELATIVE_OFFSET, BatchToSearch, Segment
+from .segment import MAX_RELATIVE_OFFSET, Segment
+from .segment_reader import BatchToSearch
 from .transaction_index import AbortedTransaction
 from .validation import AppendInput, PreValidatedBatch, validate
-from .verification import VerificationGuard
 
 
 class Log:
     __slots__ = (
         "_metadata",
         "_oldest_unflushed",
-        "_producers",
-        "_rebuild",
-        "_replaced",
         "config",
         "files",
         "first_dirty_offset",
@@ -74,10 +72,10 @@ class Log:
         "log_start_offset",
         "name",
         "partition",
+        "producers",
+        "rules",
         "segments",
-        "snapshots",
         "topic",
-        "validate_fully",
         "wall",
     )
 
@@ -107,9 +105,10 @@ class Log:
 
         self.topic = topic
         self.partition = partition
-        self.validate_fully = validate_fully
         # Beside the `now_ms` of all calls: timestamps are its.
         self.wall = wall or WallClock()
+        # The rules for appended batches; `set_config` replaces them.
+        self.rules = AppendRules(config, self.name, validate_fully, self.wall)
         self._metadata = PartitionMetadata(files, topic_id)
         # Whether the checkpoints may be of an earlier log of this name; the upkeep corrects that.
         self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
@@ -123,14 +122,7 @@ class Log:
         self.leader_epochs = parts.leader_epochs
         if config.record_version < NEWEST_RECORD_VERSION:
             self.leader_epochs.clear()
-        # The producers of all batches below its `map_end_offset`, which is the log end after each
-        # append.
-        self._producers = parts.producer_state
-        self.snapshots = parts.snapshots
-        # After a truncation: the rebuild of the producers, in pieces; then the old state, until it
-        # is freed.
-        self._rebuild: Iterator[None] | None = None
-        self._replaced: ProducerState | None = None
+        self.producers = LogProducers(self.local, parts.producer_state, parts.snapshots)
 
         # (offset, time) of an append; flushed if the recovery point has passed it.
         self._oldest_unflushed = (-1, 0)
@@ -146,63 +138,47 @@ class Log:
     # Appending
 
     def append_as_leader(
-        self,
-        records: AppendInput,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        request_version: int | None = None,
-        guard: VerificationGuard | None = None,
+        self, records: AppendInput, leader_epoch: int, append: Append
     ) -> AppendInfo:
-        """Check one batch (or an old message set), assign its offsets and append it.
-
-        With a `guard`, a batch that begins a transaction must be verified by it (KIP-890).
-        """
+        """Check one batch (or an old message set), assign its offsets and append it."""
         if self.health.error is not None or self.local.is_closed:
             raise self.local.offline_error()
-        config, name, full = self.config, self.name, self.validate_fully
+        if self.producers.is_being_rebuilt:
+            self.producers.rebuild_for_append(self.log_start_offset, self.high_watermark)
+        config = self.config
         if config.record_version < MAGIC_V2:
-            return self._append_old_format(records, leader_epoch, now_ms, origin, request_version)
-        first_offset = self.log_end_offset
-        if origin is AppendOrigin.COORDINATOR and type(records) is bytearray:
+            return self._append_old_format(records, leader_epoch, append)
+        first_offset, now_ms = self.log_end_offset, append.now_ms
+        is_clients = append.origin is AppendOrigin.CLIENT
+        if not is_clients and type(records) is bytearray:
             own = stamp_own_batch(records, config, first_offset, leader_epoch)
             if own is not None:
                 if own.producer_id >= 0:
-                    duplicate = self._check_producer(own, records, origin, guard, now_ms)
+                    duplicate = self._check_producer(own, records, append)
                     if duplicate is not None:
                         return duplicate
                 return self._append_batch(records, own, first_offset, leader_epoch, now_ms)
-        stamp_ms = self.wall.stamp_ms(now_ms)
-        valid = validate(
-            records, config, first_offset, leader_epoch, stamp_ms, origin, request_version, name,
-            full,
-        )  # fmt: skip
+        valid = validate(records, self.rules, append, first_offset, leader_epoch)
         if valid is None:
             return AppendInfo.of_nothing(self.log_start_offset)
         data, header, converted = valid
         if header.producer_id >= 0:
-            duplicate = self._check_producer(header, data, origin, guard, now_ms)
+            duplicate = self._check_producer(header, data, append)
             if duplicate is not None:
                 return duplicate
         info = self._append_batch(data, header, first_offset, leader_epoch, now_ms)
         info.converted_count = converted
-        if invariants.THOROUGH and origin is AppendOrigin.CLIENT:
-            self.producer_state.check_sequence(header.producer_id, name)
+        if invariants.THOROUGH and is_clients:
+            self.producer_state.check_sequence(header.producer_id, self.name)
         return info
 
     def _check_producer(
-        self,
-        header: BatchHeader,
-        data: Buffer,
-        origin: AppendOrigin,
-        guard: VerificationGuard | None,
-        now_ms: int,
+        self, header: BatchHeader, data: Buffer, append: Append
     ) -> AppendInfo | None:
         """The answer for a batch that is in the log already; KafkaError if it may not be."""
         if header.is_control:  # an abort may need a file for the transaction index
             require_descriptors(self.files, f"ending a transaction in {self.name}")
-        earlier = self.producer_state.check(header, data, origin, self.name, guard, now_ms)
+        earlier = self.producers.check(header, data, append)
         return None if earlier is None else self._duplicate(earlier, len(data))
 
     def _append_batch(
@@ -214,7 +190,7 @@ class Log:
         now_ms: int,
     ) -> AppendInfo:
         """Append a batch that is good and has its offsets."""
-        config, state, size = self.config, self.producer_state, len(data)
+        config, state, size = self.config, self.producers.known, len(data)
         if size > config.segment_bytes:
             raise self._larger_than_segment(size)
         _, _, _, _, _, _, last_offset_delta, _, max_timestamp, producer_id, _, _, _ = header
@@ -257,22 +233,14 @@ class Log:
         return info
 
     def _append_old_format(
-        self,
-        records: AppendInput,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin,
-        request_version: int | None,
+        self, records: AppendInput, leader_epoch: int, append: Append
     ) -> AppendInfo:
         """Append to a log that stores v0 or v1: it has no leader epochs and no producers, and each
         entry of a set is indexed separately."""
-        config, first_offset = self.config, self.log_end_offset
+        config, first_offset, now_ms = self.config, self.log_end_offset, append.now_ms
         if isinstance(records, PreValidatedBatch):
             records = records.source
-        stamp_ms = self.wall.stamp_ms(now_ms)
-        request = AppendRequest(
-            config, first_offset, leader_epoch, stamp_ms, origin, request_version, self.name, True
-        )
+        request = AppendRequest(self.rules, append, first_offset, leader_epoch)
         valid = validate_with_old_format(records, request)
         if valid is None:
             return AppendInfo.of_nothing(self.log_start_offset)
@@ -282,7 +250,7 @@ class Log:
         batches = list(iter_batch_headers(data))
         rolled = self._append_group(memoryview(data), batches, now_ms)
         info = info_of_batches(batches, first_offset, self.log_start_offset, len(data))
-        info.log_append_time = stamp_ms if config.log_append_time else -1
+        info.log_append_time = request.stamp_ms if config.log_append_time else -1
         info.rolled = rolled
         info.converted_count = converted
         if config.flushes_itself:
@@ -413,8 +381,8 @@ class Log:
         if self.leader_epochs.latest_start_offset > end:
             raise self._broken(f"an epoch begins behind it: {self.leader_epochs.entries[-1]}")
         self.segments.check(self.log_start_offset, end, self.name)
-        if self._rebuild is None:  # else at its end
-            self._producers.check_all(self.name)
+        if not self.producers.is_being_rebuilt:  # else at its end
+            self.producers.known.check_all(self.name)
 
     def _broken(self, rule: str) -> BrokenInvariant:
         return BrokenInvariant(f"{rule}: {self!r}, LSO {self.last_stable_offset}")
@@ -428,10 +396,10 @@ class Log:
 
     def roll(self, now_ms: int, expected_next_offset: int = 0) -> Segment:
         """Begin a new segment at the log end, with a snapshot of the producers, or soon after."""
+        self._finish_rebuild()
         segment = self.local.roll(max(expected_next_offset, self.log_end_offset), now_ms)
         try:
-            self.producer_state.map_end_offset = segment.base_offset
-            self.snapshots.take_soon(self.producer_state)
+            self.producers.begin_segment(segment.base_offset)
         except OSError as error:
             self.local.fail("rolling", error)
         return segment
@@ -483,7 +451,7 @@ class Log:
             return
         try:
             local.sync(start, target)
-            self.snapshots.sync(target)
+            self.producers.snapshots.sync(target)
             self._sync_metadata()
         except OSError as error:
             if local.is_closed:
@@ -581,12 +549,12 @@ class Log:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        unstable = self._producers.first_unstable_offset
+        unstable = self.producers.known.first_unstable_offset
         return None if unstable is None else max(unstable, self.log_start_offset)
 
     @property
     def last_stable_offset(self) -> int:
-        unstable = self._producers.first_unstable_offset
+        unstable = self.producers.known.first_unstable_offset
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
@@ -613,7 +581,7 @@ class Log:
         """Set the high watermark, bounded by the log's ends; returns the new value."""
         bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
         self.high_watermark = bounded
-        self._producers.high_watermark_updated(bounded)
+        self.producers.known.high_watermark_updated(bounded)
         if self.log_start_offset > bounded:  # bounded by the log end; and the LSO is bounded by it
             raise self._broken("log start <= LSO <= HW <= log end")
         return bounded
@@ -633,8 +601,7 @@ class Log:
             self.leader_epochs.truncate_from_start(offset)
         except OSError as error:
             self.local.fail("raising the log start offset", error)
-        self._producers.log_start_offset_updated(offset)
-        self.snapshots.refresh_last(offset)
+        self.producers.move_log_start(offset)
         self._check_offsets()
         if invariants.THOROUGH:
             self._check_all()
@@ -670,8 +637,8 @@ class Log:
             self.log_start_offset = min(end, self.log_start_offset)
         except OSError as error:
             local.fail("truncating", error)
-        self._rebuild = self._producers_anew(end)
-        self.rebuild_some()  # snapshots above the end are gone before anything is appended
+        # Snapshots above the end are gone before anything is appended.
+        self.producers.truncate_to(end, self.log_start_offset)
         if end < self.high_watermark:
             # The earlier producers know too little of transactions below it for the LSO.
             self._finish_rebuild()
@@ -681,7 +648,7 @@ class Log:
         return True
 
     def _begin_truncation(self, offset: int) -> None:
-        self._rebuild = None
+        self.producers.stop_rebuild()
         self.local.begin_truncation(offset)
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, offset)
@@ -691,47 +658,18 @@ class Log:
     @property
     def producer_state(self) -> ProducerState:
         """The producers as of the log end; a rebuild under way is finished first."""
-        if self._rebuild is not None:
-            self._finish_rebuild()
-        return self._producers
-
-    @property
-    def known_producers(self) -> ProducerState:
-        """The producers in memory. After a truncation, until the rebuild ends, these are the
-        earlier ones: they include truncated batches, and lack no transaction of the log."""
-        return self._producers
+        self._finish_rebuild()
+        return self.producers.known
 
     def rebuild_some(self) -> bool:
         """Continue the rebuild of the producers, for a fraction of a millisecond at most; whether
         it is complete. The caller that truncates a log of many producers calls it before
         appending."""
-        rebuild, replaced = self._rebuild, self._replaced
-        if rebuild is not None:
-            try:
-                next(rebuild, None)
-            except OSError as error:
-                self._rebuild = None
-                self.local.fail("truncating", error)
-        elif replaced is not None and replaced.let_go_of_some():
-            self._replaced = None
-        return self._rebuild is None and self._replaced is None
+        return self.producers.rebuild_some(self.log_start_offset, self.high_watermark)
 
     def _finish_rebuild(self) -> None:
-        while self._rebuild is not None:
+        while self.producers.is_being_rebuilt:
             self.rebuild_some()
-
-    def _producers_anew(self, end_offset: int) -> Iterator[None]:
-        earlier = self._producers
-        state = earlier.successor()
-        start = self.log_start_offset
-        yield from producer_rebuild(state, self.snapshots, self.segments, start, end_offset)
-        yield from state.recall(earlier)
-        self._producers, self._replaced, self._rebuild = state, earlier, None
-        state.log_start_offset_updated(self.log_start_offset)
-        # Of the transactions just read again, most are replicated.
-        state.high_watermark_updated(self.high_watermark)
-        if invariants.THOROUGH:
-            state.check_all(self.name)
 
     def truncate_fully_and_start_at(
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
@@ -743,10 +681,7 @@ class Log:
             self._begin_truncation(offset)
             local.restart_at(offset, now_ms)
             self.leader_epochs.clear()
-            self.snapshots.delete_all()
-            self._replaced, self._producers = self._producers, self._producers.successor()
-            self._producers.clear(offset)
-            self.snapshots.take(self._producers)
+            self.producers.restart_at(offset)
         except OSError as error:
             local.fail("truncating", error)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
@@ -760,7 +695,8 @@ class Log:
 
     def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> None:
         """Delete the oldest segments, and with them all snapshots below the next one."""
-        self._finish_rebuild()
+        if not self.producers.has_failed:
+            self._finish_rebuild()
         try:
             if len(segments) == len(self.segments):
                 self.roll(now_ms)
@@ -770,7 +706,7 @@ class Log:
             self.maybe_increment_log_start_offset(following.base_offset)
             for segment in segments:
                 self.local.remove(segment)
-            self.snapshots.delete_below(following.base_offset)
+            self.producers.snapshots.delete_below(following.base_offset)
             if invariants.THOROUGH:
                 self._check_all()
         except OSError as error:
@@ -786,34 +722,9 @@ class Log:
                 self._check_all()
             for source in sources:
                 if source.base_offset != base_offset:
-                    self._delete_snapshot(source.base_offset)
+                    self.producers.replaced_segment(source.base_offset)
         except OSError as error:
             self.local.fail("replacing segments", error)
-
-    def _delete_snapshot(self, offset: int) -> None:
-        if offset in self.snapshots.offsets:
-            self.snapshots.delete(offset)
-
-    # Snapshots of many producers, see `SnapshotStore`
-
-    def write_snapshot(self, frozen: FrozenProducers) -> None:
-        """Blocks, in any thread; an OSError if there is no descriptor for it."""
-        try:
-            self.snapshots.write(frozen)
-        except OSError as error:
-            if is_out_of_descriptors(error):
-                raise
-            if not self.is_closed:  # deleted meanwhile
-                self.health.fail(error)
-
-    def finish_snapshot(self, frozen: FrozenProducers) -> None:
-        if self.is_closed or self.health.error is not None:
-            frozen.end()
-            return
-        try:
-            self.snapshots.finish(frozen)
-        except OSError as error:
-            self.health.fail(error)
 
     # Life cycle
 
@@ -850,6 +761,7 @@ class Log:
     def set_config(self, config: LogConfig) -> None:
         """Set the config, even if the disk is broken: the next use of the log reports that."""
         self.config = config
+        self.rules = AppendRules(config, self.name, self.rules.validate_fully, self.wall)
         self.local.set_config(config)
         if config.record_version < NEWEST_RECORD_VERSION:
             # Batches below v2 have no leader epochs: followers truncate to the high watermark.
@@ -866,10 +778,9 @@ class Log:
         try:
             self.leader_epochs.flush()
             self._sync_metadata()
-            if self.producer_state.map_end_offset > self.snapshots.last_snapshot_offset:
-                self.snapshots.take(self.producer_state)
-            if self.snapshots.is_newest_unsynced:
-                self.snapshots.sync(self.snapshots.last_snapshot_offset)
+            if not self.producers.has_failed:
+                self._finish_rebuild()
+            if self.producers.close():
                 self.local.note_new_file()
             self.local.sync_names()
             self.local.close()
@@ -878,12 +789,12 @@ class Log:
 
     def release(self) -> None:
         """Release the files of an offline or deleted log."""
-        self._rebuild = None
+        self.producers.stop_rebuild()
         self.local.release()
 
     def rename_for_delete(self, name: str) -> str:
         """Give the directory a name that ends in `-delete`; the log takes no more requests."""
-        self._rebuild = None
+        self.producers.stop_rebuild()
         self.local.release()
         self.local.rename(name)
         return self.local.directory
@@ -891,5 +802,5 @@ class Log:
     def move(self, name: str) -> None:
         """Give the partition directory another name and go on in it; no flush may be under way."""
         self.local.move(name)
-        self.snapshots.moved_to(self.local.directory)
+        self.producers.snapshots.moved_to(self.local.directory)
         self.leader_epochs.moved_to(self.local.directory)

@@ -59,6 +59,7 @@ class LogDeletion:
         """A log that the table does not know any more. Its files go after file.delete.delay.ms."""
         name = delete_name(log.topic, log.partition, self.unique_id(now_ms))
         path = log.rename_for_delete(name)
+        self._upkeep.free_producers(log.producers.give_away())
         self._upkeep.schedule_deletion(directory, path, now_ms + log.config.file_delete_delay_ms)
         self._upkeep.checkpoint_soon(directory)
 

@@ -110,13 +110,13 @@ class SyncSwaps:
 
 @dataclass(slots=True, frozen=True)
 class WriteSnapshot:
-    """Write a snapshot of producers to its file; the log's `finish_snapshot` makes it count."""
+    """Write a snapshot of producers to its file; `finish_snapshot` makes it count."""
 
     log: Log
     frozen: FrozenProducers
 
     def __call__(self) -> None:
-        self.log.write_snapshot(self.frozen)
+        self.log.producers.write_snapshot(self.frozen)
 
 
 @dataclass(slots=True, frozen=True)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from .files import FileSlice
-from .segment import BatchToSearch, Segment
+from .segment import Segment
+from .segment_reader import BatchToSearch
 from .segments import Segments
 from .transaction_index import AbortedTransaction
 

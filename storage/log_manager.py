@@ -311,7 +311,7 @@ class LogManager:
         new.local.took_over(old.recovery_point)
         new.update_high_watermark(old.high_watermark)
         new.first_dirty_offset = old.first_dirty_offset
-        new.producer_state.verifications = old.producer_state.verifications
+        new.producers.known.verifications = old.producers.known.verifications
         old_home, new_home = current.homes[key], future.homes[key]
         future.take(key)
         current.put(key, new, new_home)

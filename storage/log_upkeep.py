@@ -13,8 +13,9 @@ clock for true at any time.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ..protocol.errors import KafkaError
 from ..protocol.topics import TopicPartition
@@ -39,7 +40,7 @@ from .log_jobs import (
     WriteSnapshot,
 )
 from .log_table import LogTable
-from .producer_state import ProducerLimits
+from .producer_state import ProducerLimits, ProducerState
 from .retention import delete_old_segments, delete_segments_below_start
 
 logger = logging.getLogger("pybroker.storage.log_upkeep")
@@ -67,6 +68,7 @@ class LogUpkeep:
         "_cleaned",
         "_config",
         "_deletions",
+        "_given_away",
         "_next_run",
         "_producer_limits",
         "_snapshots",
@@ -87,6 +89,8 @@ class LogUpkeep:
         self._producer_limits = producer_limits
         self._snapshots: Iterator[Job | None] | None = None  # a look at all logs that is under way
         self._config = config
+        # The producers of deleted logs, to be freed in pieces.
+        self._given_away: list[ProducerState] = []
         self._deletions: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
         self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
         self._cleaned: list[Log] = []  # compacted further than their checkpoint says
@@ -100,6 +104,10 @@ class LogUpkeep:
         # Not delayed as the other jobs: it only begins with the first roles in Kafka.
         first = now_ms + config.high_watermark_checkpoint_interval_ms
         self._next_run[HIGH_WATERMARK_FILE] = first
+
+    def free_producers(self, states: Iterable[ProducerState]) -> None:
+        """Free the producers of a deleted log, a number of them at a time."""
+        self._given_away += states
 
     def schedule_deletion(self, directory: LogDirectory, path: str, due_ms: int) -> None:
         """Remove a file or a directory when its time has come."""
@@ -220,6 +228,10 @@ class LogUpkeep:
         each step. The caller must run a job before it asks for the next step."""
         for _ in self._expire_producers(now_ms):
             yield None
+        while self._given_away:
+            if self._given_away[-1].let_go_of_some():
+                self._given_away.pop()
+            yield None
         for _ in range(SNAPSHOT_STEPS_PER_TICK):
             if self._snapshots is None:
                 self._snapshots = self._write_snapshots(now_ms)
@@ -238,7 +250,7 @@ class LogUpkeep:
         wall_ms = self._wall.comparable_ms(now_ms, interval_ms)
         expiration_ms = config.producer_id_expiration_ms
         for log in self._table.current.online():
-            for _ in log.known_producers.expire(now_ms, wall_ms, expiration_ms):
+            for _ in log.producers.known.expire(now_ms, wall_ms, expiration_ms):
                 yield
 
     def _write_snapshots(self, now_ms: int) -> Iterator[Job | None]:
@@ -249,17 +261,18 @@ class LogUpkeep:
             for number, log in enumerate(kind.online()):
                 if number % LOGS_PER_STEP == 0:
                     yield None
-                while not log.rebuild_some():
-                    yield None
-                count += len(log.known_producers.entries)
-                if log.is_closed or not log.snapshots.is_due(now_ms):
+                with contextlib.suppress(KafkaError):  # an append to this log raises it again
+                    while not log.rebuild_some():
+                        yield None
+                count += len(log.producers.known.entries)
+                if log.is_closed or not log.producers.snapshots.is_due(now_ms):
                     continue
-                frozen = log.snapshots.begin(now_ms)
+                frozen = log.producers.snapshots.begin(now_ms)
                 while not frozen.encode(SNAPSHOT_ROWS_PER_STEP):
                     yield None
                 if not frozen.is_over:
                     yield Job(f"write a snapshot of {log.name}", WriteSnapshot(log, frozen))
-                log.finish_snapshot(frozen)
+                log.producers.finish_snapshot(frozen)
         self._producer_limits.is_broker_full = count >= self._producer_limits.of_broker
 
     # Retention
@@ -291,8 +304,11 @@ class LogUpkeep:
 
 
 def _delete_some(log: Log, now_ms: int, interval_ms: int, only_below_start: bool = False) -> int:
+    producers = log.producers
     if log.is_closed or log.health.error is not None:
         return 0
+    if producers.is_being_rebuilt and not producers.has_failed:
+        return 0  # it reads the segments; the next interval comes
     try:
         if only_below_start:
             return delete_segments_below_start(log, now_ms, SEGMENTS_PER_STEP)

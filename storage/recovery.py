@@ -33,14 +33,8 @@ from .producer_rebuild import rebuild_producer_state
 from .producer_snapshot import SnapshotStore
 from .producer_state import ProducerLimits, ProducerState
 from .recovery_notes import gaps_below, note_cut, write_gaps
-from .segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    MAX_RELATIVE_OFFSET,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    Segment,
-)
+from .segment import MAX_RELATIVE_OFFSET, Segment
+from .segment_reader import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from .segments import Segments
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)

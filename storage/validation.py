@@ -47,7 +47,7 @@ from ..protocol.records.loops import COMPILED
 from ..protocol.records.loops.scan import RecordScan
 from ..protocol.records.loops.small_batch import CHECKED_FROM, is_plain_and_whole
 from ..protocol.records.scanning import scan_batch, scan_block
-from .append_info import AppendOrigin
+from .append_info import Append, AppendOrigin, AppendRules
 from .append_rules import (
     CODEC_BITS,
     CONTROL_BIT,
@@ -113,15 +113,16 @@ class _TakesLong(Exception):
     """A batch unpacks to more bytes than are scanned at once."""
 
 
-def needs_record_scan(records: Records, config: LogConfig, full: bool) -> bool:
+def needs_record_scan(records: Records, rules: AppendRules) -> bool:
     """Whether each record of a client's batch must be examined, and there may be very many."""
+    config = rules.config
     if len(records) < HEADER_SIZE or config.record_version < MAGIC_V2:
         return False
     if records[MAGIC_POSITION] == MAGIC_V2:
         attributes = records[LOW_ATTRIBUTES_POSITION]
         codec = attributes & CODEC_BITS
         if config.target_compression in (None, codec):
-            if not _needs_records(config, full):
+            if not _needs_records(config, rules.validate_fully):
                 return False
             if not codec and not attributes & TIMESTAMP_TYPE_BIT and config.records_have_no_rules:
                 return len(records) > _SCAN_BYTES
@@ -130,40 +131,27 @@ def needs_record_scan(records: Records, config: LogConfig, full: bool) -> bool:
     return bool(codec) or len(records) > QUICK_BYTES
 
 
-def pre_validate(
-    records: Records,
-    config: LogConfig,
-    stamp_ms: int,
-    request_version: int | None,
-    name: str,
-    full: bool,
-) -> PreValidatedBatch:
+def pre_validate(records: Records, rules: AppendRules, append: Append) -> PreValidatedBatch:
     """The slow part of `validate`, for a client's batch; in any thread.
 
     `records` are written to, and have to stay as they are until they are appended.
     """
-    request = AppendRequest(
-        config, 0, 0, stamp_ms, AppendOrigin.CLIENT, request_version, name, full
-    )
     # The time of the append takes the place of the producer's, which another config may want back.
-    batch = _pre_validate(bytearray(records) if config.log_append_time else records, request)
+    examined = bytearray(records) if rules.config.log_append_time else records
+    batch = _pre_validate(examined, AppendRequest(rules, append))
     batch.source = records
     return batch
 
 
 def pre_validate_quickly(
-    records: Records,
-    config: LogConfig,
-    stamp_ms: int,
-    request_version: int | None,
-    name: str,
-    full: bool,
+    records: Records, rules: AppendRules, append: Append
 ) -> PreValidatedBatch | None:
     """Like `pre_validate`, for a compressed batch that is small, packed and unpacked; None for
     others.
 
     `records` are written to, and have to stay as they are until they are appended.
     """
+    config = rules.config
     if (
         len(records) > _QUICK_PACKED_BYTES
         or records[MAGIC_POSITION] != MAGIC_V2
@@ -171,9 +159,7 @@ def pre_validate_quickly(
         or not config.records_have_no_rules
     ):
         return None
-    request = AppendRequest(
-        config, 0, 0, stamp_ms, AppendOrigin.CLIENT, request_version, name, full
-    )
+    request = AppendRequest(rules, append)
     is_gzip = records[LOW_ATTRIBUTES_POSITION] & CODEC_BITS == Compression.GZIP
     request.max_unpacked_bytes = _QUICK_GZIP_BYTES if is_gzip else _QUICK_UNPACKED_BYTES
     try:
@@ -193,14 +179,10 @@ def _pre_validate(source: Records, request: AppendRequest) -> PreValidatedBatch:
 
 def validate(
     records: AppendInput,
-    config: LogConfig,
+    rules: AppendRules,
+    append: Append,
     next_offset: int,
     leader_epoch: int,
-    stamp_ms: int,
-    origin: AppendOrigin,
-    request_version: int | None,
-    name: str,
-    full: bool,
 ) -> Validated | None:
     """One batch for a log of v2, with its offsets assigned.
 
@@ -208,21 +190,12 @@ def validate(
     lines let the plain good batch through; all others are examined below.
     """
     if type(records) is PreValidatedBatch:
-        return _take(
-            records,
-            AppendRequest(
-                config, next_offset, leader_epoch, stamp_ms, origin, request_version, name, full
-            ),
-        )
+        return _take(records, AppendRequest(rules, append, next_offset, leader_epoch))
     try:
         header = read_batch_header(records)
     except ProtocolError:
-        return _validate_any(
-            records,
-            AppendRequest(
-                config, next_offset, leader_epoch, stamp_ms, origin, request_version, name, full
-            ),
-        )
+        return _validate_any(records, AppendRequest(rules, append, next_offset, leader_epoch))
+    config, full = rules.config, rules.validate_fully
     base_offset, length, _, magic, crc, _, _, _, _, _, _, _, _ = header
     if (
         magic == MAGIC_V2
@@ -238,12 +211,7 @@ def validate(
     ):
         assign_offset_and_epoch(records, 0, next_offset, leader_epoch)
         return records, header, 0
-    return _validate_any(
-        records,
-        AppendRequest(
-            config, next_offset, leader_epoch, stamp_ms, origin, request_version, name, full
-        ),
-    )
+    return _validate_any(records, AppendRequest(rules, append, next_offset, leader_epoch))
 
 
 def _is_good(records: Records, header: BatchHeader, full: bool) -> bool:

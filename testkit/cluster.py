@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from ..client.cluster import Cluster
+    from ..local.cluster_state import NodeState
     from ..local.secured import SecurityFiles
     from .inspection import Address
     from .records import KafkaRecord
@@ -104,7 +105,9 @@ class KafkaCluster:
         self._used: set[str] = set()  # the names that it has tried
         self.story = Story()
         self._members = Members(lambda: self.data_dir, self.story)
-        self._network = NetworkFaults(self._members.ask_network, brokers, self._faults)
+        self._network = NetworkFaults(
+            self._members.ask_network, range(1, brokers + 1), self._faults
+        )
         self._has_own_time = False  # its clocks have been set on for good
         self.requests = RequestFaults(self._members.tell, self._faults)
 
@@ -220,6 +223,18 @@ class KafkaCluster:
         """The ids of all brokers, stopped ones included."""
         return list(range(1, self._options.brokers + 1))
 
+    def node(self, node: int | str) -> NodeState:
+        """The present process of a node: its `pid`, `port`, `status`, `directory` and `log_file`.
+        `node` is a broker's id or "zookeeper"."""
+        for one in self._members.state().nodes:
+            if node == (one.node_id if one.kind == "broker" else one.kind):
+                return one
+        raise ClusterError(f"there is no node {node!r}")
+
+    def address(self, broker: int) -> str:
+        """The `host:port` of one broker."""
+        return dict(zip(self.brokers, self.bootstrap.split(","), strict=True))[broker]
+
     def client_settings(self, library: str = "kafka-python", user: str = "admin") -> dict[str, Any]:
         """`KafkaProducer(**kafka.client_settings())`: the address of the cluster, and of a secured
         one the login of `admin`, who may do everything, or `user`, who may create, write and read.
@@ -307,6 +322,13 @@ class KafkaCluster:
         )
         leaders = {part.partition_index: part.leader_id for part in found.partitions}
         return leaders[partition]
+
+    def controller(self) -> int:
+        """The id of the controller; waits until it is a broker that runs."""
+        from .inspection import controller
+
+        running = self._members.running()
+        return self._ask(lambda cluster: controller(cluster, running))
 
     def wait_for_brokers(self, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> None:
         """Wait until each running broker knows that these, and no others, are in the cluster."""
@@ -409,6 +431,14 @@ class KafkaCluster:
 
         self._ask(lambda cluster: move_leader(cluster, topic, partition, to))
         self.story.tell(f"broker {to} leads {topic}-{partition}")
+
+    def balance_leaders(self) -> None:
+        """Give each partition back to its preferred leader, and wait: after a restart the other
+        brokers still lead."""
+        from .leader_moves import balance_leaders
+
+        self._ask(balance_leaders)
+        self.story.tell("each partition is led by its preferred leader")
 
     def break_disk(self, broker: int, fault: str = "full") -> Fault:
         """`full`: every write fails; `failing`: every read fails, too. As in Kafka, a broker whose

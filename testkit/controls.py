@@ -27,10 +27,16 @@ MAX_CALLERS = 64  # more wait until one has been answered
 Actions = Mapping[str, Callable[..., Any]]  # their results, awaited or not, go into the answer
 
 
-async def serve_controls(path: Path, actions: Actions) -> None:
+async def serve_controls(
+    path: Path,
+    actions: Actions,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
     """Serve until cancelled."""
     room = trio.Semaphore(MAX_CALLERS)
     with trio.socket.from_stdlib_socket(listen_privately(path)) as listener:
+        task_status.started()
         async with trio.open_nursery() as nursery:
             while True:
                 await room.acquire()

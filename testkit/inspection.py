@@ -121,6 +121,13 @@ async def delete_topics(cluster: Cluster, names: list[str]) -> None:
     await cluster.ask_controller(ApiKey.DELETE_TOPICS, request, DeleteTopicsResponse)
 
 
+async def controller(cluster: Cluster, running: set[int]) -> int:
+    """The id of the controller, once one of these is; waits forever, if need be."""
+    while (found := (await cluster.metadata([])).controller_id) not in running:  # noqa: ASYNC110
+        await trio.sleep(POLL_SECONDS)
+    return found
+
+
 async def wait_until(
     cluster: Cluster, topic: str, condition: Callable[[MetadataResponseTopic], bool]
 ) -> MetadataResponseTopic:

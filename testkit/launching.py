@@ -1,9 +1,9 @@
 """The test process's side of the fork server: started once, at the first cluster.
 
 `launch` returns a `Channel`: while it is open the cluster runs, and when it is closed, by us or by
-the system, the cluster ends. A process that was itself forked (multiprocessing, xdist's boxed
-tests) starts a fork server of its own. The fork server is in a session of its own: Ctrl-C is for
-the tests, which then stop their clusters in order.
+the system, the cluster ends. `run` is for single commands (`commands`). A process that was itself
+forked (multiprocessing, xdist's boxed tests) starts a fork server of its own. The fork server is in
+a session of its own: Ctrl-C is for the tests, which then stop their clusters in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import threading
 from dataclasses import asdict
 
 from ..local.cluster_state import ClusterError
-from .options import ClusterOptions
+from .options import ClusterOptions, CommandOptions
 
 # Without the garbage collector until all is imported: objects of imports stay, and a tenth of
 # their time would go into scanning them.
@@ -83,18 +83,29 @@ class Launcher:
 
     def launch(self, options: ClusterOptions) -> Channel:
         """Have a supervisor forked. Raises ClusterError."""
+        return Channel(self._fork({"cluster": asdict(options)}))
+
+    def run(self, options: CommandOptions) -> socket.socket:
+        """Have a command forked; returns our end of its channel. Raises ClusterError."""
+        return self._fork({"command": asdict(options)})
+
+    def carry(self, directory: str) -> Channel:
+        """Have the proxy of a network forked, with its controls there. Raises ClusterError."""
+        return Channel(self._fork({"network": directory}))
+
+    def _fork(self, request: dict[str, object]) -> socket.socket:
         ours, theirs = socket.socketpair()
-        request = json.dumps(asdict(options)).encode() + b"\n"
+        line = json.dumps(request).encode() + b"\n"
         try:
             with theirs, self._lock:
-                sent = socket.send_fds(self._requests, [request], [theirs.fileno()])
-                self._requests.sendall(request[sent:])
+                sent = socket.send_fds(self._requests, [line], [theirs.fileno()])
+                self._requests.sendall(line[sent:])
                 if not self._requests.recv(1):
                     raise ConnectionError("it has ended")
         except OSError as error:
             ours.close()
             raise ClusterError(f"the fork server of test clusters is gone: {error}") from None
-        return Channel(ours)
+        return ours
 
 
 _shared: Launcher | None = None

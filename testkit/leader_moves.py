@@ -1,4 +1,4 @@
-"""Another leader for a partition, as an administrator makes it: preferred first, then elected."""
+"""Other leaders for partitions, as an administrator makes them: preferred first, then elected."""
 
 from __future__ import annotations
 
@@ -52,6 +52,20 @@ async def move_leader(cluster: Cluster, topic: str, partition: int, to: int) -> 
             ],
             timeout_ms=ELECTION_TIMEOUT_MS,
         )
+        await cluster.ask_controller(ApiKey.ELECT_LEADERS, election, ElectLeadersResponse)
+        await trio.sleep(RETRY_SECONDS)
+
+
+async def balance_leaders(cluster: Cluster) -> None:
+    """Have the first replica of each partition elected, and wait for it, forever if need be."""
+    election = ElectLeadersRequest(
+        election_type=PREFERRED, topic_partitions=None, timeout_ms=ELECTION_TIMEOUT_MS
+    )
+    while any(
+        part.leader_id != part.replica_nodes[0]
+        for topic in (await cluster.metadata(None)).topics
+        for part in topic.partitions
+    ):
         await cluster.ask_controller(ApiKey.ELECT_LEADERS, election, ElectLeadersResponse)
         await trio.sleep(RETRY_SECONDS)
 

@@ -1,16 +1,24 @@
-"""Faults of the network of a test's cluster: `network_proxy` carries them out."""
+"""Faults of networks, of a test's cluster or of its own servers: `network_proxy` does them."""
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
-from typing import Any
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from ..local.cluster_state import ClusterError
 from .faults import Fault
 
 CLIENT, ZOOKEEPER = "client", "zookeeper"
+
+if TYPE_CHECKING:
+    from .launching import Channel
+
+ANSWER_SECONDS = 30.0
 
 Ask = Callable[..., Any]
 
@@ -21,10 +29,11 @@ class NetworkFaults:
     Each fault is between two of: "client", a broker's id, "zookeeper". Clients are all alike.
     """
 
-    def __init__(self, ask: Ask, brokers: int, faults: list[Fault]) -> None:
+    def __init__(self, ask: Ask, brokers: Iterable[int], faults: list[Fault]) -> None:
         self._ask = ask
         self._brokers = brokers
         self._faults = faults
+        self._impossible = {CLIENT, ZOOKEEPER}
         self._numbers = itertools.count(1)
 
     def cut(self, a: int | str, b: int | str) -> Fault:
@@ -43,7 +52,7 @@ class NetworkFaults:
 
     def isolate(self, broker: int) -> Fault:
         """Cut a broker off from the other brokers and from ZooKeeper; clients still reach it."""
-        others = [one for one in range(1, self._brokers + 1) if one != broker]
+        others = [one for one in self._brokers if one != broker]
         faults = [self.cut(broker, other) for other in others]
         faults.append(self.cut(broker, ZOOKEEPER))
 
@@ -55,11 +64,83 @@ class NetworkFaults:
 
     def _begin(self, what: str, a: int | str, b: int | str, **more: float) -> Fault:
         ends = {str(a), str(b)}
-        known = {CLIENT, ZOOKEEPER, *map(str, range(1, self._brokers + 1))}
-        if not ends <= known or len(ends) < 2 or ends == {CLIENT, ZOOKEEPER}:
+        known = {CLIENT, ZOOKEEPER, *map(str, self._brokers)}
+        if not ends <= known or len(ends) < 2 or ends == self._impossible:
             raise ClusterError(f"there is no link between {a!r} and {b!r}")
         if sys.platform != "linux" and not ends & {CLIENT, ZOOKEEPER}:
             raise ClusterError("whose connection it is between brokers is known on Linux only")
         number = next(self._numbers)
         self._ask(do=what, number=number, a=str(a), b=str(b), **more)
         return Fault(f"{what} {a} {b}", lambda: self._ask(do="heal", number=number), self._faults)
+
+
+class Network(NetworkFaults):
+    """A network between servers of your own (other brokers, a database), for the same faults.
+
+    `front` gives a port that leads to a server. A connection to that port is one of "client",
+    unless its process `belongs` to a server, or the port is for one server alone. `with Network()
+    as network: ...`, or `close`.
+    """
+
+    def __init__(self) -> None:
+        from .launching import shared_launcher
+
+        self._names: list[Any] = []
+        super().__init__(self._ask_proxy, self._names, [])
+        self._impossible = set()
+        self._directory = tempfile.TemporaryDirectory(prefix="pybroker-network-")
+        self._channel: Channel = shared_launcher().carry(self._directory.name)
+        self._channel.wait_until_ready()
+
+    def front(
+        self,
+        server: int | str,
+        port: int,
+        host: str = "127.0.0.1",
+        *,
+        near: int | str | None = None,
+    ) -> int:
+        """A port that leads to this address, which is that of `server`; with `near`, the port is
+        for connections of that server alone."""
+        self._names.append(server)
+        if near is not None:
+            self._names.append(near)
+        name = None if near is None else str(near)
+        front: int = self._ask_proxy(do="front", far=str(server), near=name, host=host, port=port)
+        return front
+
+    def belongs(self, server: int | str, pid: int) -> None:
+        """From now on the connections of this process are those of the server (Linux)."""
+        self._names.append(server)
+        self._ask_proxy(do="belongs", node=str(server), pid=pid)
+
+    def heal(self) -> None:
+        """Undo all faults."""
+        for fault in self._faults[::-1]:
+            fault.undo()
+
+    def close(self) -> None:
+        """Close all connections and ports."""
+        self._faults.clear()
+        self._channel.close()
+        self._directory.cleanup()
+
+    def __enter__(self) -> Network:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask_proxy(self, **request: Any) -> Any:
+        from .controls import ask_controls
+        from .network_proxy import proxy_socket
+
+        try:
+            return ask_controls(proxy_socket(Path(self._directory.name)), ANSWER_SECONDS, **request)
+        except (OSError, RuntimeError) as error:
+            raise ClusterError(f"the network: {error}") from error

@@ -1,11 +1,12 @@
-"""The process through which all connections of a cluster go, so that a test can cut them.
+"""The process through which connections between nodes go, so that a test can cut them.
 
-Each broker has three ports here: for clients and for brokers (they are what it advertises), and one
-to ZooKeeper for this broker alone. When a fault needs the broker behind an inner connection, it is
-looked up in Linux's tables of sockets.
+A cluster with a network of its own (`NetworkPlan`) has three ports here for each broker: for
+clients and for brokers (they are what it advertises), and one to ZooKeeper for this broker alone.
+The ports of a `Network` come one by one (`serve_network`). When a fault needs the node that has
+connected to a port for all, it is looked up in Linux's tables of sockets.
 
 Invariants: a connection carries its bytes in order and whole, or is closed; without a fault it is
-only carried. Forked by the supervisor's process before there is any thread; ends with it.
+only carried. The process is forked from one without threads, and ends with it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from struct import pack
+from typing import NamedTuple
 
 import trio
 
@@ -65,7 +68,7 @@ class NetworkPlan:
         """Choose ports that are free now, and listen in front of them. Raises ClusterError."""
         taken: set[int] = set()
         try:
-            self.targets(ZOOKEEPER, 0)
+            self._targets(ZOOKEEPER, 0)
         except ValueError:
             raise ClusterError(f"zookeeper={self.zookeeper!r} is not HOST:PORT") from None
         if self.zookeeper is None:
@@ -92,7 +95,7 @@ class NetworkPlan:
             keys["inter.broker.listener.name"] = INTERNAL
         return keys
 
-    def targets(self, kind: str, broker: int) -> list[tuple[str, int]]:
+    def _targets(self, kind: str, broker: int) -> list[tuple[str, int]]:
         """The targets of connections to it: the first of these that answers."""
         if kind != ZOOKEEPER:
             return [(HOST, self.ports[broker][kind == BROKER])]
@@ -100,6 +103,23 @@ class NetworkPlan:
             return [(HOST, self.zookeeper_port)]
         servers = self.zookeeper.partition("/")[0].split(",")
         return random.sample([_address(server) for server in servers], len(servers))
+
+    def _route(self, kind: str, broker: int) -> Route:
+        ends = {
+            CLIENT: (CLIENT, str(broker)),
+            BROKER: (None, str(broker)),
+            ZOOKEEPER: (str(broker), ZOOKEEPER),
+        }
+        return Route(*ends[kind], partial(self._targets, kind, broker))
+
+    async def _serve(self, data_dir: Path) -> None:
+        proxy = Proxy(partial(_brokers, data_dir))
+        fronts = [f"{HOST}:{self.front_ports[CLIENT, one + 1]}" for one in range(self.brokers)]
+        actions = {**proxy.actions, "bootstrap": lambda: ",".join(fronts)}
+        async with trio.open_nursery() as nursery:
+            for (kind, broker), front in self.fronts.items():
+                nursery.start_soon(proxy.carry, front, self._route(kind, broker))
+            await serve_controls(proxy_socket(data_dir), actions)
 
     @contextlib.contextmanager
     def proxy_process(self, data_dir: Path, not_its: int) -> Iterator[None]:
@@ -110,7 +130,7 @@ class NetworkPlan:
                 os.close(not_its)
                 die_with_parent()
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
-                trio.run(Proxy(self, data_dir).run)
+                trio.run(self._serve, data_dir)
             finally:
                 os._exit(1)
         for front in self.fronts.values():
@@ -121,6 +141,14 @@ class NetworkPlan:
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def _brokers(data_dir: Path) -> Iterator[tuple[str, int]]:
+    """The process of each broker of a cluster."""
+    with contextlib.suppress(OSError, ValueError):
+        for node in json.loads((data_dir / STATE_FILE).read_text())["nodes"]:
+            if node["kind"] == "broker":
+                yield str(node["node_id"]), node["pid"]
 
 
 def _address(server: str) -> tuple[str, int]:
@@ -144,12 +172,12 @@ def _free_port(taken: set[int]) -> int:
 class Link:
     """A connection that goes through here."""
 
-    kind: str
-    broker: int
+    route: Route
     near: trio.SocketStream
     far: trio.SocketStream
     scope: trio.CancelScope
     near_port: int
+    pair: Pair | None = None  # its two ends, once they are known
 
     def reset(self) -> None:
         for stream in (self.near, self.far):
@@ -158,35 +186,35 @@ class Link:
         self.scope.cancel()
 
 
+class Route(NamedTuple):
+    """A port that leads to the node `far`, by the first address that answers."""
+
+    near: str | None  # the node that connects; None: the one whose process has the connection
+    far: str
+    addresses: Callable[[], Sequence[tuple[str, int]]]
+
+
 class Proxy:
-    def __init__(self, plan: NetworkPlan, data_dir: Path) -> None:
-        self._plan = plan
-        self._data_dir = data_dir
+    def __init__(
+        self, processes: Callable[[], Iterable[tuple[str, int]]], *, others: str = UNKNOWN
+    ) -> None:
+        """`processes`: the present process id of each node that connects by a port for all;
+        `others`: the name of an end in another process."""
+        self._processes = processes
+        self._others = others
         self._links: set[Link] = set()
         self._cut: dict[int, Pair] = {}  # by the number of the fault
         self._silent: dict[int, Pair] = {}
         self._delays: dict[int, tuple[Pair, float]] = {}
         self._changed = trio.Event()
-
-    async def run(self) -> None:
-        actions: dict[str, Callable[..., object]] = {
-            "bootstrap": self._bootstrap,
+        self.actions: dict[str, Callable[..., object]] = {
             "cut": self._begin_cut,
             "silence": self._begin_silence,
             "delay": self._begin_delay,
             "heal": self._heal,
         }
-        async with trio.open_nursery() as nursery:
-            for (kind, broker), front in self._plan.fronts.items():
-                front.setblocking(False)
-                nursery.start_soon(self._accept, nursery, kind, broker, front)
-            await serve_controls(proxy_socket(self._data_dir), actions)
 
     # Faults
-
-    def _bootstrap(self) -> str:
-        brokers = range(1, self._plan.brokers + 1)
-        return ",".join(f"{HOST}:{self._plan.front_ports[CLIENT, one]}" for one in brokers)
 
     def _begin_cut(self, number: int, a: str, b: str) -> None:
         self._cut[number] = frozenset((a, b))
@@ -208,49 +236,46 @@ class Proxy:
 
     def _pair(self, link: Link) -> Pair:
         """The two ends of a link."""
-        if link.kind == CLIENT:
-            return frozenset((CLIENT, str(link.broker)))
-        if link.kind == ZOOKEEPER:
-            return frozenset((str(link.broker), ZOOKEEPER))
-        return frozenset((self._owner(link.near_port), str(link.broker)))
+        if link.pair is not None:
+            return link.pair
+        near = link.route.near or self._owner(link.near_port)
+        pair = frozenset((near or self._others, link.route.far))
+        if near:
+            link.pair = pair
+        return pair
 
     def _owner(self, port: int) -> str:
-        """The broker whose process has a connection from this port."""
-        try:
-            nodes = json.loads((self._data_dir / STATE_FILE).read_text())["nodes"]
-        except (OSError, ValueError):
-            return UNKNOWN
+        """The node whose process has a connection from this port; empty for no known one."""
         inode = _socket_inode(port)
-        for node in nodes:
-            if node["kind"] == "broker" and inode in _sockets_of(node["pid"]):
-                return str(node["node_id"])
-        return UNKNOWN
+        found = (node for node, pid in self._processes() if inode in _sockets_of(pid))
+        return next(found, "") if inode else ""
 
     # Connections
 
-    async def _accept(
-        self, nursery: trio.Nursery, kind: str, broker: int, front: socket.socket
-    ) -> None:
+    async def carry(self, front: socket.socket, route: Route) -> None:
+        """Carry the connections to this listening socket until cancelled."""
+        front.setblocking(False)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(front))
-        while True:
-            try:
-                near = await listener.accept()
-            except OSError:  # no descriptors: they may come again
-                await trio.sleep(0.1)
-                continue
-            nursery.start_soon(self._serve, kind, broker, near)
+        async with trio.open_nursery() as nursery:
+            while True:
+                try:
+                    near = await listener.accept()
+                except OSError:  # no descriptors: they may come again
+                    await trio.sleep(0.1)
+                    continue
+                nursery.start_soon(self._serve, route, near)
 
-    async def _serve(self, kind: str, broker: int, near: trio.SocketStream) -> None:
+    async def _serve(self, route: Route, near: trio.SocketStream) -> None:
         async with near:
             try:
                 near_port: int = near.socket.getpeername()[1]
-                far = await self._reach(kind, broker)
+                far = await _reached(route)
             except OSError:
                 return
             if far is None:
                 return
             async with far, trio.open_nursery() as nursery:
-                link = Link(kind, broker, near, far, nursery.cancel_scope, near_port)
+                link = Link(route, near, far, nursery.cancel_scope, near_port)
                 if self._cut and self._pair(link) in self._cut.values():
                     link.reset()
                 self._links.add(link)
@@ -259,13 +284,6 @@ class Proxy:
                     await self._pump(link, far, near)
                 finally:
                     self._links.discard(link)
-
-    async def _reach(self, kind: str, broker: int) -> trio.SocketStream | None:
-        """A connection to the first target that answers; None if there is none."""
-        for host, port in self._plan.targets(kind, broker):
-            with contextlib.suppress(OSError):
-                return await trio.open_tcp_stream(host, port)
-        return None
 
     async def _pump(self, link: Link, source: trio.SocketStream, sink: trio.SocketStream) -> None:
         try:
@@ -283,13 +301,44 @@ class Proxy:
         await trio.sleep(sum(seconds for one, seconds in self._delays.values() if one == pair))
 
 
+async def _reached(route: Route) -> trio.SocketStream | None:
+    """A connection to the first address that answers; None if none does."""
+    for host, port in route.addresses():
+        with contextlib.suppress(OSError):
+            return await trio.open_tcp_stream(host, port)
+    return None
+
+
+async def serve_network(directory: Path, channel: socket.socket) -> None:
+    """The proxy of a `Network`, until its owner closes the channel."""
+    pids: dict[str, int] = {}
+    proxy = Proxy(pids.items, others=CLIENT)
+    async with trio.open_nursery() as nursery:
+
+        def front(far: str, near: str | None, host: str, port: int) -> int:
+            listener = socket.create_server((HOST, 0))
+            nursery.start_soon(proxy.carry, listener, Route(near, far, lambda: [(host, port)]))
+            own: int = listener.getsockname()[1]
+            return own
+
+        def belongs(node: str, pid: int) -> None:
+            pids[node] = pid
+
+        actions = {**proxy.actions, "front": front, "belongs": belongs}
+        await nursery.start(serve_controls, proxy_socket(directory), actions)
+        channel.sendall(b'{"ready": true}\n')
+        await trio.lowlevel.wait_readable(channel)
+        nursery.cancel_scope.cancel()
+
+
 def _socket_inode(port: int) -> str:
     """The inode of the connected socket that is bound to this local port (Linux)."""
-    with contextlib.suppress(OSError), Path("/proc/net/tcp").open() as table:
-        for line in table:
-            fields = line.split()
-            if fields[1].endswith(f":{port:04X}") and fields[3] == "01":
-                return fields[9]
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):  # a JVM has IPv6 sockets for IPv4, too
+        with contextlib.suppress(OSError), Path(table).open() as lines:
+            for line in lines:
+                fields = line.split()
+                if fields[1].endswith(f":{port:04X}") and fields[3] == "01":
+                    return fields[9]
     return ""
 
 

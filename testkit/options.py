@@ -1,4 +1,4 @@
-"""The wanted cluster of a test: the options of `pybroker start`, in a form that can be sent.
+"""The wanted cluster or command of a test, in a form that can be sent to the fork server.
 
 Invariant: imports nothing of the broker, since the pytest plugin reads options of tests that may
 never start a cluster.
@@ -26,6 +26,18 @@ class ClusterOptions:
     metrics_port: int | None = None
     network: bool = False
     verbose: bool = False
+
+
+@dataclass(slots=True)
+class CommandOptions:
+    """A `pybroker` command: its words, and the process around it."""
+
+    words: list[str]
+    environment: dict[str, str]
+    directory: str
+    output: str  # the file to which both outputs are appended
+    new_session: bool
+    network_namespace: str | None = None
 
 
 def config_texts(config: Mapping[str, object]) -> dict[str, str]:

@@ -25,10 +25,8 @@ from ...protocol.uuids import ZERO_UUID, new_uuid
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
 from ...replication.controller.assignment import assign_replicas, usable_racks
-from ...replication.inter_broker import protocol_of
 from ...replication.metadata_cache import MetadataCache
 from ...storage.log_config import validate_topic_configs
-from ...storage.message_format import INTER_BROKER_VERSION
 from ..config.kafka_config import KafkaConfig
 from ..zk.zookeeper_client import ZooKeeperClient
 
@@ -147,7 +145,7 @@ class TopicCreator:
         if not validate_only:
             if before is not None:
                 before(len(replicas))
-            if protocol_of(self._config.get_string(INTER_BROKER_VERSION)).has_topic_ids:
+            if self._config.inter_broker_protocol.has_topic_ids:
                 topic_id = random_uuid(self._random)
             await self._zookeeper.run(topic_admin.create_topic(topic, topic_id, replicas, config))
             logger.info("topic %s is created with %d partitions", topic, len(replicas))

@@ -16,7 +16,9 @@ from functools import cached_property
 from typing import Any
 
 from ...protocol.errors import KafkaError
+from ...replication.inter_broker import InterBrokerProtocol, protocol_of
 from ...storage.config_def import INT_MAX, INT_MIN, parse_integer, shortened, trim
+from ...storage.message_format import INTER_BROKER_VERSION
 from .definitions import (
     BROKER_CONFIGS,
     LISTENER_PREFIX,
@@ -198,6 +200,11 @@ class KafkaConfig:
             if listener.security_protocol == protocol:
                 return listener.name
         return protocol
+
+    @property
+    def inter_broker_protocol(self) -> InterBrokerProtocol:
+        """The effects of `inter.broker.protocol.version`."""
+        return protocol_of(self.get_string(INTER_BROKER_VERSION))
 
     @property
     def control_plane_listener(self) -> str:

@@ -31,7 +31,7 @@ from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import GetData
 from ...replication.controller import znodes
 from ...replication.partition import Partition
-from ...replication.types import ProduceResult, ProduceResults, RoleChange
+from ...replication.types import ProduceResult, ProduceResults, ReplicatedAppend, RoleChange
 from ...storage.append_info import AppendOrigin
 from ..replicas.settled_replicas import SettledReplicas
 
@@ -240,18 +240,17 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     def _append_batch(
         self, append: Append, required_acks: int, timeout_ms: int, guard: Any = None
     ) -> None:
-        now_ms = self.now_ms
-        result = self._replicas.append_one(
-            (self.topic, append.partition),
+        replicas, now_ms, key = self._replicas, self.now_ms, (self.topic, append.partition)
+        guards = None if guard is None else {key: guard}
+        result = replicas.append_one(
+            key,
+            replicas.hosted.partitions.get(key),
             append.batch,
-            required_acks,
-            timeout_ms,
-            now_ms,
-            None,
+            ReplicatedAppend(
+                required_acks, timeout_ms, now_ms, None, AppendOrigin.COORDINATOR, guards
+            ),
             AppendWaiter,
             (self, append),
-            origin=AppendOrigin.COORDINATOR,
-            guard=guard,
         )
         if result is not None:
             self.append_completed(append, result, now_ms)

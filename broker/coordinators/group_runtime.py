@@ -29,7 +29,7 @@ from ...protocol.framing import encode_response
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.compression import Compression
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
-from ...replication.types import ProduceResult, ProduceResults
+from ...replication.types import ProduceResult, ProduceResults, ReplicatedAppend
 from ...storage.append_info import AppendOrigin
 from ..replicas.settled_replicas import SettledReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
@@ -181,16 +181,20 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             return False
         if plan.generation_id >= 0:
             self._note_deadline()  # of the member's session
-        result = self._replicas.append_one(
-            (OFFSETS_TOPIC, commit.group.partition),
+        replicas, key = self._replicas, (OFFSETS_TOPIC, commit.group.partition)
+        result = replicas.append_one(
+            key,
+            replicas.hosted.partitions.get(key),
             commit.batch,
-            self._commit_acks,
-            self._commit_timeout_ms,
-            now_ms,
-            None,
+            ReplicatedAppend(
+                self._commit_acks,
+                self._commit_timeout_ms,
+                now_ms,
+                None,
+                AppendOrigin.COORDINATOR,
+            ),
             _CommitWaiter,
             (self, request, plan, commit),
-            origin=AppendOrigin.COORDINATOR,
         )
         if result is not None:
             self.commit_appended(request, plan, commit, None, result)

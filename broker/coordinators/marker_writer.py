@@ -16,7 +16,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.records.batch import ControlRecordType, EndTxnMarker
 from ...protocol.records.builder import build_end_txn_marker
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
-from ...replication.types import ACKS_ALL, ProduceResults
+from ...replication.types import ACKS_ALL, ProduceResults, ReplicatedAppend
 from ...storage.append_info import AppendOrigin
 from ..replicas.settled_replicas import SettledReplicas
 
@@ -67,15 +67,10 @@ class MarkerWriter:
             else:
                 entries[key] = bytearray(batch)  # its offset is written into it
         write = _Write(marker, errors, on_written, self._on_offsets_ended)
-        results = self._replicas.append(
-            ACKS_ALL,
-            self._timeout_ms,
-            entries,
-            now_ms,
-            _the_write,
-            (write,),
-            origin=AppendOrigin.COORDINATOR,
+        append = ReplicatedAppend(
+            ACKS_ALL, self._timeout_ms, now_ms, origin=AppendOrigin.COORDINATOR
         )
+        results = self._replicas.append(entries, append, _the_write, (write,))
         if results is not None:
             write.complete(results)
 

@@ -37,7 +37,9 @@ from ...protocol.apis.produce import (
 from ...protocol.errors import ErrorCode
 from ...protocol.records.layout import LOW_ATTRIBUTES_POSITION, MAGIC_POSITION
 from ...protocol.topics import TopicPartition
-from ...replication.types import ACKS_ALL, ProduceResult, ProduceResults
+from ...replication.partition import Partition
+from ...replication.types import ACKS_ALL, ProduceResult, ProduceResults, ReplicatedAppend
+from ...storage.append_info import Append, AppendRules
 from ...storage.validation import (
     QUICK_BYTES,
     PreValidatedBatch,
@@ -48,7 +50,7 @@ from ...storage.validation import (
 from ..network.request import Handler, Request
 from ..replicas.settled_replicas import SettledReplicas
 from .leaders import current_leader
-from .quick_answers import QuickAnswers
+from .quick_answers import quick_answer
 from .request_waits import RequestWait
 from .transactional_produce import Guards, TransactionalProduce
 
@@ -78,7 +80,7 @@ class ProduceHandler:
         "_clock",
         "_examiners",
         "_internal_topics",
-        "_quick",
+        "_partitions",
         "_spawn",
         "_transactions",
         "replicas",
@@ -94,12 +96,12 @@ class ProduceHandler:
         long work beside others (as Dispatcher does); without it that is done in one go."""
         self.replicas = replicas
         self._appends = replicas.manager.appends
+        self._partitions = replicas.hosted.partitions
         self._internal_topics = replicas.hosted.config.internal_topics
         self._spawn = spawn
         self._examiners = trio.CapacityLimiter(MAX_EXAMINERS)
         self._transactions = transactions
         self._clock = replicas.clock
-        self._quick = QuickAnswers()
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.PRODUCE: self.produce}
@@ -116,9 +118,8 @@ class ProduceHandler:
         topic = body.topic_data[0]
         if len(topic.partition_data) != 1:
             return False
-        partition = topic.partition_data[0]
-        records: Any = partition.records
-        replicas = self.replicas
+        data = topic.partition_data[0]
+        records: Any = data.records
         if (
             records is None
             or len(records) <= LOW_ATTRIBUTES_POSITION
@@ -126,39 +127,32 @@ class ProduceHandler:
             or topic.name in self._internal_topics
         ):
             return False
-        key = (topic.name, partition.index)
+        version = request.api_version
+        key = (topic.name, data.index)
+        partition = self._partitions.get(key)
+        append = ReplicatedAppend(body.acks, body.timeout_ms, self._clock(), version)
         if (
-            attributes & _CODEC
-            or len(records) > QUICK_BYTES
-            or request.api_version < _FIRST_VERSION_OF_V2
-        ) and self._needs_record_scan(key, records):
-            records = self._examine_quickly(key, records, request)
+            attributes & _CODEC or len(records) > QUICK_BYTES or version < _FIRST_VERSION_OF_V2
+        ) and self._needs_record_scan(partition, records):
+            assert partition is not None
+            records = pre_validate_quickly(records, partition.log.rules, append)
             if records is None:
                 return False
-        acks = body.acks
-        now_ms = self._clock()
         appends = self._appends
         converted_before = appends.converted_bytes
-        result = replicas.append_one(
-            key,
-            records,
-            acks,
-            body.timeout_ms,
-            now_ms,
-            request.api_version,
-            self._waits,
-            (request,),
+        result = self.replicas.append_one(
+            key, partition, records, append, self._waits, (request, partition)
         )
         if appends.converted_bytes != converted_before:
             seconds = perf_counter() - request.started_at
             request.metrics.conversions.record(seconds, appends.converted_bytes - converted_before)
         if result is None:
             return True
-        if result.error_code or not request.is_plain:
+        if partition is None or result.error_code or not request.is_plain:
             self.answer(request, {key: result})
         else:
             request.respond_encoded(
-                self._quick.frame(request.api_version, request.correlation_id, key, result)
+                quick_answer(version, request.correlation_id, partition, result)
             )
         return True
 
@@ -197,13 +191,19 @@ class ProduceHandler:
     ) -> None:  # fmt: skip
         """Append when the long work is done; `refused` holds the answers already known."""
         if self._spawn is not None:
+            partitions = self._partitions
             long = [
-                key for key, records in entries.items() if self._needs_record_scan(key, records)
+                key
+                for key, records in entries.items()
+                if self._needs_record_scan(partitions.get(key), records)
             ]
-            if len(long) == 1 and (
-                examined := self._examine_quickly(long[0], entries[long[0]], request)
-            ):
-                entries[long[0]] = examined
+            examined = None
+            if len(long) == 1:
+                key = long[0]
+                append = Append(self._clock(), request.api_version)
+                examined = pre_validate_quickly(entries[key], partitions[key].log.rules, append)
+            if examined is not None:
+                entries[key] = examined
             elif long:
                 # In the connection's buffer they would not outlive this call for sure.
                 copies = {key: bytearray(records) for key, records in entries.items()}
@@ -211,27 +211,12 @@ class ProduceHandler:
                 return
         self._append_now(request, entries, guards, refused)
 
-    def _needs_record_scan(self, key: TopicPartition, records: Any) -> bool:
-        if self._spawn is None:
-            return False
-        partition = self.replicas.hosted.partitions.get(key)
-        if partition is None or not partition.is_leader:
-            return False
-        log = partition.log
-        return needs_record_scan(records, log.config, log.validate_fully)
-
-    def _examine_quickly(
-        self, key: TopicPartition, records: Any, request: Request
-    ) -> PreValidatedBatch | None:
-        """Look at all records of a small compressed batch here and now; None if it takes longer."""
-        log = self.replicas.hosted.partitions[key].log
-        return pre_validate_quickly(
-            records,
-            log.config,
-            log.wall.stamp_ms(self._clock()),
-            request.api_version,
-            log.name,
-            log.validate_fully,
+    def _needs_record_scan(self, partition: Partition | None, records: Any) -> bool:
+        return (
+            self._spawn is not None
+            and partition is not None
+            and partition.is_leader
+            and needs_record_scan(records, partition.log.rules)
         )
 
     async def _examine(
@@ -240,18 +225,14 @@ class ProduceHandler:
     ) -> None:  # fmt: skip
         seconds = 0.0
         for key in keys:
-            partition = self.replicas.hosted.partitions.get(key)
+            partition = self._partitions.get(key)
             if partition is None:
                 continue
-            log = partition.log
             entries[key], took = await trio.to_thread.run_sync(
                 _pre_validate_timed,
                 entries[key],
-                log.config,
-                log.wall.stamp_ms(self._clock()),
-                request.api_version,
-                log.name,
-                log.validate_fully,
+                partition.log.rules,
+                Append(self._clock(), request.api_version),
                 limiter=self._examiners,
                 abandon_on_cancel=True,
             )
@@ -263,21 +244,17 @@ class ProduceHandler:
         refused: ProduceResults, examined_seconds: float | None = None,
     ) -> None:  # fmt: skip
         body: ProduceRequest = request.body
-        acks = body.acks
-        now_ms = self._clock()
-        appends = self.replicas.manager.appends
-        converted_before = appends.converted_bytes
-        results = self.replicas.append(
-            acks,
+        append = ReplicatedAppend(
+            body.acks,
             body.timeout_ms,
-            entries,
-            now_ms,
-            self._waits,
-            (request, refused),
-            request_version=request.api_version,
-            internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
+            self._clock(),
+            request.api_version,
             guards=guards,
+            internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
         )
+        appends = self._appends
+        converted_before = appends.converted_bytes
+        results = self.replicas.append(entries, append, self._waits, (request, None, refused))
         if appends.converted_bytes != converted_before:
             seconds = examined_seconds
             if seconds is None:
@@ -286,22 +263,32 @@ class ProduceHandler:
         if results is not None:
             self.answer(request, {**results, **refused} if refused else results)
 
-    def _waits(self, request: Request, refused: ProduceResults | None = None) -> _ProduceWait:
+    def _waits(
+        self,
+        request: Request,
+        partition: Partition | None,
+        refused: ProduceResults | None = None,
+    ) -> _ProduceWait:
         """With acks=all the next request of the connection may come: the records are in the log."""
         if request.body.acks == ACKS_ALL:
             request.appended()
-        return _ProduceWait(self, request, refused)
+        return _ProduceWait(self, request, partition, refused)
 
-    def answer(self, request: Request, results: ProduceResults) -> None:
+    def answer(
+        self, request: Request, results: ProduceResults, partition: Partition | None = None
+    ) -> None:
+        """Answer; `partition` is that of a request for one partition, if the caller has it."""
         body: ProduceRequest = request.body
         if body.acks == 0:
             self._answer_nothing(request, results)
             return
         if len(results) == 1 and request.is_plain and _asks_for_one(body):
             ((key, result),) = results.items()
-            if not result.error_code:
+            if partition is None:
+                partition = self._partitions.get(key)
+            if partition is not None and not result.error_code:
                 request.respond_encoded(
-                    self._quick.frame(request.api_version, request.correlation_id, key, result)
+                    quick_answer(request.api_version, request.correlation_id, partition, result)
                 )
                 return
         failed = False
@@ -309,8 +296,8 @@ class ProduceHandler:
         for topic in body.topic_data:
             name = topic.name
             partitions = []
-            for partition in topic.partition_data:
-                index = partition.index
+            for data in topic.partition_data:
+                index = data.index
                 result = results[name, index]
                 if result.error_code:
                     failed = True
@@ -375,9 +362,11 @@ class ProduceHandler:
         response.node_endpoints = list(endpoints.values())
 
 
-def _pre_validate_timed(*arguments: Any) -> tuple[PreValidatedBatch, float]:
+def _pre_validate_timed(
+    records: Any, rules: AppendRules, append: Append
+) -> tuple[PreValidatedBatch, float]:
     started_at = perf_counter()
-    return pre_validate(*arguments), perf_counter() - started_at
+    return pre_validate(records, rules, append), perf_counter() - started_at
 
 
 def _asks_for_one(body: ProduceRequest) -> bool:
@@ -389,19 +378,24 @@ def _asks_for_one(body: ProduceRequest) -> bool:
 class _ProduceWait(RequestWait):
     """The token of a produce: answers when the append is complete."""
 
-    __slots__ = ("_handler", "_refused")
+    __slots__ = ("_handler", "_partition", "_refused")
 
     def __init__(
-        self, handler: ProduceHandler, request: Request, refused: ProduceResults | None = None
+        self,
+        handler: ProduceHandler,
+        request: Request,
+        partition: Partition | None,
+        refused: ProduceResults | None,
     ) -> None:
         super().__init__(request, handler.replicas)
         self._handler = handler
+        self._partition = partition  # of a request for one partition
         self._refused = refused
 
     def answer(self, results: ProduceResults) -> None:
         if self._refused:
             results = {**results, **self._refused}
-        self._handler.answer(self.request, results)
+        self._handler.answer(self.request, results, self._partition)
 
 
 def _failed(index: int, result: ProduceResult) -> PartitionProduceResponse:

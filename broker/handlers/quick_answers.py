@@ -2,7 +2,8 @@
 
 Most produce requests append to one partition and succeed; their responses differ in three numbers
 that lie next to each other on the wire. The codec writes such a response once per partition and
-version; from then on only the numbers and the correlation id are put in (one `Struct.pack`).
+version; from then on only the numbers and the correlation id are put in (one `Struct.pack`). The
+partition keeps that template (`Partition.quick_answers`).
 
 Invariant: the bytes are those of the codec; a test compares them in all versions.
 """
@@ -17,9 +18,8 @@ from ...protocol.api import ApiKey
 from ...protocol.apis.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ...protocol.framing import encode_response
 from ...protocol.topics import TopicPartition
+from ...replication.partition import Partition
 from ...replication.types import ProduceResult
-
-MAX_TEMPLATES: Final = 10_000
 
 # Numbers that occur nowhere else in a response.
 _OFFSET: Final = 0x5A11C0DE5A11C0DE
@@ -56,34 +56,22 @@ class _Template:
         self.pack: Pack = Struct(f">ii{len(self.head)}s{self.numbers}q{len(self.tail)}s").pack
 
 
-class QuickAnswers:
-    __slots__ = ("_templates",)
-
-    def __init__(self) -> None:
-        self._templates: dict[tuple[int, TopicPartition], _Template] = {}
-
-    def frame(
-        self, version: int, correlation_id: int, key: TopicPartition, result: ProduceResult
-    ) -> bytes:
-        """The whole response frame of one successful append."""
-        template = self._templates.get((version, key))
-        if template is None:
-            template = self._add(version, key)
-        if template.numbers == 3:
-            return template.pack(
-                template.size,
-                correlation_id,
-                template.head,
-                result.base_offset,
-                result.log_append_time_ms,
-                result.log_start_offset,
-                template.tail,
-            )
-        numbers = (result.base_offset, result.log_append_time_ms)[: template.numbers]
-        return template.pack(template.size, correlation_id, template.head, *numbers, template.tail)
-
-    def _add(self, version: int, key: TopicPartition) -> _Template:
-        if len(self._templates) >= MAX_TEMPLATES:
-            self._templates.clear()
-        template = self._templates[version, key] = _Template(version, key)
-        return template
+def quick_answer(
+    version: int, correlation_id: int, partition: Partition, result: ProduceResult
+) -> bytes:
+    """The whole response frame of one successful append."""
+    template: _Template | None = partition.quick_answers.get(version)
+    if template is None:
+        template = partition.quick_answers[version] = _Template(version, partition.key)
+    if template.numbers == 3:
+        return template.pack(
+            template.size,
+            correlation_id,
+            template.head,
+            result.base_offset,
+            result.log_append_time_ms,
+            result.log_start_offset,
+            template.tail,
+        )
+    numbers = (result.base_offset, result.log_append_time_ms)[: template.numbers]
+    return template.pack(template.size, correlation_id, template.head, *numbers, template.tail)

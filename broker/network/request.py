@@ -6,8 +6,9 @@ the answer. Nothing here knows sockets, buffers or queues.
 
 An answer passes the filters of its request (the guard's), the whole request if it is one of a part
 (`request_parts`), the meter of quotas if there are some (`request_meter`), and is encoded last.
-Invariants: a request is answered once, or its connection is closed; an answer is encoded once; a
-response that may be large is encoded in turns with others, and bounded.
+Invariants: a request is answered once, or its connection is closed: a second answer is a
+`BrokenConnection`; an answer is encoded once; a response that may be large is encoded in turns with
+others, and bounded.
 
 Mirrors `RequestChannel.Request` and `RequestContext`.
 """
@@ -28,6 +29,7 @@ from ...protocol.api_page import Api
 from ...protocol.discarding import discard
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.framing import RequestHeader
+from ...protocol.invariants import BrokenConnection
 from ..security.access import OPERATIONS_ON, Access, bitmap
 from ..security.principal import ANONYMOUS, KafkaPrincipal
 from .turns import Pace, Steps, Turns
@@ -278,7 +280,8 @@ class Request:
 
     def respond(self, response: Any) -> None:
         """Send `response`; None is no response (Produce with acks=0). Unmutes the connection."""
-        assert self.responded_at == 0.0, f"{self} was answered twice"
+        if self.responded_at:
+            raise self._answered_twice()
         if self.filters is not None or self.whole is not None:
             self._pass_on(response)
             return
@@ -300,13 +303,15 @@ class Request:
 
     def respond_in_turns(self, response: Any) -> None:
         """Like `respond`, for a response that may be large: it is encoded in turns with others."""
-        assert self.responded_at == 0.0, f"{self} was answered twice"
+        if self.responded_at:
+            raise self._answered_twice()
         self._pass_on(response)
 
     def respond_encoded(self, frame: bytes) -> None:
         """Like `respond`, for a plain request, with the whole frame as its encoder would have
         written it."""
-        assert self.responded_at == 0.0, f"{self} was answered twice"
+        if self.responded_at:
+            raise self._answered_twice()
         self.responded_at = perf_counter()
         self.connection.respond(self, [frame])
 
@@ -418,7 +423,8 @@ class Request:
         """Answer with the API's own error response; without one, close the connection."""
         from ...protocol.failures import error_response
 
-        assert self.responded_at == 0.0, f"{self} was answered twice"
+        if self.responded_at:
+            raise self._answered_twice()
         if self.meter is not None:
             self.meter.failed(code)
         if self.whole is not None and self.whole.part_refused(self, code, message):
@@ -456,6 +462,9 @@ class Request:
             self.whole.part_failed()
         else:
             self.connection.close_instead_of(self)
+
+    def _answered_twice(self) -> BrokenConnection:
+        return BrokenConnection(f"{self} was answered twice")
 
     def __repr__(self) -> str:
         return (f"<{self.route.name} v{self.route.api_version} #{self.correlation_id} "

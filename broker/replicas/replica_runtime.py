@@ -8,10 +8,11 @@ very many are due at once, another task answers some in each of its turns.
 
 Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
 (`on_isr_change`, `on_failed_log_dir`). `on_flush` is called at the end of a flush, with the offset
-if it succeeded, for followers that wait for it.
+if it succeeded, for followers that wait for it. RebuildProducers is done in a task here.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from math import inf
 from time import perf_counter, thread_time
@@ -19,6 +20,7 @@ from typing import Final
 
 import trio
 
+from ...protocol.errors import KafkaError
 from ...replication.replica_manager import ReplicaManager
 from ...replication.types import (
     AlterIsr,
@@ -27,7 +29,9 @@ from ...replication.types import (
     FlushNeeded,
     FollowersWait,
     MoreToAnswer,
+    RebuildProducers,
 )
+from ...storage.log import Log
 from .follower_pace import URGENT_BYTES, FollowerPace
 from .log_flusher import LogFlusher
 from .settled_replicas import SettledReplicas
@@ -43,7 +47,9 @@ class ReplicaRuntime(SettledReplicas):
         "_is_urgent",
         "_more",
         "_pace",
+        "_rebuild",
         "_sleep_until_ms",
+        "_to_rebuild",
         "_wake",
         "flusher",
         "on_failed_log_dir",
@@ -71,6 +77,8 @@ class ReplicaRuntime(SettledReplicas):
         self._followers_wait = trio.Event()
         self._is_urgent = trio.Event()
         self._more = trio.Event()
+        self._to_rebuild: deque[Log] = deque()
+        self._rebuild = trio.Event()
 
     def perform(self, effect: Effect) -> None:
         if isinstance(effect, FlushNeeded):
@@ -81,6 +89,10 @@ class ReplicaRuntime(SettledReplicas):
                 self._is_urgent.set()
         elif isinstance(effect, MoreToAnswer):
             self._more.set()
+        elif isinstance(effect, RebuildProducers):
+            if effect.log not in self._to_rebuild:
+                self._to_rebuild.append(effect.log)
+                self._rebuild.set()
         elif isinstance(effect, AlterIsr):
             if self.on_isr_change is not None:
                 self.on_isr_change(effect)
@@ -104,6 +116,7 @@ class ReplicaRuntime(SettledReplicas):
             nursery.start_soon(self._run_isr_check)
             nursery.start_soon(self._answer_followers)
             nursery.start_soon(self._answer_more)
+            nursery.start_soon(self._rebuild_producers)
             task_status.started()
 
     async def _run_timers(self) -> None:
@@ -149,6 +162,19 @@ class ReplicaRuntime(SettledReplicas):
                 self.settle()
                 await trio.lowlevel.checkpoint()
             self.settle()
+
+    async def _rebuild_producers(self) -> None:
+        """One log after the other, in pieces, between other tasks."""
+        while True:
+            await self._rebuild.wait()
+            self._rebuild = trio.Event()
+            while self._to_rebuild:
+                try:
+                    while not self._to_rebuild[0].rebuild_some():
+                        await trio.lowlevel.checkpoint()
+                except KafkaError:
+                    pass  # the next append gets this error
+                self._to_rebuild.popleft()
 
     async def _run_isr_check(self) -> None:
         interval_ms = self.manager.config.replica_lag_time_max_ms / 2

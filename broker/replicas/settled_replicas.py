@@ -26,6 +26,7 @@ from mypy_extensions import mypyc_attr
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.topics import TopicPartition
 from ...replication.hosted_partitions import HostedPartitions
+from ...replication.partition import Partition
 from ...replication.purgatory import Operation
 from ...replication.replica_manager import ReplicaManager
 from ...replication.types import (
@@ -38,10 +39,9 @@ from ...replication.types import (
     FetchResults,
     ProduceResult,
     ProduceResults,
+    ReplicatedAppend,
 )
-from ...storage.append_info import AppendOrigin
 from ...storage.validation import AppendInput
-from ...storage.verification import VerificationGuard
 
 logger: Final = logging.getLogger("pybroker.broker.replicas.settled_replicas")
 
@@ -85,36 +85,18 @@ class SettledReplicas(ABC):
 
     def append(
         self,
-        required_acks: int,
-        timeout_ms: int,
         entries: Mapping[TopicPartition, AppendInput],
-        now_ms: int,
+        append: ReplicatedAppend,
         waiter: Callable[[*Args], Waiter],
         args: tuple[*Args],
-        request_version: int | None = None,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        internal_topics_allowed: bool = True,
-        guards: Mapping[TopicPartition, VerificationGuard] | None = None,
     ) -> ProduceResults | None:
         """Like `Appends.append`."""
-        outcome = self._appends.append(
-            None,
-            required_acks,
-            timeout_ms,
-            entries,
-            now_ms,
-            request_version,
-            origin,
-            internal_topics_allowed=internal_topics_allowed,
-            guards=guards,
-        )
+        outcome = self._appends.append(None, entries, append)
         results = None
         if isinstance(outcome, Done):
             results = outcome.result
         else:
-            _park(outcome.operation, waiter(*args))
-            if required_acks == ACKS_ALL:
-                self.parked(timeout_ms, now_ms)
+            self._park_append(outcome.operation, append, waiter(*args))
         if self._effects or self._completed:
             self.settle()
         return results
@@ -122,31 +104,26 @@ class SettledReplicas(ABC):
     def append_one(
         self,
         key: TopicPartition,
+        partition: Partition | None,
         records: AppendInput,
-        required_acks: int,
-        timeout_ms: int,
-        now_ms: int,
-        request_version: int | None,
+        append: ReplicatedAppend,
         waiter: Callable[[*Args], Waiter],
         args: tuple[*Args],
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        guard: VerificationGuard | None = None,
     ) -> ProduceResult | None:
         """Like `Appends.append_one`; a waiter gets a dict of one result."""
-        result = self._appends.append_one(
-            key, records, required_acks, now_ms, request_version, origin, guard
-        )
+        result = self._appends.append_one(key, partition, records, append)
         is_pending = result.is_pending
         if is_pending:
-            parked = self._appends.wait(
-                None, required_acks, timeout_ms, {key: result}, {key}, now_ms
-            )
-            _park(parked.operation, waiter(*args))
-            if required_acks == ACKS_ALL:
-                self.parked(timeout_ms, now_ms)
+            parked = self._appends.wait(None, {key: result}, {key}, append)
+            self._park_append(parked.operation, append, waiter(*args))
         if self._effects or self._completed:
             self.settle()
         return None if is_pending else result
+
+    def _park_append(self, operation: Operation, append: ReplicatedAppend, waiter: Waiter) -> None:
+        _park(operation, waiter)
+        if append.required_acks == ACKS_ALL:
+            self.parked(append.timeout_ms, append.now_ms)
 
     def fetch(
         self,

@@ -1,14 +1,15 @@
 """How a broker joins the cluster: top-level znodes, cluster id, broker id, registration.
 
 Job: the ZooKeeper part of the start-up sequence, as flows that `ZooKeeperClient.run` drives, and
-the hand-over from a session that a killed predecessor left behind.
+the hand-over from a session that a predecessor left behind.
 
 The broker epoch is the czxid of /brokers/ids/<id>. Apache Kafka fails with NodeExists when a
-broker is started again before the session of its killed predecessor has expired. We keep the
-session's id and password (mode 0600) in the log directory; `release_previous_session` re-attaches
-to that session and closes it, so that its registration vanishes at once. It must be called only
-while the log directory's lock is held: the lock proves that the predecessor is dead. The file
-names its ensemble by the cluster id, which stays when the ensemble moves to other addresses.
+broker is started again before the session of its predecessor has expired, which was killed, or
+stopped while it did not reach ZooKeeper. We keep the session's id and password (mode 0600) in the
+log directory; `close_sessions_of_predecessors` re-attaches to that session and closes it, so that
+its registration vanishes at once. It must be called only while the log directory's lock is held:
+the lock proves that the predecessor is dead. The file names its ensemble by the cluster id, which
+stays when the ensemble moves to other addresses.
 
 Mirrors KafkaServer.startup, KafkaZkClient.registerBroker and getOrCreateClusterId.
 """
@@ -197,68 +198,40 @@ def load_session(log_dir: Path, cluster_id: str | None = None) -> tuple[int, byt
         return None
 
 
-def forget_session(log_dir: Path) -> None:
-    """Forget the session after a clean stop, which leaves none to re-attach to."""
-    (log_dir / SESSION_FILE).unlink(missing_ok=True)
+def remembered_sessions(log_dirs: Iterable[Path], cluster_id: str) -> list[tuple[int, bytes]]:
+    """The sessions in this cluster that predecessors left in these directories."""
+    found = [load_session(log_dir, cluster_id) for log_dir in log_dirs]
+    return list(dict.fromkeys(session for session in found if session is not None))
 
 
-async def release_previous_sessions(
-    log_dirs: Iterable[Path],
+async def close_sessions_of_predecessors(
+    sessions: Iterable[tuple[int, bytes]],
     connect: str,
-    cluster_id: str,
     *,
     session_timeout_ms: int = 18_000,
     security: ZooKeeperSecurity = NO_SECURITY,
 ) -> bool:
-    """Like `release_previous_session`, for each session remembered in any of these directories."""
-    tried = set()
-    alive = False
-    for log_dir in log_dirs:
-        session = load_session(log_dir, cluster_id)
-        if session is None:
-            continue
-        if session in tried:
-            forget_session(log_dir)
-            continue
-        tried.add(session)
-        alive |= await release_previous_session(
-            log_dir,
-            connect,
-            cluster_id,
-            session_timeout_ms=session_timeout_ms,
-            security=security,
-        )
-    return alive
+    """Close sessions that predecessors left open; True if one was still alive.
 
-
-async def release_previous_session(
-    log_dir: Path,
-    connect: str,
-    cluster_id: str,
-    *,
-    session_timeout_ms: int = 18_000,
-    security: ZooKeeperSecurity = NO_SECURITY,
-) -> bool:
-    """Close the session that a killed predecessor left open; True if it was still alive.
-
-    Call it only while holding the lock of `log_dir`.
+    Call it only while holding the locks of the log directories that remember them.
     """
-    session = load_session(log_dir, cluster_id)
-    if session is None:
-        return False
-    try:
-        async with open_zookeeper(
-            connect,
-            session_timeout_ms=session_timeout_ms,
-            connection_timeout_ms=REATTACH_TIMEOUT_MS,
-            session=session,
-            security=security,
-        ) as client:
-            alive = client.session[0] == session[0]
-    except ZooKeeperUnavailable as error:
-        logger.warning("could not re-attach to the ZooKeeper session of the last run: %s", error)
-        return False
-    forget_session(log_dir)
-    if alive:
-        logger.info("closed the ZooKeeper session 0x%x that the last run left open", session[0])
-    return alive
+    closed = False
+    for session in sessions:
+        try:
+            async with open_zookeeper(
+                connect,
+                session_timeout_ms=session_timeout_ms,
+                connection_timeout_ms=REATTACH_TIMEOUT_MS,
+                session=session,
+                security=security,
+            ) as client:
+                is_alive = client.session[0] == session[0]
+        except ZooKeeperUnavailable as error:
+            logger.warning(
+                "could not re-attach to the ZooKeeper session of the last run: %s", error
+            )
+            continue
+        if is_alive:
+            logger.info("closed the ZooKeeper session 0x%x that the last run left open", session[0])
+            closed = True
+    return closed

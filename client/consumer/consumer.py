@@ -22,7 +22,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import trio
 
@@ -30,6 +30,7 @@ from ...protocol.topics import TopicPartition
 from ..cluster import Cluster
 from ..errors import ClientError
 from ..producer.coordination import GroupMetadata
+from ..running import refuse_plain_with, require_trio
 from ..security.connector import Reach
 from .background import Background
 from .commits import Commits, Offsets
@@ -108,20 +109,27 @@ class Consumer:
         self._offsets = OffsetKeeper(
             self._cluster, self._group, reads_committed=self.options.reads_committed
         )
-        self._progress = Progress(self._positions)
-        self._commits = Commits(self.options, self._progress, self._offsets, self._cluster.tell)
+        self.progress = Progress(self._positions)
+        self._commits = Commits(self.options, self.progress, self._offsets, self._cluster.tell)
         if self._group is not None:
-            self._group.on_gone = self._progress.forget
+            self._group.on_gone = self.progress.forget
             self._group.commit_before_rebalance = self._commits.before_rebalance
-        self._polling = Polling(
+        self.polling = Polling(
             self.options, self._positions, self._fetcher, self._group, self._offsets,
-            self._commits, self._progress,
+            self._commits, self.progress,
         )  # fmt: skip
         self._assigned_topics: set[str] = set()  # without a subscription
         self._stack = AsyncExitStack()
         self._nursery: trio.Nursery | None = None
 
+    def __enter__(self) -> NoReturn:
+        refuse_plain_with("Consumer")
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
     async def __aenter__(self) -> Consumer:
+        require_trio("Consumer")
         if self._is_mine:
             await self._stack.enter_async_context(self._cluster)
         for part in (self._fetcher, self._group):
@@ -155,7 +163,7 @@ class Consumer:
         if group is None:
             return
         if not is_done:
-            self._progress.interrupt()
+            self.progress.interrupt()
         await self._commits.by_itself()
         if group.is_subscribed:
             with suppress(ClientError):
@@ -196,7 +204,7 @@ class Consumer:
             raise ClientError("subscribe and assign exclude each other: call unsubscribe before")
         wanted = list(partitions)
         self._assigned_topics = {topic for topic, _ in wanted}
-        self._progress.forget([tp for tp in self._positions if tp not in wanted])
+        self.progress.forget([tp for tp in self._positions if tp not in wanted])
         self._positions.assign(wanted)
         if self._group is None:
             self._positions.place({}, self.options.reset_to)
@@ -208,8 +216,8 @@ class Consumer:
         if self._group is not None and self._group.is_subscribed:
             await self._commits.by_itself()
             await self._group.unsubscribe()
-        self._progress.let_go()
-        self._progress.forget(list(self._positions))
+        self.progress.let_go()
+        self.progress.forget(list(self._positions))
         self._assigned_topics = set()
         self._positions.assign(())
 
@@ -232,7 +240,7 @@ class Consumer:
     async def __aiter__(self) -> AsyncIterator[Received]:
         """Records one by one, forever. Raises ClientError for errors that waiting cannot
         resolve."""
-        progress = self._progress
+        progress = self.progress
         while True:
             batch = await self._next_batch(self.options.max_poll_records)
             assert batch is not None
@@ -248,7 +256,7 @@ class Consumer:
         while True:
             batch = await self._next_batch(MAX_BATCH_RECORDS)
             assert batch is not None
-            self._progress.hold_all(batch)
+            self.progress.hold_all(batch)
             yield batch
 
     async def poll(
@@ -259,7 +267,7 @@ class Consumer:
         batch = await self._next_batch(limit, timeout_seconds)
         if batch is None:
             return []
-        self._progress.hold_all(batch)
+        self.progress.hold_all(batch)
         return list(batch)
 
     def deliveries(
@@ -274,14 +282,14 @@ class Consumer:
         first call's arguments apply.
         """
         self._check_open()
-        return self._polling.deliveries(max_unsettled, retry or RetryPolicy())
+        return self.polling.deliveries(max_unsettled, retry or RetryPolicy())
 
     async def _next_batch(
         self, max_records: int, timeout_seconds: float | None = None
     ) -> ReceivedBatch | None:
         """The next batch; None only with a timeout. Raises ClientError."""
         self._check_open()
-        return await self._polling.next_batch(max_records, timeout_seconds)
+        return await self.polling.next_batch(max_records, timeout_seconds)
 
     def _check_open(self) -> None:
         if self._nursery is None:
@@ -295,13 +303,13 @@ class Consumer:
         Raises ClientError if the partition is not assigned.
         """
         self._positions[partition]  # checks that it is assigned
-        return self._progress.next_offset(partition)
+        return self.progress.next_offset(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue at an offset. Raises ClientError if the partition is not assigned."""
         if offset < 0:
             raise ClientError(f"there are no negative offsets: {offset}")
-        self._progress.drop([partition])
+        self.progress.drop([partition])
         self._positions[partition].seek(Position(offset))
         self._fetcher.bell.ring()
 
@@ -313,7 +321,7 @@ class Consumer:
         `partitions`: some of the assigned ones; None: all. Raises ClientError.
         """
         for partition in self._some(partitions):
-            self._progress.drop([partition])
+            self.progress.drop([partition])
             self._positions[partition].request_reset(timestamp)
         self._fetcher.bell.ring()
         await trio.lowlevel.checkpoint()
@@ -356,7 +364,7 @@ class Consumer:
         """The metrics at this moment."""
         lags = [lag for partition in self._positions if (lag := self.lag(partition)) is not None]
         return ConsumerMetrics(
-            records=self._polling.record_count,
+            records=self.polling.record_count,
             fetches=self._fetcher.fetches,
             fetched_bytes=self._fetcher.bytes_fetched,
             rebalances=self._group.membership.rebalances if self._group is not None else 0,

@@ -5,48 +5,40 @@ Mirrors: NetworkClient.DefaultMetadataUpdater, as far as a producer needs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import trio
 
 from ...protocol.errors import ErrorCode
-from ..cluster import Cluster, LeaderlessWait, now_ms
+from ..cluster import LeaderlessWait, now_ms
 from ..errors import ClientError, LoginError, SettingsError
 from ..refusals import NotAllowed
-from .accumulator import Accumulator
 from .settlement import Settlement
+from .state import ProducerState
 
 PAUSE_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 60  # then ages of metadata are checked
 
 
 class MetadataKeeper:
-    """`wake` is called after each response, when leaders may be known."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        accumulator: Accumulator,
-        settlement: Settlement,
-        wake: Callable[[], None],
-    ) -> None:
-        self._cluster = cluster
-        self._accumulator = accumulator
+    def __init__(self, state: ProducerState, settlement: Settlement) -> None:
+        self._state = state
+        self._cluster = state.cluster
+        self._accumulator = state.accumulator
         self._settlement = settlement
-        self._wake = wake
 
     async def run(self) -> None:
         """Refresh stale metadata until cancelled."""
         waits: dict[str, LeaderlessWait] = {}
         while True:
             with trio.move_on_after(LONGEST_WAIT_SECONDS):
-                await self._settlement.stale.wait()
-            self._settlement.stale = trio.Event()
+                await self._state.metadata_wanted.wait()
+            self._state.metadata_wanted = trio.Event()
             topics = {queue.topic for queue in self._accumulator.busy}
             names = self._cluster.cache.to_ask(sorted(topics), now_ms())
             if names:
                 await self._ask(names, waits)
-                self._wake()
+                self._state.wake_sender()  # leaders may be known
                 await trio.sleep(PAUSE_SECONDS)
 
     async def _ask(self, names: Sequence[str], waits: dict[str, LeaderlessWait]) -> None:
@@ -57,7 +49,7 @@ class MetadataKeeper:
             return
         except ClientError as error:
             self._settlement.trouble = str(error)
-            self._settlement.stale.set()
+            self._state.metadata_wanted.set()
             return
         for topic in answer.topics:
             name, code = topic.name or "", ErrorCode(topic.error_code)

@@ -17,14 +17,12 @@ from typing import NamedTuple, TypeAlias
 
 import trio
 
-from ..cluster import Cluster, now_ms
+from ..cluster import now_ms
 from ..errors import ClientError, Unsupported
-from .accumulator import Accumulator
 from .coordination import idempotent_identity
-from .identities import Identities
 from .partition_queue import PartitionQueue
 from .partitioners import StickyPartitioner, partition_for
-from .settings import ProducerSettings
+from .state import ProducerState
 
 # From topic, key, value, the number of partitions, and those with a leader.
 Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int, Sequence[int]], int]
@@ -42,19 +40,16 @@ class Placement:
 
     def __init__(
         self,
-        cluster: Cluster,
-        settings: ProducerSettings,
-        accumulator: Accumulator,
-        identities: Identities,
+        state: ProducerState,
         *,
         partitioner: Partitioner | None,
         ignore_keys: bool,
         is_adaptive: bool,
     ) -> None:
-        self._cluster = cluster
-        self._settings = settings
-        self._accumulator = accumulator
-        self._identities = identities
+        self._cluster = state.cluster
+        self._settings = state.settings
+        self._accumulator = state.accumulator
+        self._identities = state.identities
         self._partitioner = partitioner
         self._ignore_keys, self._is_adaptive = ignore_keys, is_adaptive
         self._learning = trio.Lock()

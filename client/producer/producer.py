@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Unpack
+from typing import Final, NoReturn, TypeAlias, Unpack
 
 import trio
 from mypy_extensions import mypyc_attr
@@ -25,21 +25,25 @@ from ...protocol.records.compression import Compression
 from ...protocol.records.record import SimpleRecord
 from ..cluster import Cluster, now_ms
 from ..errors import ClientError, ProducerClosed, SettingsError
+from ..running import refuse_plain_with, require_trio
 from ..security.connector import Reach
-from .accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Limits, size_of
+from .accumulator import RECORD_OVERHEAD_BYTES, size_of
+from .batch import ReadyBatch
 from .coordination import Coordination, GroupMetadata, Offsets
-from .delivery import Delivery, RecordMetadata, outcomes_of
-from .given import Content, checked
-from .identities import Identities
+from .delivery import Delivery, RecordMetadata
 from .interceptors import Headers, Interceptor, Interceptors, OutgoingRecord
+from .metadata_keeper import MetadataKeeper
 from .placement import Partitioner, Placement
-from .ready_batch import ReadyBatch
 from .sender import Sender
 from .settings import Options, ProducerSettings, acks_of, compression_of
 from .settlement import ProducerMetrics, Settlement
+from .state import ProducerState
 from .transaction import Transaction
 from .transactions import Transactions
 from .upkeep import Upkeep
+
+# The content of a key or a value.
+Content: TypeAlias = bytes | bytearray | memoryview
 
 _now = time.time
 
@@ -110,82 +114,53 @@ class Producer:
         self._interceptors = (
             Interceptors(interceptors, self._cluster.tell) if interceptors else None
         )
-        limits = Limits(
-            batch_bytes=self._settings.batch_size,
-            linger_ms=self._settings.linger_ms,
-            buffer_bytes=self._settings.buffer_memory,
-            delivery_ms=self._settings.delivery_timeout_ms,
-            in_flight=self._settings.max_in_flight,
-        )
-        self._accumulator = Accumulator(limits)
-        is_transactional = self._settings.transactional_id is not None
-        self._identities = Identities(
-            is_transactional=is_transactional, is_used=self._settings.wants_idempotence
-        )
-        self._transaction = Transaction() if is_transactional else None
-        coordination = Coordination(self._cluster, self._settings) if is_transactional else None
-        self._settlement = Settlement(
-            self._cluster, self._settings, self._accumulator, self._transaction, random.random
-        )
-        self._sender = Sender(
-            self._cluster,
-            self._settings,
-            self._accumulator,
-            self._identities,
-            self._transaction,
-            self._settlement,
-            random.random,
-        )
-        self._upkeep = Upkeep(
-            self._cluster,
-            self._accumulator,
-            self._identities,
-            self._sender,
-            self._settlement,
-            coordination,
-            self._transaction,
+        state = ProducerState(self._cluster, self._settings)
+        self._state = state
+        self._accumulator = state.accumulator
+        self._transaction = state.transaction
+        self._settlement = settlement = Settlement(state, random.random)
+        self._sender = Sender(state, settlement, random.random)
+        self._keeper = MetadataKeeper(state, settlement)
+        self._placement = Placement(
+            state, partitioner=partitioner, ignore_keys=ignore_keys, is_adaptive=adaptive
         )
         self._transactions: Transactions | None = None
-        if coordination is not None and self._transaction is not None:
+        coordination: Coordination | None = None
+        if state.transaction is not None:
+            coordination = Coordination(self._cluster, self._settings)
             self._transactions = Transactions(
-                self._settings,
-                coordination,
-                self._transaction,
-                self._identities,
-                self._settlement,
-                self.flush,
+                state, settlement, coordination, state.transaction, self._sender.flush
             )
-        self._placement = Placement(
-            self._cluster,
-            self._settings,
-            self._accumulator,
-            self._identities,
-            partitioner=partitioner,
-            ignore_keys=ignore_keys,
-            is_adaptive=adaptive,
-        )
+        self._upkeep = Upkeep(state, settlement, coordination)
         self._known = self._placement.known
         self._since_turn = 0  # bytes
         self._most_bytes = self._settings.max_request_size  # of a record
-        self._nurseries = trio.open_nursery()
-        self._nursery: trio.Nursery | None = None
+        self._nurseries: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._sending = trio.CancelScope(shield=True)
         self._is_open = False
 
     # The block
 
+    def __enter__(self) -> NoReturn:
+        refuse_plain_with("Producer")
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
     async def __aenter__(self) -> Producer:
+        require_trio("Producer")
         if self._is_mine:
             await self._cluster.__aenter__()
         try:
             if self._transactions is not None:
                 await self._transactions.initialise()
-            self._nursery = await self._nurseries.__aenter__()
+            self._nurseries = trio.open_nursery()
+            nursery = await self._nurseries.__aenter__()
         except BaseException as error:
             if self._is_mine:
                 await self._cluster.__aexit__(type(error), error, error.__traceback__)
             raise
-        self._nursery.start_soon(self._run)
+        nursery.start_soon(self._run)
         self._is_open = True
         return self
 
@@ -203,7 +178,8 @@ class Producer:
             self._sender.end(ProducerClosed("the producer has ended"))
             self._sending.cancel()
             try:
-                await self._nurseries.__aexit__(None, None, None)
+                if self._nurseries is not None:
+                    await self._nurseries.__aexit__(None, None, None)
             finally:
                 if self._is_mine:
                     await self._cluster.__aexit__(kind, error, trace)
@@ -223,6 +199,7 @@ class Producer:
         with self._sending:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._sender.run)
+                nursery.start_soon(self._keeper.run)
                 nursery.start_soon(self._upkeep.run)
 
     # Records
@@ -289,7 +266,7 @@ class Producer:
         if known is None:
             known = await self._placement.learn(topic)
         if accumulator.held_bytes + size > accumulator.most_bytes:
-            await self._wait_for_room(size)
+            await self._sender.wait_for_room(size)
             self._check_taken(topic, size)
         if timestamp_ms is None:
             timestamp_ms = int(_now() * 1000)
@@ -338,14 +315,14 @@ class Producer:
             )
             for record in records
         ]  # fmt: skip
-        with self._without_lingering():
+        with self._sender.without_lingering():
             return [await delivery.wait() for delivery in deliveries]
 
     async def enqueue_batch(
         self, topic: str, partition: int, data: bytearray, count: int
     ) -> ReadyBatch:
         """Enqueue a whole batch of `count` records in a broker's format; `data` belongs to the
-        producer from now on; see `ready_batch`. The result is in its `outcome`, or in its parts.
+        producer from now on; see `ReadyBatch`. The result is in its `outcome`, or in its parts.
 
         Waits as `enqueue` does. It may be larger than `max_request_size`: brokers check that.
         Raises ClientError.
@@ -357,13 +334,13 @@ class Producer:
             if partition >= len(known.queues):
                 raise ClientError(f"topic {topic!r} has no partition {partition}")
         if not self._accumulator.has_room(len(data)):
-            await self._wait_for_room(len(data))
+            await self._sender.wait_for_room(len(data))
             self._check_taken(topic, 0)
         if self._transaction is not None:
             self._take_part(self._transaction, topic, partition)
         batch = ReadyBatch(topic, partition, now_ms(), data, count)
         self._accumulator.add_ready(known.queues[partition], batch)
-        self._sender.wake()
+        self._state.wake_sender()
         return batch
 
     async def prepare(self, topic: str) -> int:
@@ -378,23 +355,7 @@ class Producer:
 
         Raises the first ClientError of records that fail meanwhile.
         """
-        failure: Exception | None = None
-        with self._without_lingering():
-            for batch in self._accumulator.incomplete():
-                for outcome in await outcomes_of(batch):
-                    failure = failure or outcome.error
-        await trio.lowlevel.checkpoint()
-        if failure is not None:
-            raise failure
-
-    @contextmanager
-    def _without_lingering(self) -> Iterator[None]:
-        self._accumulator.flushes += 1
-        self._sender.wake()
-        try:
-            yield
-        finally:
-            self._accumulator.flushes -= 1
+        await self._sender.flush()
 
     @property
     def metrics(self) -> ProducerMetrics:
@@ -405,20 +366,11 @@ class Producer:
             waiting_for_room=self._accumulator.waiting_for_room,
         )
 
-    async def _wait_for_room(self, size: int) -> None:
-        with trio.move_on_after(self._settings.max_block_ms / 1000) as limit:
-            await self._sender.wait_for_room(size)
-        if limit.cancelled_caught:
-            raise ClientError(
-                f"no room for a record after {self._settings.max_block_ms} ms: "
-                f"{self._accumulator.held_bytes} bytes are not acknowledged (buffer_memory)"
-            )
-
     def _take_part(self, transaction: Transaction, topic: str, partition: int) -> None:
         """Add the partition to the open transaction. Raises ClientError if none is open."""
         transaction.check_open("send")
         if transaction.use(topic, partition):
-            self._sender.upkeep_wanted.set()
+            self._state.upkeep_wanted.set()
 
     def _check_taken(self, topic: str, size: int) -> None:
         """Raises ClientError if no record of this size is accepted."""
@@ -467,3 +419,32 @@ class Producer:
         if self._transactions is None:
             raise ClientError("a producer needs a transactional_id for transactions")
         return self._transactions
+
+
+def checked(
+    value: object, key: object, partition: object, headers: Headers, timestamp_ms: object
+) -> tuple[bytes | None, bytes | None, Headers]:
+    """The value, the key and the headers as the producer keeps them. Raises TypeError.
+
+    Later a wrong argument would fail its batch, with all the records in it. A `bytearray` or
+    `memoryview` is copied, since it may change before it is sent.
+    """
+    for number, what in ((partition, "partition"), (timestamp_ms, "timestamp")):
+        if number is not None and not isinstance(number, int):
+            raise TypeError(f"a record's {what} is an int or None, not {type(number).__name__}")
+    kept = []
+    for name, of_header in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"a header's name is a str, not {type(name).__name__}")
+        kept.append((name, _content(of_header, f"header {name!r}")))
+    return _content(value, "value"), _content(key, "key"), tuple(kept)
+
+
+def _content(given: object, what: str) -> bytes | None:
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, (bytearray, memoryview)):
+        return bytes(given)
+    raise TypeError(
+        f"a record's {what} is bytes or None, not {type(given).__name__}: encode it before"
+    )

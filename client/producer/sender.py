@@ -13,7 +13,8 @@ Mirrors: Sender, NetworkClient.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -27,19 +28,16 @@ from ...protocol.apis.produce import (
     TopicProduceData,
 )
 from ...protocol.records.compression import Compression
-from ..cluster import Cluster, now_ms
+from ..cluster import now_ms
 from ..connection import Connection
 from ..errors import ClientError, LoginError, SettingsError, TransactionAborted, Unsupported
 from ..metadata import backoff_ms
 from ..releases import HEADERS_SINCE, ZSTD_SINCE, too_old
-from .accumulator import Accumulator
 from .batch import Batch, Outcome
-from .identities import Identities
-from .metadata_keeper import MetadataKeeper
+from .delivery import outcomes_of
 from .partition_queue import PartitionQueue
-from .settings import ProducerSettings
 from .settlement import Settlement
-from .transaction import Transaction
+from .state import ProducerState
 
 MAX_REQUESTS = 5  # to one broker
 FIRST_WITH_BATCHES = 3  # of Produce: before it, brokers take message sets
@@ -76,62 +74,80 @@ class Sender:
     """`roll` returns a random number in [0, 1)."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        settings: ProducerSettings,
-        accumulator: Accumulator,
-        identities: Identities,
-        transaction: Transaction | None,
-        settlement: Settlement,
-        roll: Callable[[], float],
+        self, state: ProducerState, settlement: Settlement, roll: Callable[[], float]
     ) -> None:
-        self._cluster = cluster
-        self._settings = settings
-        self._accumulator = accumulator
-        self._identities = identities
-        self._transaction = transaction
+        self._state = state
+        self._cluster = state.cluster
+        self._settings = state.settings
+        self._accumulator = state.accumulator
+        self._identities = state.identities
+        self._transaction = state.transaction
         self._settlement = settlement
         self._roll = roll
         self._links: defaultdict[int, _Link] = defaultdict(_Link)
-        self.upkeep_wanted = trio.Event()
-        self._awake = trio.Event()
+        self.wake = state.wake_sender
         self._due_ms = 0  # the latest time of the next round
         self._sleeps_until_ms = 0
         self._number = 0  # of the last request
         self._nursery: trio.Nursery | None = None
 
-    def wake(self) -> None:
-        """Start a round: something has changed that may release a batch."""
-        self._awake.set()
-
     async def run(self) -> None:
         """Send batches until cancelled."""
-        keeper = MetadataKeeper(self._cluster, self._accumulator, self._settlement, self.wake)
+        state = self._state
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(keeper.run)
             self._nursery.start_soon(self._watch_for_silence)
             while True:
-                self._awake = trio.Event()
+                state.round_wanted = trio.Event()
                 now = now_ms()
                 self._due_ms = now + MAX_PAUSE_MS
                 self._round(now)
                 due = min(self._due_ms, self._accumulator.next_due_ms(now) or self._due_ms)
                 self._sleeps_until_ms = due
                 with trio.move_on_after((due - now) / 1000):
-                    await self._awake.wait()
+                    await state.round_wanted.wait()
 
     async def wait_for_room(self, size: int) -> None:
         """Wait until this many bytes and a reserve are free: calls should not wait for each
-        batch."""
-        settlement = self._settlement
+        batch. Raises ClientError after `max_block_ms`.
+        """
+        settlement, accumulator = self._settlement, self._accumulator
         size += self._settings.buffer_memory // ROOM_SHARE
-        self._accumulator.waiting_for_room += 1
+        accumulator.waiting_for_room += 1
         self.wake()
         try:
-            while not self._accumulator.has_room(size) and settlement.fatal is None:
-                await settlement.room.wait()
+            with trio.move_on_after(self._settings.max_block_ms / 1000):
+                while not accumulator.has_room(size) and settlement.fatal is None:
+                    await settlement.room.wait()
+                return
         finally:
-            self._accumulator.waiting_for_room -= 1
+            accumulator.waiting_for_room -= 1
+        raise ClientError(
+            f"no room for a record after {self._settings.max_block_ms} ms: "
+            f"{accumulator.held_bytes} bytes are not acknowledged (buffer_memory)"
+        )
+
+    async def flush(self) -> None:
+        """Send all records enqueued until now, and wait until they are settled.
+
+        Raises the first ClientError of records that fail meanwhile.
+        """
+        failure: Exception | None = None
+        with self.without_lingering():
+            for batch in self._accumulator.incomplete():
+                for outcome in await outcomes_of(batch):
+                    failure = failure or outcome.error
+        await trio.lowlevel.checkpoint()
+        if failure is not None:
+            raise failure
+
+    @contextmanager
+    def without_lingering(self) -> Iterator[None]:
+        self._accumulator.flushes += 1
+        self.wake()
+        try:
+            yield
+        finally:
+            self._accumulator.flushes -= 1
 
     def end(self, error: Exception) -> None:
         """Fail all batches with this error, answered or not, and all later records."""
@@ -167,7 +183,7 @@ class Sender:
         if self._settlement.fatal is not None:
             self._settlement.drop_waiting(self._settlement.fatal)
         elif self._identities.is_wanted:
-            self.upkeep_wanted.set()
+            self._state.upkeep_wanted.set()
         if transaction is not None and transaction.is_lost:
             why = f": {transaction.error}" if transaction.error else ""
             self._settlement.drop_waiting(

@@ -1,7 +1,7 @@
 """Handles a batch after its answer, or without one: it is completed, or sent again.
 
 Invariants: a batch gets its outcome once; until then it is in its queue, and is sent again when it
-may be. Nothing here waits; other tasks wait for `room`, or (the metadata keeper) for `stale`.
+may be. Nothing here waits; calls wait for `room`.
 
 Mirrors: Sender.completeBatch, failBatch, reenqueueBatch.
 """
@@ -16,15 +16,12 @@ import trio
 from ...protocol.apis.produce import PartitionProduceResponse
 from ...protocol.errors import ErrorCode
 from ...protocol.records.record import NO_SEQUENCE
-from ..cluster import Cluster
 from ..errors import ClientError, DeliveryTimeout, ProducerFenced, Refused
 from ..metadata import Leader, backoff_ms
 from ..refusals import NotAllowed
-from .accumulator import Accumulator
 from .batch import Batch, Outcome
 from .partition_queue import GAPS, PartitionQueue, Verdict
-from .settings import ProducerSettings
-from .transaction import Transaction
+from .state import ProducerState
 
 # After these errors another broker leads, or will.
 _MOVED = frozenset(
@@ -58,20 +55,13 @@ class ProducerMetrics:
 class Settlement:
     """`roll` returns a random number in [0, 1)."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        settings: ProducerSettings,
-        accumulator: Accumulator,
-        transaction: Transaction | None,
-        roll: Callable[[], float],
-    ) -> None:
-        self._cluster = cluster
-        self._settings = settings
-        self._accumulator = accumulator
-        self._transaction = transaction
+    def __init__(self, state: ProducerState, roll: Callable[[], float]) -> None:
+        self._state = state
+        self._cluster = state.cluster
+        self._settings = state.settings
+        self._accumulator = state.accumulator
+        self._transaction = state.transaction
         self._roll = roll
-        self.stale = trio.Event()
         self.room = trio.Event()
         self.trouble = ""  # the last problem, for the messages of timeouts
         self.fatal: Exception | None = None  # nothing can be sent any more
@@ -80,7 +70,7 @@ class Settlement:
     def want_metadata(self, topic: str) -> None:
         """Refresh a topic's metadata: another broker may lead its partitions."""
         self._cluster.cache.mark_stale(topic)
-        self.stale.set()
+        self._state.metadata_wanted.set()
 
     def end(self, error: Exception) -> None:
         """Stop for good: all waiting batches fail with this error, and all later records."""

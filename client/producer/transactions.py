@@ -16,9 +16,8 @@ import trio
 
 from ..errors import ClientError, ProducerFenced
 from .coordination import Coordination, GroupMetadata, Offsets
-from .identities import Identities
-from .settings import ProducerSettings
 from .settlement import Settlement
+from .state import ProducerState
 from .transaction import State, Transaction
 
 
@@ -27,18 +26,17 @@ class Transactions:
 
     def __init__(
         self,
-        settings: ProducerSettings,
+        state: ProducerState,
+        settlement: Settlement,
         coordination: Coordination,
         transaction: Transaction,
-        identities: Identities,
-        settlement: Settlement,
         flush: Callable[[], Awaitable[None]],
     ) -> None:
-        self._settings = settings
+        self._settings = state.settings
+        self._identities = state.identities
+        self._settlement = settlement
         self._coordination = coordination
         self._transaction = transaction
-        self._identities = identities
-        self._settlement = settlement
         self._flush = flush
 
     async def initialise(self) -> None:

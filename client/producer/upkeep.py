@@ -7,69 +7,57 @@ from __future__ import annotations
 
 import trio
 
-from ..cluster import RETRY_BACKOFF_SECONDS, Cluster
+from ..cluster import RETRY_BACKOFF_SECONDS
 from ..errors import ClientError, LoginError, ProducerFenced, Refused, Unsupported
-from .accumulator import Accumulator
 from .coordination import Coordination, idempotent_identity
-from .identities import Identities
-from .sender import Sender
 from .settlement import Settlement
+from .state import ProducerState
 from .transaction import State, Transaction
 
 
 class Upkeep:
-    """`coordination` and `transaction` are None without a transactional id.
+    """`coordination` is None without a transactional id.
 
     Invariant: it wakes the sender only after a change; the sender's rounds wake it in turn, so
     otherwise the two would wake each other forever.
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        accumulator: Accumulator,
-        identities: Identities,
-        sender: Sender,
-        settlement: Settlement,
-        coordination: Coordination | None,
-        transaction: Transaction | None,
+        self, state: ProducerState, settlement: Settlement, coordination: Coordination | None
     ) -> None:
-        self._cluster = cluster
-        self._accumulator = accumulator
-        self._identities = identities
-        self._sender = sender
+        self._state = state
         self._settlement = settlement
         self._coordination = coordination
-        self._transaction = transaction
 
     async def run(self) -> None:
         """Send requests as wanted until cancelled."""
+        state = self._state
         while True:
-            await self._sender.upkeep_wanted.wait()
-            self._sender.upkeep_wanted = trio.Event()
-            if self._transaction is not None:
-                await self._add_partitions(self._transaction)
-            elif self._identities.is_wanted:
-                topics = [queue.topic for queue in self._accumulator.busy]
+            await state.upkeep_wanted.wait()
+            state.upkeep_wanted = trio.Event()
+            if state.transaction is not None:
+                await self._add_partitions(state.transaction)
+            elif state.identities.is_wanted:
+                topics = [queue.topic for queue in state.accumulator.busy]
                 if topics:
                     await self._take_identity(topics[0])
 
     async def _take_identity(self, topic: str) -> None:
         try:
-            self._identities.take(await idempotent_identity(self._cluster, topic))
-            self._sender.wake()
+            self._state.identities.take(await idempotent_identity(self._state.cluster, topic))
+            self._state.wake_sender()
         except (LoginError, Refused, Unsupported) as error:
             self._settlement.end(error)
         except ClientError:  # no broker answers at the moment
             await trio.sleep(RETRY_BACKOFF_SECONDS)
-            self._sender.upkeep_wanted.set()
+            self._state.upkeep_wanted.set()
 
     async def _add_partitions(self, transaction: Transaction) -> None:
         assert self._coordination is not None
         while transaction.missing and transaction.state in (State.OPEN, State.COMMITTING):
             places = sorted(transaction.missing)
             try:
-                await self._coordination.add_partitions(self._identities.current, places)
+                await self._coordination.add_partitions(self._state.identities.current, places)
             except ClientError as error:
                 if isinstance(error, ProducerFenced):
                     self._settlement.end(error)
@@ -78,4 +66,4 @@ class Upkeep:
                 return
             transaction.added.update(places)
             transaction.missing.difference_update(places)
-            self._sender.wake()
+            self._state.wake_sender()

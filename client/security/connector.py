@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import random
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import trio
 
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
 
 # The share of a session's lifetime after which no request is sent before another login.
 SESSION_SHARE = (0.85, 0.95)
+
+
+# TCP asks a silent peer after so many seconds, and again at this interval; a peer that does not
+# answer so often is gone. (Java's client leaves the first to the system: two hours.)
+KEEPALIVE_IDLE_SECONDS: Final = 30
+KEEPALIVE_INTERVAL_SECONDS: Final = 10
+KEEPALIVE_COUNT: Final = 3
+_KEEPALIVE: Final = (
+    (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), KEEPALIVE_IDLE_SECONDS),  # the second is of macOS
+    (("TCP_KEEPINTVL",), KEEPALIVE_INTERVAL_SECONDS),
+    (("TCP_KEEPCNT",), KEEPALIVE_COUNT),
+)
 
 
 class Link(NamedTuple):
@@ -55,9 +68,15 @@ class Link(NamedTuple):
 
 
 async def reach(host: str, port: int) -> trio.SocketStream:
-    """A TCP connection without delay for small requests. Raises OSError."""
+    """A TCP connection without delay for small requests, which notices within a minute that its
+    broker's machine is gone: the answer to a JoinGroup may take five. Raises OSError."""
     tcp = await trio.open_tcp_stream(host, port)
     tcp.setsockopt(trio.socket.IPPROTO_TCP, trio.socket.TCP_NODELAY, 1)
+    tcp.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_KEEPALIVE, 1)
+    for names, value in _KEEPALIVE:
+        option = next((getattr(socket, name) for name in names if hasattr(socket, name)), None)
+        if option is not None:
+            tcp.setsockopt(trio.socket.IPPROTO_TCP, option, value)
     return tcp
 
 

@@ -28,15 +28,8 @@ from ..files import DataFile, Files
 from ..log_config import LogConfig
 from ..offset_index import OffsetIndex, index_path
 from ..recovery_notes import note_gaps
-from ..segment import (
-    CLEANED_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    MAX_RELATIVE_OFFSET,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    Segment,
-)
+from ..segment import CLEANED_SUFFIX, MAX_RELATIVE_OFFSET, Segment
+from ..segment_reader import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ..time_index import TimeIndex
 from ..transaction_index import AbortedTransaction, TransactionIndex
 from .batches import BatchFilter, Kept, emptied

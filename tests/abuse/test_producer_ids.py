@@ -21,6 +21,7 @@ from pybroker_kafka.protocol.records.batch import update_crc
 from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.abuse.beside import assert_unharmed, bystander
+from tests.support.patience import until
 from tests.support.wire import WireClient, produce_request
 
 MANY = 99_999  # and one that is no invention: as many as a partition knows
@@ -119,7 +120,8 @@ def test_a_snapshot_of_very_many_producers_with_each_batch(tmp_path: Path) -> No
                 time.sleep(0.01)
 
         assert_unharmed(good, f"{ROLLS} segments beside {MANY} producers", roll)
-        deadline = time.monotonic() + WRITTEN_SECONDS
-        while not list(tmp_path.glob(f"**/{topic}-0/*.snapshot")):
-            assert time.monotonic() < deadline, "no snapshot was written"
-            time.sleep(0.1)
+        until(
+            lambda: list(tmp_path.glob(f"**/{topic}-0/*.snapshot")),
+            "no snapshot was written",
+            seconds=WRITTEN_SECONDS,
+        )

@@ -23,7 +23,6 @@ from tests.support.wire import WireClient
 
 SECONDS = 0.5
 TINY_RECORDS = 100_000
-HALF_MB = 0.1  # of memory for each handshake that is not finished
 REQUEST = b"\0\0\0\x20\0\x12\0\0\0\0\0\1\0\x04test" + bytes(20)
 
 

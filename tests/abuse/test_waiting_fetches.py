@@ -28,6 +28,7 @@ from tests.abuse.beside import (
     is_good,
 )
 from tests.abuse.storms import connections
+from tests.support.patience import until
 from tests.support.processes import free_port
 from tests.support.wire import Topic, WireClient, fetch_request
 
@@ -96,10 +97,7 @@ def end_of(client: WireClient, name: str, partition: int) -> int:
 
 
 def until_all_wait(good: Bystander) -> None:
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while waiting(good) < WAITING:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    until(lambda: waiting(good) >= WAITING, seconds=SETTLE_SECONDS)
 
 
 def waiting(good: Bystander) -> float:
@@ -185,10 +183,9 @@ def test_those_who_leave_hold_no_place(tmp_path_factory: pytest.TempPathFactory)
 
         name = f"{LEFT_AT_ONCE} fetches at a time are left waiting, of {PLACES} places"
         assert_unharmed(good, name, for_seconds(SECONDS, leave))
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while not has_room(good, PLACES - 50):
-            assert time.monotonic() < deadline, "places are held by nobody"
-            time.sleep(0.1)
+        until(
+            lambda: has_room(good, PLACES - 50), "places are held by nobody", seconds=SETTLE_SECONDS
+        )
 
 
 def has_room(good: Bystander, count: int) -> bool:

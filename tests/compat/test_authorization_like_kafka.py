@@ -28,6 +28,7 @@ from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.support.apache_kafka import ApacheKafkaProcess
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.random_requests import (
     DELETABLE,
@@ -175,13 +176,14 @@ class Judged:
         """Until these have leaders."""
         asked = [MetadataRequestTopic(name=name) for name in names]
         if asked:
-            deadline = time.monotonic() + WAIT_SECONDS
-            while not all(
-                topic.partitions and all(p.error_code == 0 for p in topic.partitions)
-                for topic in self.admin.call(MetadataRequest(topics=asked), 4).topics
-            ):
-                assert time.monotonic() < deadline, names
-                time.sleep(0.02)
+            until(
+                lambda: all(
+                    topic.partitions and all(p.error_code == 0 for p in topic.partitions)
+                    for topic in self.admin.call(MetadataRequest(topics=asked), 4).topics
+                ),
+                names,
+                seconds=WAIT_SECONDS,
+            )
             self.learn_ids()
 
 

@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from pybroker_kafka.local import cluster_state
 from pybroker_kafka.local.cluster_control import SOCKET_FILE
 from pybroker_kafka.local.cluster_state import SUPERVISOR_LOG
 from pybroker_kafka.local.ephemeral import remove_left_behind
+from tests.support.patience import until
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
 TIMEOUT_SECONDS = 120
@@ -229,10 +229,7 @@ def test_nodes_do_not_outlive_a_killed_supervisor(tmp_path: Path) -> None:
     assert isinstance(nodes, list)
     pids = [node["pid"] for node in nodes]
     os.kill(int(str(state["supervisor_pid"])), signal.SIGKILL)
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while any(psutil.pid_exists(pid) for pid in pids):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
     assert "no cluster is running" in fail("status", "--data-dir", str(directory))
 
 
@@ -270,10 +267,7 @@ def test_a_cluster_goes_with_the_program_that_started_it(
         nodes = status(tmp_path / "data")["nodes"]
         assert isinstance(nodes, list)
         holder.send_signal(number)
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while any(psutil.pid_exists(node["pid"]) for node in nodes):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not any(psutil.pid_exists(node["pid"]) for node in nodes))
 
 
 def test_errors_say_what_to_do(tmp_path: Path) -> None:
@@ -380,9 +374,7 @@ def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
     assert "broker 2 is ready" in succeed("restart", "2", *where)
     succeed("pause", "3", *where)
     succeed("resume", "3", *where)
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while "all led and fully replicated" not in succeed("status", *where):
-        assert time.monotonic() < deadline
+    until(lambda: "all led and fully replicated" in succeed("status", *where))
     for read in (through.communicate()[0], succeed("consume", "safe", *options, *bootstrap)):
         assert sorted(read.splitlines()) == ["before"] * 100 + ["meanwhile"] * 100
     assert through.returncode == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.commands import Commands
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.schema_registry import schema_registry
 from tests.support.wire import WireClient
@@ -154,20 +155,12 @@ def test_configs(place: Place, topic: str) -> None:
     assert "nope" in run.refused("configs", "alter", *of_topic, "--set", "nope=1")
     key = "log.cleaner.backoff.ms"
     run.json("configs", "alter", "--broker-defaults", "--set", f"{key}=20000")
-    wait_for(lambda: run.json("configs", "describe", "--broker", "1"))
+    until(lambda: run.json("configs", "describe", "--broker", "1"))
     (of_broker,) = run.json("configs", "describe", "--broker", "1")
     assert (of_broker["value"], of_broker["source"]) == ("20000", "dynamic_default_broker")
     run.json("configs", "alter", "--broker-defaults", "--delete", key)
     loggers = run.json("configs", "describe", "--broker-logger", "1", "--all")
     assert loggers
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    """Brokers hear of a change through ZooKeeper."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_groups(place: Place, topic: str, tmp_path: Path) -> None:
@@ -518,7 +511,7 @@ def test_a_transaction_of_lines(place: Place, topic: str) -> None:
     words = ("produce", topic, "--partition", "0", "--transactional-id", name)
     run.text(*words, stdin="one\ntwo\n")
     # A commit is answered when it is decided; where its end is for readers, its markers say.
-    wait_for(lambda: run.json("transactions", "describe", name)[0]["state"] == "CompleteCommit")
+    until(lambda: run.json("transactions", "describe", name)[0]["state"] == "CompleteCommit")
     read = (topic, "--partition", "0", "-o", "5", "--until", "end", "--committed")
     assert lines(place, *read) == ["one", "two"]
 

@@ -14,6 +14,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from tests.support.commands import Commands
+from tests.support.patience import until
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess
 
 TIMEOUT_SECONDS = 120
@@ -214,9 +215,7 @@ def test_ctrl_c_ends_measuring_with_a_count(shared_broker: BrokerProcess, topic:
             if len(seen) == 2:
                 break
         commands = Commands(shared_broker.bootstrap)
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while topic not in commands.text("groups", "list", "--state", "Stable"):
-            assert time.monotonic() < deadline
+        until(lambda: topic in commands.text("groups", "list", "--state", "Stable"))
         for process, told in (
             (producing, r"[\d,]+ records written, "),
             (consuming, r"[\d,]+ records read, "),

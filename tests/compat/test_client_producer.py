@@ -468,7 +468,8 @@ async def test_memory_has_a_limit(kafka: BrokerProcess) -> None:
             with trio.move_on_after(0.1) as limit:
                 await producer.enqueue(topic, b"x" * 1_000)
             assert limit.cancelled_caught
-            producer._settings = replace(producer._settings, max_block_ms=100)
+            sender = producer._sender
+            sender._settings = replace(sender._settings, max_block_ms=100)
             with pytest.raises(ClientError, match="buffer_memory"):
                 await producer.enqueue(topic, b"x" * 1_000)
             assert 18_000 < producer.metrics.held_bytes <= 20_000

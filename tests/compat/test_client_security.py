@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRespo
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.certificates import PASSWORD, AuthorityFiles
 from tests.support.kafka_tools import kafka_tool
+from tests.support.patience import until
 from tests.support.processes import PYBROKER, BrokerProcess, free_port, zookeeper_process
 
 pytestmark = pytest.mark.timeout(300)
@@ -280,7 +280,7 @@ def test_users_acls_quotas_and_tokens(kafka: Secured, tmp_path: Path) -> None:
     assert {one["user"] for one in succeed("users", "list")} >= {"alice", "eve"}
     succeed("users", "alter", "eve", "--password-file", "-", text="eve-pass\n")
     with_eve = partial(invoke, who="eve")
-    assert_soon(lambda: with_eve("topics", "list").exit_code == 0)
+    until(lambda: with_eve("topics", "list").exit_code == 0)
 
     denied = ("acls", "add", "--deny", "eve", "--operation", "describe", "--topic", "eves-")
     (added,) = succeed(*denied, "--prefix")
@@ -294,22 +294,15 @@ def test_users_acls_quotas_and_tokens(kafka: Secured, tmp_path: Path) -> None:
     succeed("quotas", "set", "consumer_byte_rate=1000", "request_percentage=12.5", *whom)
     found = {"consumer_byte_rate": 1000.0, "request_percentage": 12.5}
     described = [{"entity": {"user": "eve", "client-id": None}, "quotas": found}]
-    assert_soon(lambda: succeed("quotas", "describe", *whom) == described)
+    until(lambda: succeed("quotas", "describe", *whom) == described)
     succeed("quotas", "remove", *found, *whom)
 
     token = succeed("tokens", "create", "--renewer", "eve", "--hours", "1")
-    assert_soon(lambda: [t["token_id"] for t in succeed("tokens", "list")] == [token["token_id"]])
+    until(lambda: [t["token_id"] for t in succeed("tokens", "list")] == [token["token_id"]])
     assert succeed("tokens", "renew", token["token_id"])["expires_ms"] <= token["ends_ms"]
     succeed("tokens", "expire", token["token_id"])
     succeed("users", "remove", "eve")
-    assert_soon(lambda: with_eve("topics", "list").exit_code == 2)
-
-
-def assert_soon(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: with_eve("topics", "list").exit_code == 2)
 
 
 def test_their_tool_makes_tokens_with_which_java_and_we_log_in(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 
 WAIT_SECONDS = 120.0
@@ -38,13 +38,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     }
     with running_broker(tmp_path_factory.mktemp("compaction"), config) as broker:
         yield broker
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS} s: {what}"
-        time.sleep(0.05)
 
 
 def create(broker: BrokerProcess, topic: str, **configs: str) -> None:
@@ -99,7 +92,7 @@ def size_of(broker: BrokerProcess, name: str) -> int:
 
 def wait_until_compacted(broker: BrokerProcess, topic: str) -> None:
     """Until about one active segment and one compacted one are left."""
-    wait_until(lambda: size_of(broker, f"{topic}-0") < 50_000, f"{topic} is compacted")
+    until(lambda: size_of(broker, f"{topic}-0") < 50_000, f"{topic} is compacted")
 
 
 def workers_of(broker: BrokerProcess) -> list[int]:
@@ -144,7 +137,7 @@ def test_the_offsets_topic_shrinks_and_survives_a_crash(broker: BrokerProcess) -
         consumer.assign([partition])
         for offset in range(400):
             consumer.commit({partition: OffsetAndMetadata(offset, "m" * 50, -1)})
-    wait_until(lambda: size_of(broker, "__consumer_offsets-0") < 25_000, "shrunk")
+    until(lambda: size_of(broker, "__consumer_offsets-0") < 25_000, "shrunk")
     broker.kill()
     broker.start()
     with closing(KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="group")) as again:
@@ -172,11 +165,11 @@ def test_no_worker_outlives_its_broker(broker: BrokerProcess) -> None:
     wait_until_compacted(broker, "last")
     # Its segments are swapped before the cleaning has ended; a stop between makes it begin anew.
     checkpoint = broker.log_dir / "cleaner-offset-checkpoint"
-    wait_until(lambda: "last 0 " in checkpoint.read_text(), "the end of the cleaning is written")
+    until(lambda: "last 0 " in checkpoint.read_text(), "the end of the cleaning is written")
     workers = workers_of(broker)
     assert workers
     assert broker.stop() == 0
-    wait_until(lambda: not any(Path(f"/proc/{w}").exists() for w in workers), "gone")
+    until(lambda: not any(Path(f"/proc/{w}").exists() for w in workers), "gone")
     assert "last 0 " in checkpoint.read_text()
     broker.start()
     broker.kill()

@@ -1,4 +1,4 @@
-"""Each program of examples/ as a newcomer runs it: a process of its own, against `pybroker start`.
+"""Each program of examples/ as a newcomer runs it: a process of its own, against a local cluster.
 
 What a program prints is its result, so that is what is looked at. One cluster of three brokers
 serves all of them but the one that has a broker killed and the one for a secured cluster.
@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from pybroker_kafka.cli.main import main
 from pybroker_kafka.spark_jobs.java import JavaNotFoundError, find_java_home
+from pybroker_kafka.testing import KafkaCluster
 from tests.support.apache_kafka import KAFKA_VERSION
-from tests.support.local_cluster import LocalCluster, local_cluster
 from tests.support.maven import cache_directory
 from tests.support.processes import ROOT
-from tests.support.secure_cluster import secure_cluster
 
 EXAMPLES = ROOT / "examples"
 TIMEOUT_SECONDS = 120.0
@@ -32,15 +33,14 @@ LINES = range(10, 41)  # of code; docstring, imports and empty lines do not coun
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with local_cluster(tmp_path_factory.mktemp("examples") / "data", brokers=3) as started:
-        started.start()
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(brokers=3) as started:
         yield started
 
 
 def run(
     name: str,
-    cluster: LocalCluster | None,
+    cluster: KafkaCluster | None,
     folder: Path,
     *arguments: str,
     timeout_seconds: float = TIMEOUT_SECONDS,
@@ -61,7 +61,7 @@ def run(
     return done.stdout
 
 
-def test_first_steps(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_first_steps(cluster: KafkaCluster, tmp_path: Path) -> None:
     argument = cluster.bootstrap
     told = run("first_steps.py", cluster, tmp_path, argument, KAFKA_BOOTSTRAP="127.0.0.1:1")
     written = re.findall(r"  (\w+) +(\w.*?) +-> partition (\d), offset (\d)\n", told)
@@ -74,7 +74,7 @@ def test_first_steps(cluster: LocalCluster, tmp_path: Path) -> None:
     assert f"The topic {topic} has 2 partitions." in told
 
 
-def test_exactly_once(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_exactly_once(cluster: KafkaCluster, tmp_path: Path) -> None:
     told = run("exactly_once.py", cluster, tmp_path).splitlines()
     first, second, third = (
         ", ".join(f"order {number}" for number in range(start, start + 4)) for start in (0, 4, 8)
@@ -89,7 +89,7 @@ def test_exactly_once(cluster: LocalCluster, tmp_path: Path) -> None:
     ]
 
 
-def test_rebalancing_group(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_rebalancing_group(cluster: KafkaCluster, tmp_path: Path) -> None:
     told = run("rebalancing_group.py", cluster, tmp_path).splitlines()
     members = {
         "Ada joins": (1, 0, 0),
@@ -105,10 +105,10 @@ def test_rebalancing_group(cluster: LocalCluster, tmp_path: Path) -> None:
         assert tuple(int("■" in share) for share in shares) == here, line
 
 
-def test_read_a_log_directory(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_read_a_log_directory(cluster: KafkaCluster, tmp_path: Path) -> None:
     told = run("read_a_log_directory.py", cluster, tmp_path)
     folder = Path(told.splitlines()[0])
-    assert folder.is_relative_to(cluster.directory)
+    assert folder.is_relative_to(cluster.data_dir)
     listed = dict(re.findall(r"  (\S+) +\d+ bytes   (.*)\n", told))
     assert set(listed) == {path.name for path in folder.iterdir()}
     assert all(listed.values())
@@ -120,7 +120,7 @@ def test_read_a_log_directory(cluster: LocalCluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_spark_stream(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_spark_stream(cluster: KafkaCluster, tmp_path: Path) -> None:
     try:
         find_java_home()
     except JavaNotFoundError as error:
@@ -138,9 +138,8 @@ def test_spark_stream(cluster: LocalCluster, tmp_path: Path) -> None:
 
 
 def test_watch_a_failover(tmp_path: Path) -> None:
-    with local_cluster(tmp_path / "data", brokers=3) as cluster:
-        cluster.start()
-        data = str(cluster.directory)
+    with KafkaCluster(brokers=3) as cluster:
+        data = str(cluster.data_dir)
         told = run("watch_a_failover.py", cluster, tmp_path, PYBROKER_DATA_DIR=data)
         (before, after) = re.findall(r"broker (\d) leads +\.{20,}\n", told)
         assert before != after
@@ -151,11 +150,12 @@ def test_watch_a_failover(tmp_path: Path) -> None:
         )
         assert int(acknowledged) == int(stored) > 2000
         assert float(silence) > 0
-        assert "all led and fully replicated" in cluster.succeed("status")
+        told = CliRunner().invoke(main, ["status", "--data-dir", data]).stdout
+        assert "all led and fully replicated" in told
 
 
 def test_secured_cluster(tmp_path: Path) -> None:
-    with secure_cluster(tmp_path / "data", 2) as cluster:
+    with KafkaCluster(brokers=2, secure=True) as cluster:
         argument = str(cluster.data_dir)
         told = run("secured_cluster.py", None, tmp_path, argument).splitlines()
         told = [re.sub(r"(alice|diary)-\w+", r"\1", line) for line in told]

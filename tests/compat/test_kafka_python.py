@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 from kafka.structs import OffsetAndMetadata
 
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 
 WAIT_SECONDS = 120.0
@@ -167,13 +168,6 @@ class Member(threading.Thread):
                 self.assignment = frozenset(p.partition for p in self.consumer.assignment())
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 def test_group_rebalances_from_one_member_to_four_and_back(shared_broker: BrokerProcess) -> None:
     topic, group = new_topic(shared_broker, partitions=4), f"group-{uuid.uuid4().hex[:8]}"
     members: list[Member] = []
@@ -191,15 +185,15 @@ def test_group_rebalances_from_one_member_to_four_and_back(shared_broker: Broker
             stack.callback(member.ending.set)
             members.append(member)
             member.start()
-            wait_until(is_shared_out, f"{size} members: {[m.assignment for m in members]}")
+            until(is_shared_out, f"{size} members: {[m.assignment for m in members]}")
             for partition in range(4):
                 producer.send(topic, b"x", partition=partition).get(WAIT_SECONDS)
         leaving = members.pop(0)
         leaving.ending.set()
         leaving.join(WAIT_SECONDS)
-        wait_until(is_shared_out, f"after a leave: {[m.assignment for m in members]}")
+        until(is_shared_out, f"after a leave: {[m.assignment for m in members]}")
         everyone = [leaving, *members]
-        wait_until(
+        until(
             lambda: (
                 {s for member in everyone for s in member.seen}
                 == {(partition, offset) for partition in range(4) for offset in range(4)}
@@ -220,7 +214,7 @@ def test_admin_topics_and_groups(shared_broker: BrokerProcess) -> None:
         described = admin.describe_topics([topic])
         assert len(described[0]["partitions"]) == 3
         admin.delete_topics([topic])
-        wait_until(lambda: topic not in admin.list_topics(), "topic deleted")
+        until(lambda: topic not in admin.list_topics(), "topic deleted")
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from kazoo.recipe.watchers import PatientChildrenWatch
 from kazoo.security import CREATOR_ALL_ACL, make_acl, make_digest_acl
 
 from tests.support.embedded_zookeeper import embedded_zookeeper
+from tests.support.patience import until
 from tests.support.raw_zookeeper import close_session
 from tests.support.real_zookeeper import real_zookeeper
 
@@ -73,13 +74,6 @@ def connect(server: int, request: pytest.FixtureRequest) -> Iterator[Callable[..
     for client in clients:
         client.stop()
         client.close()
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def in_threads(*functions: Callable[[], object]) -> None:
@@ -200,7 +194,7 @@ def test_an_event_comes_before_the_answer_that_reveals_it(
     writer.create("/w/c")
     writer.delete("/w/c")
     assert watcher.get("/w")[0] == b"1"
-    eventually(lambda: len(seen) == 3)
+    until(lambda: len(seen) == 3)
     assert seen == [("CHANGED", "/w"), ("CREATED", "/w/c"), ("CHILD", "/w")]
 
 
@@ -212,9 +206,9 @@ def test_data_watches_go_on_after_a_cut_connection(connect: Callable[..., KazooC
     client.DataWatch("/w", lambda value, stat: seen.append(value))
     cut(client)
     writer.set("/w", b"1")
-    eventually(lambda: client.connected and seen[-1] == b"1")
+    until(lambda: client.connected and seen[-1] == b"1")
     writer.set("/w", b"2")
-    eventually(lambda: seen[-1] == b"2")
+    until(lambda: seen[-1] == b"2")
     assert client.client_id == session
 
 
@@ -226,13 +220,13 @@ def test_data_watch_and_children_watch(connect: Callable[..., KazooClient]) -> N
     client.DataWatch("/w/x", lambda value, stat: data.append(value))
     client.ChildrenWatch("/w", lambda names: children.append(sorted(names)))
     client.create("/w/x", b"1")
-    eventually(lambda: data == [None, b"1"] and children == [[], ["x"]])
+    until(lambda: data == [None, b"1"] and children == [[], ["x"]])
     client.set("/w/x", b"2")
-    eventually(lambda: data == [None, b"1", b"2"])
+    until(lambda: data == [None, b"1", b"2"])
     client.create("/w/y")
-    eventually(lambda: children[-1] == ["x", "y"])
+    until(lambda: children[-1] == ["x", "y"])
     client.delete("/w/x")
-    eventually(lambda: data == [None, b"1", b"2", None] and children[-1] == ["y"])
+    until(lambda: data == [None, b"1", b"2", None] and children[-1] == ["y"])
 
 
 def test_patient_children_watch(connect: Callable[..., KazooClient]) -> None:
@@ -254,16 +248,16 @@ def test_tree_cache(connect: Callable[..., KazooClient]) -> None:
     )
     cache.start()
     try:
-        eventually(lambda: (TreeEvent.INITIALIZED, "") in events)
+        until(lambda: (TreeEvent.INITIALIZED, "") in events)
         assert cache.get_data("/t/a/b").data == b"deep"
         writer.set("/t/a/b", b"new")
-        eventually(lambda: cache.get_data("/t/a/b").data == b"new")
+        until(lambda: cache.get_data("/t/a/b").data == b"new")
         writer.create("/t/a/c")
-        eventually(lambda: cache.get_children("/t/a") == {"b", "c"})
+        until(lambda: cache.get_children("/t/a") == {"b", "c"})
         writer.delete("/t/a", recursive=True)
-        eventually(lambda: cache.get_children("/t") == set())
+        until(lambda: cache.get_children("/t") == set())
         below = {"/t/a", "/t/a/b", "/t/a/c"}
-        eventually(lambda: paths_of(events, TreeEvent.NODE_REMOVED) == below)
+        until(lambda: paths_of(events, TreeEvent.NODE_REMOVED) == below)
         assert paths_of(events, TreeEvent.NODE_ADDED) == below | {"/t"}
     finally:
         cache.close()
@@ -340,7 +334,7 @@ def test_election_moves_on_when_the_leader_goes(connect: Callable[..., KazooClie
     assert first_leads.wait(WAIT_S)
     two = threading.Thread(target=lambda: elections[1].run(lambda: led.append("second")))
     two.start()
-    eventually(lambda: elections[0].contenders() == ["first", "second"])
+    until(lambda: elections[0].contenders() == ["first", "second"])
     first_may_go.set()
     one.join(WAIT_S)
     two.join(WAIT_S)
@@ -372,7 +366,7 @@ def test_party_loses_who_leaves(connect: Callable[..., KazooClient]) -> None:
         party.join()
     assert sorted(parties[0]) == ["first", "second"]
     second.stop()
-    eventually(lambda: list(parties[0]) == ["first"])
+    until(lambda: list(parties[0]) == ["first"])
 
 
 def test_barriers(connect: Callable[..., KazooClient]) -> None:
@@ -437,7 +431,7 @@ def test_ephemeral_nodes_go_with_their_session(connect: Callable[..., KazooClien
     watcher.exists("/e1", watch=lambda event: gone.append(event.type))
     before = watcher.exists("/").pzxid
     owner.stop()
-    eventually(lambda: gone == ["DELETED"])
+    until(lambda: gone == ["DELETED"])
     assert watcher.get_children("/") == []
     # Both nodes went at one zxid, that of the closing of the session.
     assert watcher.exists("/").pzxid == before + 1
@@ -453,9 +447,9 @@ def test_a_session_expires_without_its_client(
     session_id, password = owner.client_id
     assert watcher.exists("/e") is not None
     close_session(server, (session_id, password))
-    eventually(lambda: watcher.exists("/e") is None)
-    eventually(lambda: KazooState.LOST in states)
-    eventually(lambda: owner.connected and owner.client_id[0] != session_id)
+    until(lambda: watcher.exists("/e") is None)
+    until(lambda: KazooState.LOST in states)
+    until(lambda: owner.connected and owner.client_id[0] != session_id)
 
 
 def test_a_wrong_password_gets_no_session(connect: Callable[..., KazooClient]) -> None:

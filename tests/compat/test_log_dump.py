@@ -7,8 +7,8 @@ that Kafka's tool has no complaint about them, their indexes least of all.
 from __future__ import annotations
 
 import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import click.testing
@@ -16,59 +16,25 @@ import pytest
 
 from pybroker_kafka.cli.log import log
 from tests.support.all_formats import write_everything, write_internal_topics
-from tests.support.apache_kafka import kafka_jars
-from tests.support.maven import compiled
-from tests.support.short_lived_java import JVM_OPTIONS
+from tests.support.kafka_tools import KafkaTools
 
-SOURCE = Path(__file__).parent / "java" / "DumpLogs.java"
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-JAVA = ["java", "-Xmx256m", *JVM_OPTIONS, "-Dfile.encoding=UTF-8"]
 
 Lines = tuple[list[str], list[str]]  # printed, and complained of
-
-
-class KafkasTool:
-    def __init__(self) -> None:
-        jars = kafka_jars()
-        logging = f"-Dlog4j.configuration=file:{jars / 'log4j.properties'}"
-        self._process = subprocess.Popen(
-            [*JAVA, logging, "-cp", compiled(SOURCE, jars), "DumpLogs"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-        )
-
-    def dump(self, files: list[Path], *options: str) -> Lines:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        arguments = ["--files", ",".join(map(str, files)), *options]
-        self._process.stdin.write(" ".join(arguments) + "\n")
-        self._process.stdin.flush()
-        printed: list[str] = []
-        complaints: list[str] = []
-        for line in self._process.stdout:
-            text = line.rstrip("\n")
-            if text == ".":
-                return printed, complaints
-            if text.startswith("E "):
-                complaints.append(text[2:])
-            else:
-                printed.append(text)
-        raise AssertionError(f"{arguments}: {printed}")
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+Dump = Callable[..., Lines]
 
 
 @pytest.fixture(scope="module")
-def kafkas() -> Iterator[KafkasTool]:
-    tool = KafkasTool()
-    try:
-        yield tool
-    finally:
-        tool.close()
+def kafkas() -> Iterator[Dump]:
+    """Kafka's tool, in a JVM of its own: nobody else complains there."""
+
+    def dump(files: list[Path], *options: str) -> Lines:
+        where = ["--files", ",".join(map(str, files))]
+        printed, complaints = tools.run("kafka.tools.DumpLogSegments", *where, *options)
+        return printed.splitlines(), complaints.splitlines()
+
+    with closing(KafkaTools()) as tools:
+        yield dump
 
 
 @pytest.fixture(scope="module")
@@ -99,28 +65,28 @@ def ours(files: list[Path], *options: str) -> Lines:
     ],
     ids=" ".join,
 )
-def test_the_same_lines(kafkas: KafkasTool, everything: Path, options: list[str]) -> None:
+def test_the_same_lines(kafkas: Dump, everything: Path, options: list[str]) -> None:
     files = files_of(everything)
     assert {path.suffix for path in files} == set(SUFFIXES)
     assert len(files) > 20
-    printed, complaints = kafkas.dump(files, *options)
+    printed, complaints = kafkas(files, *options)
     assert ours(files, *options) == (printed, complaints)
     # The gaps of compaction are told; nothing else is wrong.
     assert all("followed by" in line or "Non-consecutive" in line for line in complaints)
     assert "isvalid: false" not in "\n".join(printed)
 
 
-def test_the_same_lines_for_internal_topics(kafkas: KafkasTool, tmp_path: Path) -> None:
+def test_the_same_lines_for_internal_topics(kafkas: Dump, tmp_path: Path) -> None:
     groups, transactions = write_internal_topics(tmp_path)
     for directory, option in (
         (groups, "--offsets-decoder"),
         (transactions, "--transaction-log-decoder"),
     ):
         files = files_of(directory)
-        assert ours(files, option) == kafkas.dump(files, option)
+        assert ours(files, option) == kafkas(files, option)
 
 
-def test_the_same_complaints(kafkas: KafkasTool, everything: Path, tmp_path: Path) -> None:
+def test_the_same_complaints(kafkas: Dump, everything: Path, tmp_path: Path) -> None:
     directory = tmp_path / everything.name
     shutil.copytree(everything, directory)
     logs = sorted(directory.glob("*.log"))
@@ -142,7 +108,7 @@ def test_the_same_complaints(kafkas: KafkasTool, everything: Path, tmp_path: Pat
     (directory / "00000000000000000002.snapshot").write_bytes(b"\0\1abcd")
     files = [p for p in files_of(directory) if p.suffix != ".snapshot"]
     files.append(directory / "00000000000000000001.strange")
-    printed, complaints = kafkas.dump(files, "--deep-iteration")
+    printed, complaints = kafkas(files, "--deep-iteration")
     assert ours(files, "--deep-iteration") == (printed, complaints)
     told = "\n".join(printed + complaints)
     for part in ("isvalid: false", "Mismatches in", "timestamp mismatch", "invalid bytes",

@@ -34,6 +34,7 @@ from pybroker_kafka.client.mirror.settings import read_settings
 from pybroker_kafka.client.mirror.simple import SimpleMirror, SimpleSettings
 from pybroker_kafka.client.mirror.topic_plan import ALLOW, LITERAL, READ, TOPIC, WRITE
 from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
+from pybroker_kafka.testing import Command
 from tests.support.mirrors import (
     WAIT_SECONDS,
     Ends,
@@ -45,8 +46,8 @@ from tests.support.mirrors import (
     running_mirror,
     until_copied,
 )
-from tests.support.processes import PYBROKER, BrokerProcess, free_port
-from tests.support.zygote import ForkedProcess, shared_zygote
+from tests.support.patience import eventually
+from tests.support.processes import BrokerProcess, free_port
 
 CONFIG = {
     "transaction.state.log.replication.factor": "1",
@@ -113,9 +114,7 @@ async def test_a_topic_is_copied_and_copying_goes_on_after_a_restart(
 
 async def wait_for_checkpoint(flow: Flow, before: int) -> None:
     """Until one more than `before` has been written."""
-    with trio.fail_after(WAIT_SECONDS):
-        while flow.stats.checkpoints <= before:  # noqa: ASYNC110
-            await trio.sleep(0.05)
+    await eventually(lambda: flow.stats.checkpoints > before, seconds=WAIT_SECONDS)
 
 
 async def test_groups_are_told_where_they_stand_at_the_target(ends: Ends, topic: str) -> None:
@@ -261,9 +260,7 @@ async def test_exactly_once_a_second_mirror_ends_the_first(ends: Ends, topic: st
         nursery.start_soon(run)
         await until_copied(first, 10)
         async with running_mirror(given) as flows:
-            with trio.fail_after(WAIT_SECONDS):
-                while flows[0].stats.state != "running":  # noqa: ASYNC110
-                    await trio.sleep(0.02)
+            await eventually(lambda: flows[0].stats.state == "running", seconds=WAIT_SECONDS)
             await fill(ends.source.bootstrap, topic, 10, 10)
             await until_copied(flows[0], 10)
     assert first.stats.state == "failed"
@@ -294,9 +291,7 @@ async def test_a_cluster_that_is_not_there_is_waited_for_until_ctrl_c(ends: Ends
     nowhere = f"127.0.0.1:{free_port()}"
     given = properties(ends.source.bootstrap, nowhere)
     async with running_mirror(given) as flows:
-        with trio.fail_after(WAIT_SECONDS):
-            while flows[0].stats.state != "waiting":  # noqa: ASYNC110
-                await trio.sleep(0.02)
+        await eventually(lambda: flows[0].stats.state == "waiting", seconds=WAIT_SECONDS)
     assert flows[0].stats.state == "stopped"
     assert f"no broker answers at {nowhere}" in flows[0].stats.trouble
 
@@ -351,10 +346,10 @@ async def records_at(bootstrap: str, topic: str, partitions: int) -> int:
             return sum((await consumer.end_offsets(places)).values())
 
 
-def started_mirror(given: Mapping[str, str], log: Path, *words: str) -> ForkedProcess:
+def started_mirror(given: Mapping[str, str], log: Path, *words: str) -> Command:
     file = log.with_suffix(".properties")
     file.write_text("".join(f"{key} = {value}\n" for key, value in given.items()))
-    return shared_zygote().spawn([*PYBROKER, "mirror", str(file), *words], log)
+    return Command("mirror", str(file), *words, output=log)
 
 
 def lines_of(log: Path) -> list[str]:
@@ -405,9 +400,7 @@ async def test_simple(ends: Ends, topic: str) -> None:
         stop = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.run, stop)
-            with trio.fail_after(WAIT_SECONDS):
-                while made.stats[0].records < 100:  # noqa: ASYNC110
-                    await trio.sleep(0.02)
+            await eventually(lambda: made.stats[0].records >= 100, seconds=WAIT_SECONDS)  # noqa: B023
             stop.set()
     source = await contents(ends.source.bootstrap, topic, 2)
     target = await contents(ends.target.bootstrap, topic, 3)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import random
-import subprocess
-from pathlib import Path
 
 from pybroker_kafka.client.producer.partitioners import next_partition, partition_for
-from tests.support.apache_kafka import java_command, kafka_jars
-from tests.support.maven import compiled_classes
+from tests.support.apache_kafka import java_answers
 
-SOURCE = Path(__file__).parents[1] / "support/java/PartitionChoices.java"
 CHOICES = 3_000
-JAVA_SECONDS = 120
 
 
 def joined(numbers: list[int]) -> str:
@@ -34,18 +29,9 @@ def test_every_choice_is_javas() -> None:
         sizes = [draw.randrange(most + 1) for _ in available] if draw.random() < 0.8 else []
         lines.append(f"draw {count} {drawn} {joined(available)} {joined(sizes)}")
         ours.append(next_partition(drawn, count, available, sizes))
-    classes = compiled_classes(SOURCE, kafka_jars())
-    done = subprocess.run(
-        java_command(
-            "org.apache.kafka.clients.producer.internals.PartitionChoices", classes=classes
-        ),
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=JAVA_SECONDS,
-        check=True,
-    )
-    javas = [int(line) for line in done.stdout.split()]
+    main = "org.apache.kafka.clients.producer.internals.PartitionChoices"
+    answers = java_answers(main, lines, source="PartitionChoices.java")
+    javas = [int(line) for line in answers.split()]
     wrong = [
         (line, mine, java)
         for line, mine, java in zip(lines, ours, javas, strict=True)

@@ -10,14 +10,15 @@ import base64
 import json
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click.testing
 import confluent_kafka
@@ -46,7 +47,6 @@ from pybroker_kafka.protocol.apis.sasl_handshake import SaslHandshakeRequest
 from pybroker_kafka.protocol.sasl import ScramClient, ScramHash
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import PYBROKER
-from tests.support.secure_cluster import SecureCluster, command, secure_cluster, start_words
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -54,10 +54,63 @@ CLIENT_TIMEOUT_S = 120
 BROKERS = 2
 
 
+class SecureCluster(NamedTuple):
+    """One that runs; `printed` is what its start said."""
+
+    data_dir: Path
+    state: Mapping[str, Any]
+    printed: str
+
+    @property
+    def bootstrap(self) -> str:
+        return str(self.state["bootstrap"])
+
+    def file(self, user: str, name: str) -> Path:
+        return self.data_dir / "security" / user / name
+
+    def snippet(self, user: str, name: str) -> dict[str, Any]:
+        """What the snippet of this name sets."""
+        settings: dict[str, Any] = runpy.run_path(str(self.file(user, name)))["SECURED"]
+        return settings
+
+    def password(self, user: str) -> str:
+        return (self.data_dir / "security" / f"{user}.password").read_text().strip()
+
+    def run(self, *words: str, text: str = "", user: str = "admin") -> click.testing.Result:
+        """One of our commands, in this process, which finds its credentials by itself."""
+        runner = click.testing.CliRunner(env={"PYBROKER_DATA_DIR": str(self.data_dir)})
+        login = ["--bootstrap-server", self.bootstrap, "--as", user]
+        return runner.invoke(main, [*words, *login], input=text)
+
+    def succeed(self, *words: str, text: str = "", user: str = "admin") -> str:
+        done = self.run(*words, text=text, user=user)
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
+
+    def json(self, *words: str, text: str = "") -> Any:
+        return json.loads(self.succeed(*words, "--json", text=text))
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PYBROKER, *words], capture_output=True, text=True, check=False)
+
+
+def start_words(data_dir: Path) -> list[str]:
+    words = ["start", "--secure", "--detach", "--brokers", str(BROKERS), "--port", "0"]
+    return [*words, "--zookeeper-port", "0", "--data-dir", str(data_dir)]
+
+
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureCluster]:
-    with secure_cluster(tmp_path_factory.mktemp("secured") / "data", BROKERS) as cluster:
-        yield cluster
+    data_dir = tmp_path_factory.mktemp("secured") / "data"
+    started = command(*start_words(data_dir))
+    assert started.returncode == 0, started.stderr
+    try:
+        status = command("status", "--json", "--data-dir", str(data_dir))
+        assert status.returncode == 0, status.stderr
+        yield SecureCluster(data_dir, json.loads(status.stdout), started.stdout)
+    finally:
+        command("stop", "--data-dir", str(data_dir))
 
 
 def test_what_is_told(secured: SecureCluster) -> None:
@@ -341,7 +394,7 @@ def test_a_broker_comes_back_and_nothing_opens(secured: SecureCluster) -> None:
     assert "secured" in done.stdout
     stopped = command("stop", "--data-dir", str(secured.data_dir))
     assert stopped.returncode == 0, stopped.stderr
-    words = start_words(secured.data_dir, BROKERS)
+    words = start_words(secured.data_dir)
     opened = command(*(word for word in words if word != "--secure"))
     assert opened.returncode == 2
     assert "start it with --secure" in opened.stderr

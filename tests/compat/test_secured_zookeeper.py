@@ -17,13 +17,13 @@ from pybroker_kafka.broker.zk.zookeeper_client import (
 )
 from pybroker_kafka.broker.zk.zookeeper_security import zookeeper_security
 from pybroker_kafka.protocol.zookeeper.operations import Create, Multi, SetData, create_recursive
+from pybroker_kafka.testing import Network
 from tests.support.secured_zookeeper import (
     SASL_PASSWORD,
     SASL_USER,
     SecuredZooKeeper,
     secured_zookeeper,
 )
-from tests.support.tcp_proxy import TcpProxy
 
 SESSION_TIMEOUT_MS = 4_000
 SHORT_MS = 700
@@ -182,10 +182,9 @@ async def test_with_digest(zookeeper: SecuredZooKeeper, tmp_path: Path) -> None:
 async def test_reconnects_log_in_again(zookeeper: SecuredZooKeeper, tmp_path: Path) -> None:
     """Over TLS with SASL, cut again and again: what needs the login goes on."""
     settings = {**tls(zookeeper), **sasl(tmp_path), "zookeeper.set.acl": "true"}
-    proxy = TcpProxy(zookeeper.secure_port)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(proxy.run)
-        async with opened(f"localhost:{proxy.port}/cut", settings) as client:
+    with Network() as network:
+        port = network.front("zookeeper", zookeeper.secure_port)
+        async with opened(f"localhost:{port}/cut", settings) as client:
             await create_paths(client)
             session = client.session
 
@@ -197,6 +196,5 @@ async def test_reconnects_log_in_again(zookeeper: SecuredZooKeeper, tmp_path: Pa
                 writing.start_soon(write)
                 for _ in range(5):
                     await trio.sleep(0.1)
-                    proxy.cut()
+                    network.cut("client", "zookeeper").undo()
             assert client.session == session
-        nursery.cancel_scope.cancel()

@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pybroker_kafka.broker.config import KafkaConfig
 from pybroker_kafka.broker.config.sasl_config import mechanism_configs
 from pybroker_kafka.cli.main import main
+from pybroker_kafka.testing import KafkaCluster
 from tests.support.processes import PYBROKER, ROOT, free_port, running_broker
-from tests.support.secure_cluster import command, secure_cluster
 
 PAGE = ROOT / "docs" / "SECURITY.md"
 WAIT_SECONDS = 120.0
@@ -104,26 +104,26 @@ def test_the_steps_by_hand(tmp_path: Path) -> None:
 
 def test_looking_after_a_cluster(tmp_path: Path) -> None:
     script = commands_in(part("## Looking after a secured cluster"))
-    with secure_cluster(tmp_path / "data") as cluster:
-        cluster.succeed("topics", "create", "kept")
-        files = cluster.data_dir / "security"
+    data_dir = tmp_path / "data"
+    environment = {**os.environ, "PYBROKER_DATA_DIR": str(data_dir)}
+    with KafkaCluster(secure=True, data_dir=data_dir) as cluster:
+        cluster.topic("kept")
         names = ("broker-1.pem", "ca.pem", "admin.password")
-        before = {name: (files / name).read_bytes() for name in names}
-        done = subprocess.run(
-            ["bash", "-euc", A_SMALL_CLUSTER + script],
-            env={**os.environ, "PYBROKER_DATA_DIR": str(cluster.data_dir)},
-            capture_output=True,
-            text=True,
-            timeout=WAIT_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert re.search(r"admin +SCRAM-SHA-512", done.stdout)
-        assert done.stdout.rstrip().endswith("\nkept")
-        status = json.loads(command("status", "--json", "--data-dir", str(cluster.data_dir)).stdout)
-        assert not status["secured"]
-        files = cluster.data_dir / "security-before"
-        assert all((files / name).read_bytes() != text for name, text in before.items())
+        before = {name: (data_dir / "security" / name).read_bytes() for name in names}
+        try:
+            done = subprocess.run(
+                ["bash", "-euc", A_SMALL_CLUSTER + script + "\npybroker status --json"],
+                env=environment, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False,
+            )  # fmt: skip
+        finally:  # it has started another cluster there
+            subprocess.run([*PYBROKER, "stop"], env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"admin +SCRAM-SHA-512", done.stdout)
+    printed, brace, status = done.stdout.partition("\n{")
+    assert printed.rstrip().endswith("\nkept")
+    assert not json.loads(brace + status)["secured"]
+    files = data_dir / "security-before"
+    assert all((files / name).read_bytes() != text for name, text in before.items())
 
 
 def logins() -> dict[str, tuple[dict[str, str], dict[str, str]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -23,8 +24,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker_kafka.spark_jobs.pipelines import flight_delays
+from pybroker_kafka.testing import KafkaCluster
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess
-from tests.support.secure_cluster import secure_cluster
 
 WAIT_SECONDS = 120.0
 BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
@@ -183,10 +185,7 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
     )
     flights = flight_delays.parse_flights(spark, options).good
     query = flight_delays.start_pipeline(flights, options)
-    deadline = time.monotonic() + WAIT_SECONDS
-    while len(query.recentProgress) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: len(query.recentProgress) >= 2)
     query.stop()
     done = sum(batch["numInputRows"] for batch in query.recentProgress)
     assert 0 < done < 3000
@@ -232,10 +231,11 @@ def is_of(directory: Path, process: psutil.Process) -> bool:
         return False
 
 
-def test_a_secured_cluster(spark: Any, tmp_path: Path) -> None:
+def test_a_secured_cluster(spark: Any) -> None:
     """With the options that `pybroker start --secure` has written for it."""
-    with secure_cluster(tmp_path / "data") as cluster:
-        options = cluster.snippet("user", "with_spark.py")
+    with KafkaCluster(secure=True) as cluster:
+        snippet = cluster.data_dir / "security" / "user" / "with_spark.py"
+        options = runpy.run_path(str(snippet))["SECURED"]
         frame = spark.createDataFrame([("1",), ("2",)], ["value"])
         frame.write.format("kafka").options(**options).option("topic", "sparks").save()
         for source in ("kafka", "pybroker"):

@@ -19,8 +19,8 @@ import pytest
 
 from pybroker_kafka.spark_jobs.cluster import SparkCluster
 from pybroker_kafka.spark_jobs.flights import read_flights, records_of
+from pybroker_kafka.testing import KafkaCluster
 from tests.support import pipelines
-from tests.support.detached_cluster import DetachedCluster
 from tests.support.pipelines import Ground
 from tests.support.spark_job import SparkJob
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(2400)
 class Machines:
     """Two workers and three brokers, some of which are dead at times."""
 
-    def __init__(self, spark: SparkCluster, brokers: DetachedCluster) -> None:
+    def __init__(self, spark: SparkCluster, brokers: KafkaCluster) -> None:
         self.spark, self.brokers = spark, brokers
         self.worker = 1  # the one that dies next
         self.broker = 1
@@ -49,19 +49,18 @@ class Machines:
 
     def repair(self) -> None:
         self.worker = self.spark.start_worker()
-        self.brokers.command("restart", str(self.broker))
+        self.brokers.restart(self.broker)
         self.broker = self.broker % BROKERS + 1
 
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    brokers = DetachedCluster(tmp_path_factory.mktemp("brokers"), {"min.insync.replicas": "1"})
-    with SparkCluster() as spark:
-        try:
-            brokers.start("--brokers", str(BROKERS))
-            yield Machines(spark.start(), brokers)
-        finally:
-            brokers.close()
+    place, config = tmp_path_factory.mktemp("brokers"), {"min.insync.replicas": "1"}
+    with (
+        SparkCluster() as spark,
+        KafkaCluster(brokers=BROKERS, config=config, data_dir=place) as brokers,
+    ):
+        yield Machines(spark.start(), brokers)
 
 
 @pytest.fixture

@@ -6,9 +6,7 @@ tests/unit/spark_jobs/source/test_stream_reader.py.
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker_kafka.spark_jobs.source.data_source import FORMAT, HAS_LIMITS
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess
 
 WAIT_SECONDS = 120.0
@@ -45,13 +44,6 @@ def produce(servers: str, topic: str, partition: int, count: int) -> None:
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=partition)
     assert producer.flush(WAIT_SECONDS) == 0
-
-
-def eventually(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 class Batches:
@@ -127,12 +119,12 @@ def test_a_batch_waits_for_enough(
         spark, servers, topic, tmp_path, minOffsetsPerTrigger="30", maxTriggerDelay=delay
     )
     try:
-        eventually(lambda: sum(batches.sizes) == 3 * COUNT)
+        until(lambda: sum(batches.sizes) == 3 * COUNT)
         produce(servers, topic, 0, 7)
         if not comes:
             produce(servers, topic, 1, 30)
         wanted = 7 if comes else 37
-        eventually(lambda: sum(batches.sizes) == 3 * COUNT + wanted)
+        until(lambda: sum(batches.sizes) == 3 * COUNT + wanted)
         assert comes or batches.sizes[-1] >= 30
     finally:
         batches.query.stop()

@@ -28,6 +28,7 @@ from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 from pybroker_kafka.client.consumer.consumer import Consumer
 from pybroker_kafka.spark_jobs.source.data_source import KafkaDataSource
 from pybroker_kafka.spark_jobs.source.range_reader import DataLossError
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 
 WAIT_SECONDS = 120.0
@@ -92,9 +93,9 @@ def send(
     partition: int,
     keys: Sequence[bytes | None],
 ) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while len(producer.list_topics(topic, WAIT_SECONDS).topics[topic].partitions) <= partition:
-        assert time.monotonic() < deadline
+    until(
+        lambda: len(producer.list_topics(topic, WAIT_SECONDS).topics[topic].partitions) > partition
+    )
     for _ in range(source.randint(1, 30)):
         producer.produce(
             topic,

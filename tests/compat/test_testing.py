@@ -25,10 +25,12 @@ import pytest
 import trio
 from kafka import KafkaProducer
 
-from pybroker_kafka.testing import ClusterError, KafkaCluster
+from pybroker_kafka.testing import ClusterError, Command, KafkaCluster
+from tests.support.patience import until
 
 PYTEST_SECONDS = 100.0
 GONE_SECONDS = 120.0
+COMMAND_SECONDS = 120.0
 POLL_SECONDS = 0.05
 
 
@@ -73,10 +75,10 @@ def processes_that_have(text: str) -> list[psutil.Process]:
 
 
 def wait_until_gone(directory: str) -> None:
-    deadline = time.monotonic() + GONE_SECONDS
-    while processes_that_have(directory) or Path(directory).exists():
-        assert time.monotonic() < deadline, (processes_that_have(directory), directory)
-        time.sleep(POLL_SECONDS)
+    until(
+        lambda: not (processes_that_have(directory) or Path(directory).exists()),
+        lambda: (processes_that_have(directory), directory),
+    )
 
 
 def test_records_of_a_topic(cluster: KafkaCluster) -> None:
@@ -162,6 +164,39 @@ def test_nodes_die_and_come_back() -> None:
     wait_until_gone(directory)
 
 
+def test_a_command_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its words, output, environment, directory, session and end."""
+    output = tmp_path / "output"
+    monkeypatch.setenv("PYBROKER_DATA_DIR", str(tmp_path / "nowhere"))
+    for count in (1, 2):
+        assert Command("status", output=output).wait(COMMAND_SECONDS) == 2
+        assert output.read_text().count(f"{tmp_path}/nowhere") >= count
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "server.properties").write_text("broker.id = few")
+    assert Command("broker", "server.properties", output=output).wait(COMMAND_SECONDS) == 2
+    assert "broker.id" in output.read_text()
+    with pytest.raises(FileNotFoundError):
+        Command("status", output=tmp_path / "no-such-directory" / "output")
+    with pytest.raises(ClusterError, match="no-such-network"):
+        Command("status", output=output, network_namespace="no-such-network")
+
+    words = ("zookeeper", "--port", "0", "--data-dir", str(tmp_path / "zookeeper"))
+    server = Command(*words, output=output, new_session=True)
+    assert os.getsid(server.pid) == server.pid
+    with pytest.raises(subprocess.TimeoutExpired):
+        server.wait(0.1)
+    assert "ZooKeeper is ready" in server.wait_for("is ready", COMMAND_SECONDS)
+    server.terminate()
+    assert server.wait(COMMAND_SECONDS) == 0
+    server.kill()  # nobody's any more
+    assert server.poll() == 0
+    with Command(*words, output=output) as other:
+        assert os.getsid(other.pid) != other.pid
+        with pytest.raises(ClusterError, match="did not say 'is ready'"):  # the other has
+            other.wait_for("is ready", 0)
+    assert other.returncode == -signal.SIGKILL
+
+
 def test_a_failure_tells_the_story_of_its_cluster(tmp_path: Path) -> None:
     text = """
         from pybroker_kafka.testing import KafkaCluster
@@ -233,10 +268,12 @@ def test_nothing_outlives_pytest(tmp_path: Path, number: signal.Signals) -> None
     (tmp_path / "test_it.py").write_text(
         textwrap.dedent("""
             import pathlib, pytest, time
+            from pybroker_kafka.testing import Command
 
             @pytest.mark.kafka(brokers=2)
             def test_forever(kafka):
-                pathlib.Path("told").write_text(str(kafka.data_dir))
+                command = Command("zookeeper", "--port", "0", output="output")
+                pathlib.Path("told").write_text(f"{kafka.data_dir} {command.pid}")
                 while True:
                     time.sleep(0.05)  # a signal just before one long wait is seen after it
         """)
@@ -250,10 +287,11 @@ def test_nothing_outlives_pytest(tmp_path: Path, number: signal.Signals) -> None
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(POLL_SECONDS)
-    directory = told.read_text()
+    directory, command = told.read_text().split()
     nodes = json.loads((Path(directory) / "cluster.json").read_text())["nodes"]
     assert len(nodes) == 3
     os.kill(process.pid, number)
     process.wait(GONE_SECONDS)
     wait_until_gone(directory)
     assert not any(psutil.pid_exists(node["pid"]) for node in nodes)
+    assert not psutil.pid_exists(int(command))

@@ -6,8 +6,11 @@ One cluster of two brokers for most of the module.
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,10 @@ import confluent_kafka
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from pybroker_kafka.testing import ClusterError, KafkaCluster
+from pybroker_kafka.testing import ClusterError, KafkaCluster, Network
+from tests.support.patience import until
 from tests.support.processes import zookeeper_process
 
-PATIENCE_SECONDS = 120.0
-POLL_SECONDS = 0.02
 CALL_SECONDS = 120.0
 QUICK = {"zookeeper.session.timeout.ms": 2000}  # who is cut off is missed sooner
 
@@ -35,13 +37,6 @@ def kafka(cluster: KafkaCluster) -> Iterator[KafkaCluster]:
     yield cluster
     cluster.heal()
     cluster.wait_for_brokers()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(POLL_SECONDS)
 
 
 def produce(kafka: KafkaCluster, topic: str, *values: bytes, **settings: object) -> None:
@@ -177,9 +172,9 @@ def test_a_group_rebalances(kafka: KafkaCluster) -> None:
 
         kind = type("Noted", (Listener, ConsumerRebalanceListener), {})
         consumer.subscribe([topic], listener=kind())
-        wait_for(lambda: consumer.poll(50) is not None and len(rebalanced) == 1)
+        until(lambda: consumer.poll(50) is not None and len(rebalanced) == 1)
         kafka.rebalance("g")
-        wait_for(lambda: consumer.poll(50) is not None and len(rebalanced) == 2)
+        until(lambda: consumer.poll(50) is not None and len(rebalanced) == 2)
     finally:
         consumer.close()
     with pytest.raises(ClusterError, match="no group"):
@@ -202,7 +197,7 @@ def test_a_week_passes() -> None:
         for topic in (old, kept):
             produce(kafka, topic, b"x")
         kafka.advance(days=7)
-        wait_for(lambda: not kafka.records(old))
+        until(lambda: not kafka.records(old))
         assert values(kafka, kept) == [b"x"]
 
 
@@ -227,7 +222,7 @@ def test_cut_delayed_and_silent_networks() -> None:
             produce(kafka, topic, b"late")
             assert time.monotonic() - began >= 0.4
         with kafka.network.isolate(leader):
-            wait_for(lambda: kafka.leader(topic) != leader)
+            until(lambda: kafka.leader(topic) != leader)
         produce(kafka, topic, b"after")
         kafka.wait_for_isr(topic, 3)
         with contextlib.ExitStack() as cuts:  # from all: on a busy machine the leader may change
@@ -262,5 +257,58 @@ def test_networks_of_other_clusters(tmp_path: Path, kind: str) -> None:
         kafka.wait_for_isr(topic, 2)
         leader = kafka.leader(topic)
         with kafka.network.cut(leader, "zookeeper"):
-            wait_for(lambda: kafka.leader(topic) != leader)
+            until(lambda: kafka.leader(topic) != leader)
         kafka.wait_for_isr(topic, 2)
+
+
+def test_a_network_between_servers_that_are_no_cluster() -> None:
+    """Whose connection it is says its process, or the port; the others are clients."""
+
+    def echo(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    def answer(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(100):
+                connection.sendall(data)
+
+    def says(connection: socket.socket, seconds: float) -> bytes:
+        connection.settimeout(seconds)
+        try:
+            connection.sendall(b"x")
+            return connection.recv(1)
+        except TimeoutError:
+            return b"late"
+        except OSError:
+            return b""
+
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        threading.Thread(target=echo, args=(server,), daemon=True).start()
+        network = stack.enter_context(Network())
+        own = network.front("echo", server.getsockname()[1], near="shop")
+        for_all = network.front("echo", server.getsockname()[1])
+
+        def connect(port: int) -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+
+        shop, client = connect(own), connect(for_all)
+        with network.cut("shop", "echo"):
+            assert (says(shop, CALL_SECONDS), says(client, CALL_SECONDS)) == (b"", b"x")
+            assert says(connect(own), CALL_SECONDS) == b""
+        shop = connect(own)
+        with network.silence("client", "echo"):
+            assert (says(shop, CALL_SECONDS), says(client, 0.2)) == (b"x", b"late")
+        assert client.recv(1) == b"x", "what was held back"
+        network.belongs("till", os.getpid())
+        till = connect(for_all)
+        network.delay("till", "echo", 0.3)
+        began = time.monotonic()
+        assert says(till, CALL_SECONDS) == b"x"
+        assert time.monotonic() - began >= 0.6
+        network.heal()
+        with pytest.raises(ClusterError, match="no link"):
+            network.cut("till", "bank")

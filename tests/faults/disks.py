@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 import subprocess
-import sys
+from collections.abc import Callable
+from pathlib import Path
 
 from tests.faults.scenario import Scenario, Unavailable, case
 from tests.support.cluster import Cluster
+from tests.support.sick_disk import SickDisk, why_not
 
 SICK_NODE = 3
 DISK_BYTES = 3 << 20
@@ -42,27 +46,33 @@ def disk_full(scenario: Scenario) -> None:
     leaves_and_comes_back(scenario, ballast.unlink)
 
 
+@functools.cache
+def breakable_disk(directory: Path) -> SickDisk:
+    return SickDisk(directory / "sick-disk")
+
+
 def on_a_breakable_disk(cluster: Cluster) -> None:
-    """It runs as ever, but over a file system that fails once a certain file exists."""
-    node = cluster.nodes[SICK_NODE]
-    node.replace_program([sys.executable, "-m", "tests.faults.broken_disk"])
+    if reason := why_not():
+        raise Unavailable(reason)
+    breakable_disk(cluster.directory).ail(cluster.nodes[SICK_NODE])
 
 
 @case(quick=True, prepare=on_a_breakable_disk)
 def disk_breaks(scenario: Scenario) -> None:
     """Every write and read of a log is EIO from now on."""
-    broken = scenario.cluster.nodes[SICK_NODE].log_dir.parent / "broken-disk"
-    broken.touch()
+    disk = breakable_disk(scenario.cluster.directory)
+    logs = scenario.cluster.nodes[SICK_NODE].log_dir
+    disk.says(*(f"{what} {errno.EIO} {logs}/*" for what in ("open", "read", "write", "sync")))
     scenario.cluster.tell("disk broken")
-    leaves_and_comes_back(scenario, broken.unlink)
+    leaves_and_comes_back(scenario, disk.heal)
 
 
-def leaves_and_comes_back(scenario: Scenario, mend: object) -> None:
+def leaves_and_comes_back(scenario: Scenario, mend: Callable[[], object]) -> None:
     cluster = scenario.cluster
     cluster.wait_for(lambda: not cluster.nodes[SICK_NODE].is_running, "it ends itself")
     scenario.moved_from(SICK_NODE)
     scenario.make_progress()
-    mend()  # type: ignore[operator]
+    mend()
     cluster.start(SICK_NODE)
     scenario.in_sync()
     scenario.make_progress()

@@ -25,6 +25,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -37,16 +38,16 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tests.support.apache_kafka import java_command, kafka_jars
+from pybroker_kafka.testing import KafkaCluster
+from tests.support.apache_kafka import java_command
 from tests.support.consumed import consumed
-from tests.support.detached_cluster import DetachedCluster
 from tests.support.gap_client import CLIENTS
-from tests.support.maven import compiled_classes
+from tests.support.patience import WAIT_SECONDS, until
 from tests.support.processes import ROOT
 
+BROKERS = 3
 PARTITIONS = 6
 LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-JAVA_PRODUCER = ROOT / "tests" / "support" / "java" / "GapProducer.java"
 QUIET_SECONDS = 1.0  # before each kill, and after all went on
 END_SECONDS = 90.0
 BEGINS_NS = 300_000_000  # a silence that begins later has another reason
@@ -63,8 +64,7 @@ class Sender:
         self._journal = directory / f"{client}.journal"
         arguments = [bootstrap, topic, str(PARTITIONS), *settings]
         if client == "java":
-            classes = compiled_classes(JAVA_PRODUCER, kafka_jars())
-            command = java_command("GapProducer", *arguments, classes=classes)
+            command = java_command("GapProducer", *arguments, source="GapProducer.java")
         else:
             command = [sys.executable, "-m", "tests.support.gap_client", client, *arguments]
         with (
@@ -229,7 +229,7 @@ class Play:
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
         """`settings`: of each client, as KEY=VALUE."""
-        self.cluster = DetachedCluster(directory / "data")
+        self.cluster = KafkaCluster(brokers=BROKERS, data_dir=directory / "data")
         self._directory = directory
         self._as_lost = as_lost
         self._quiet_seconds = quiet_seconds
@@ -242,7 +242,8 @@ class Play:
         try:
             for client, settings in self._settings.items():
                 topic = f"gaps-{client}"
-                self.cluster.create_topic(topic, PARTITIONS)
+                self.cluster.topic(topic, PARTITIONS)
+                self.cluster.wait_for_isr(topic)
                 self.senders.append(
                     Sender(client, self.cluster.bootstrap, topic, self._directory, settings)
                 )
@@ -255,13 +256,13 @@ class Play:
     def __exit__(self, *_: object) -> None:
         for sender in self.senders:
             sender.kill()
-        self.cluster.close()
+        self.cluster.stop()
 
     def await_progress(self, since: int | None = None) -> None:
         """Until every sender has been answered by every partition since then, or from now on."""
         since = time.monotonic_ns() if since is None else since
         for sender in self.senders:
-            self.cluster.wait_for(
+            until(
                 lambda s=sender: s.reaches_all(since),  # type: ignore[misc]
                 f"{sender.client} goes on",
             )
@@ -270,24 +271,30 @@ class Play:
         """Kill a leader, wait until all go on, and mend; what each sender saw."""
         cluster = self.cluster
         topics = [sender.topic for sender in self.senders]
-        cluster.balance(topics)
+        cluster.balance_leaders()
         self.await_progress()
         time.sleep(self._quiet_seconds)
         controller = cluster.controller()
-        others = [one.node_id for one in cluster.state.brokers if one.node_id != controller]
+        others = [one for one in cluster.brokers if one != controller]
         victim = controller if number % 2 else others[number // 2 % len(others)]
-        led = {topic: cluster.leaders(topic) for topic in topics}
+        led = {
+            topic: {part: cluster.leader(topic, part) for part in range(PARTITIONS)}
+            for topic in topics
+        }
+        pid = cluster.node(victim).pid
         killed_ns = time.monotonic_ns()
         if self._as_lost:
-            cluster.tell("kill-as-lost", victim)
+            cluster.kill(victim, as_lost=True)
         else:
-            cluster.kill(victim)
+            os.kill(pid, signal.SIGKILL)  # from outside: nobody tells the supervisor
         # What comes before was on its way when the leader died.
         self.await_progress(killed_ns + BEGINS_NS)
         time.sleep(self._quiet_seconds)
         until_ns = time.monotonic_ns()
-        cluster.tell("restart", victim)
-        cluster.wait_for(cluster.is_whole, "everything is in sync")
+        cluster.restart(victim)
+        cluster.wait_for_brokers()
+        for topic in topics:
+            cluster.wait_for_isr(topic, timeout=WAIT_SECONDS)
         seen = []
         for sender in self.senders:
             gaps = gaps_ms(sender.acknowledged(), killed_ns, until_ns)

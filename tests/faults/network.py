@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.faults.scenario import TOPIC, Scenario, case
-from tests.support.links import ZOOKEEPER
+from tests.support.namespaces import ZOOKEEPER
 
 
 def away_from_the_controller(scenario: Scenario) -> tuple[int, int, int]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from tests.faults.scenario import TOPIC, Scenario, case
 from tests.support.cluster import LAG_LIMIT_SECONDS, SESSION_TIMEOUT_SECONDS
-from tests.support.links import ZOOKEEPER
-from tests.support.namespaces import ALL_LOST, CLIENTS, Net
+from tests.support.namespaces import ALL_LOST, CLIENTS, ZOOKEEPER, Net
 
 FLAPS = 8
 FLAP_SECONDS = 0.7

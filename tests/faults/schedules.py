@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tests.faults.scenario import Case, Scenario
 from tests.support.cluster import LAG_LIMIT_SECONDS, SESSION_TIMEOUT_SECONDS
-from tests.support.links import ZOOKEEPER
+from tests.support.namespaces import ZOOKEEPER
 
 STEPS = 5
 

@@ -53,6 +53,7 @@ from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataReque
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.sasl import MECHANISMS, ScramClient, ScramHash
 from tests.support.certificates import Authority, Pair, pem
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.sasl_client import handshake, log_in, talk
 from tests.support.wire import Topic, WireClient, batch, unique
@@ -68,13 +69,6 @@ TOKENS = 60
 
 class LoginRefused(Exception):
     """By its password."""
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"not in {WAIT_SECONDS:.0f} s: {what}"
-        time.sleep(PAUSE_SECONDS)
 
 
 class SecuredPair(NamedTuple):

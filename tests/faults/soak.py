@@ -46,8 +46,7 @@ from tests.support.cluster import (
     cluster,
 )
 from tests.support.ledger import CLIENTS, Ledger
-from tests.support.links import ZOOKEEPER
-from tests.support.namespaces import Net
+from tests.support.namespaces import ZOOKEEPER, Net
 from tests.support.observer import Observer
 from tests.support.sick_disk import SickDisk
 

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +18,15 @@ import psutil
 import pytest
 from kazoo.client import KazooClient
 
+from pybroker_kafka.local import cluster_state
+from pybroker_kafka.local.cluster_control import command_node
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest
+from pybroker_kafka.testing import KafkaCluster
 from tests.faults.failover import PARTITIONS, Result, audit, gaps_ms, play
-from tests.support.detached_cluster import DetachedCluster
-from tests.support.patience import fair
+from tests.support.patience import fair, until
 from tests.support.processes import ZooKeeperProcess
 from tests.support.real_zookeeper import RealZooKeeper
+from tests.support.wire import WireClient
 
 # 1 s is the aim, and a third of it what is spent; the rest is for machines with other work. With
 # the default of local clusters no session expires before this.
@@ -28,6 +34,7 @@ GAP_MS = 4000
 # So long that nothing in these tests can come from an expired session.
 LONG_SESSION = {"zookeeper.session.timeout.ms": "40000"}
 AT_ONCE_SECONDS = 20.0
+CALL_SECONDS = 5.0
 KILLS = 3
 STAYS_SECONDS = 1.0
 
@@ -46,50 +53,60 @@ def test_three_leaders_are_killed_under_idempotent_load(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[DetachedCluster]:
-    started = DetachedCluster(tmp_path / "data", LONG_SESSION)
-    try:
-        started.start()
+def cluster(tmp_path: Path) -> Iterator[KafkaCluster]:
+    with KafkaCluster(brokers=3, config=LONG_SESSION, data_dir=tmp_path / "data") as started:
         yield started
-    finally:
-        started.close()
 
 
-def brokers_seen(cluster: DetachedCluster, node: int) -> set[int]:
-    return {one.node_id for one in cluster.metadata(node=node).brokers}
+def kill_from_outside(cluster: KafkaCluster, node: int) -> None:
+    """SIGKILL of somebody else: nobody tells the supervisor."""
+    os.kill(cluster.node(node).pid, signal.SIGKILL)
 
 
-def seconds_until_missed(cluster: DetachedCluster, victim: int) -> float:
+def order(cluster: KafkaCluster, command: str, node: int | str) -> str:
+    """What the supervisor says."""
+    return command_node(cluster.data_dir, command, str(node))
+
+
+def brokers_seen(cluster: KafkaCluster, node: int) -> set[int]:
+    try:
+        with WireClient(cluster.address(node)) as kafka, kafka.timeout(CALL_SECONDS):
+            return {one.node_id for one in kafka.call(MetadataRequest(topics=[])).brokers}
+    except OSError:
+        return set()
+
+
+def seconds_until_missed(cluster: KafkaCluster, victim: int) -> float:
     """Until both others say that it is gone."""
     started = time.monotonic()
     others = {1, 2, 3} - {victim}
-    cluster.wait_for(
+    until(
         lambda: all(brokers_seen(cluster, other) == others for other in others),
         f"broker {victim} is missed",
     )
     return time.monotonic() - started
 
 
-def test_deaths_and_what_the_supervisor_makes_of_them(cluster: DetachedCluster) -> None:
-    cluster.kill(2)  # by somebody else
+def test_deaths_and_what_the_supervisor_makes_of_them(cluster: KafkaCluster) -> None:
+    kill_from_outside(cluster, 2)  # by somebody else
     assert seconds_until_missed(cluster, 2) < AT_ONCE_SECONDS
-    cluster.wait_for(lambda: cluster.node(2).status == "killed", "the supervisor knows it too")
-    assert "broker 2 is ready" in cluster.tell("restart", 2)
-    assert cluster.tell("kill", 1) == "broker 1 is killed"
+    until(lambda: cluster.node(2).status == "killed", "the supervisor knows it too")
+    assert "broker 2 is ready" in order(cluster, "restart", 2)
+    assert order(cluster, "kill", 1) == "broker 1 is killed"
     assert seconds_until_missed(cluster, 1) < AT_ONCE_SECONDS
-    assert "broker 1 is ready" in cluster.tell("restart", 1)
+    assert "broker 1 is ready" in order(cluster, "restart", 1)
 
-    assert cluster.tell("kill-as-lost", 3) == "broker 3 is killed"
+    assert order(cluster, "kill-as-lost", 3) == "broker 3 is killed"
     time.sleep(STAYS_SECONDS)
     assert brokers_seen(cluster, 1) == {1, 2, 3}, "its session lives on"
-    assert "broker 3 is ready" in cluster.tell("restart", 3)
+    assert "broker 3 is ready" in order(cluster, "restart", 3)
 
-    cluster.tell("pause", "zookeeper")
-    cluster.kill(3)
-    cluster.wait_for(lambda: cluster.node(3).status == "killed", "the supervisor knows it")
+    order(cluster, "pause", "zookeeper")
+    kill_from_outside(cluster, 3)
+    until(lambda: cluster.node(3).status == "killed", "the supervisor knows it")
     time.sleep(STAYS_SECONDS)
     assert brokers_seen(cluster, 1) == {1, 2, 3}, "nobody can be told"
-    cluster.tell("resume", "zookeeper")
+    order(cluster, "resume", "zookeeper")
     assert seconds_until_missed(cluster, 3) < AT_ONCE_SECONDS
 
 
@@ -99,13 +116,13 @@ def children_beside(process: psutil.Process, known: set[int]) -> list[psutil.Pro
     return []
 
 
-def test_a_death_while_the_supervisor_waits_for_another_node(cluster: DetachedCluster) -> None:
-    supervisor = psutil.Process(cluster.state.supervisor_pid)
+def test_a_death_while_the_supervisor_waits_for_another_node(cluster: KafkaCluster) -> None:
+    supervisor = psutil.Process(cluster_state.load(cluster.data_dir).supervisor_pid)
     with ThreadPoolExecutor(1) as pool:
         while True:
-            before = {one.pid for one in cluster.state.nodes}
-            answer = pool.submit(cluster.tell, "restart", 3)
-            (starting,) = cluster.wait_for(
+            before = {one.pid for one in cluster_state.load(cluster.data_dir).nodes}
+            answer = pool.submit(order, cluster, "restart", 3)
+            (starting,) = until(
                 partial(children_beside, supervisor, before), "the new life of broker 3"
             )
             starting.suspend()  # it does not become ready for a while
@@ -114,8 +131,8 @@ def test_a_death_while_the_supervisor_waits_for_another_node(cluster: DetachedCl
                 break
             starting.resume()  # it was ready before we saw it
         try:
-            cluster.kill(2)
-            cluster.wait_for(lambda: brokers_seen(cluster, 1) == {1}, "brokers 2 and 3 are missed")
+            kill_from_outside(cluster, 2)
+            until(lambda: brokers_seen(cluster, 1) == {1}, "brokers 2 and 3 are missed")
             assert not answer.done()
         finally:
             starting.resume()
@@ -154,23 +171,20 @@ def test_the_ensemble_is_somebody_elses(kind: str, tmp_path: Path) -> None:
     """There the session is closed with the password that the broker has kept."""
     place = tmp_path / "zookeeper"
     server = ZooKeeperProcess(place) if kind == "embedded" else RealZooKeeper(place)
-    cluster = DetachedCluster(tmp_path / "data", LONG_SESSION)
     try:
         server.start()
-        cluster.start("--brokers", "1", "--zookeeper", f"127.0.0.1:{server.port}/apps/kafka")
         asking = KazooClient(f"127.0.0.1:{server.port}")
         asking.start()
-        try:
+        ensemble = f"127.0.0.1:{server.port}/apps/kafka"
+        with KafkaCluster(config=LONG_SESSION, zookeeper=ensemble) as cluster:
             registration = "/apps/kafka/brokers/ids/1"
             assert asking.exists(registration)
-            cluster.kill(1)
+            kill_from_outside(cluster, 1)
             started = fair.now()
-            cluster.wait_for(lambda: not asking.exists(registration), "the registration goes")
+            until(lambda: not asking.exists(registration), "the registration goes")
             assert fair.now() - started < AT_ONCE_SECONDS
             assert not asking.exists("/apps/kafka/controller")
-        finally:
-            asking.stop()
-            asking.close()
+        asking.stop()
+        asking.close()
     finally:
-        cluster.close()
         server.kill()

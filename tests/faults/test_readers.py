@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,9 @@ from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchResponseGroup
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.in_process import broker, zookeeper
 from tests.support.ledger import ConfluentReader
+from tests.support.patience import eventually
 
 RECORDS = 20
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(60):
-        while not condition():  # noqa: ASYNC110 (a thread's progress)
-            await trio.sleep(0.05)
 
 
 async def test_librdkafka_is_told_of_another_coordinator_before_it_has_its_offsets(
@@ -54,7 +48,7 @@ async def test_librdkafka_is_told_of_another_coordinator_before_it_has_its_offse
         await trio.to_thread.run_sync(producer.flush, 30)
         reader = ConfluentReader(bootstrap, "reader", "told")
         reader.start()
-        await until(lambda: len(reader.read) == RECORDS)
+        await eventually(lambda: len(reader.read) == RECORDS)
         reader.end()
         await trio.to_thread.run_sync(reader.join)
     assert refused == ["reader"]

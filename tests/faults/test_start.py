@@ -165,7 +165,6 @@ def test_it_is_a_clean_stop(end: Callable[[LocalCluster], None], tmp_path: Path)
         for broker_id in (1, 2):
             directory = cluster.directory / f"broker-{broker_id}"
             assert (directory / CLEAN_SHUTDOWN_FILE).exists()
-            assert not (directory / SESSION_FILE).exists()
         recovered = open_storage(cluster.directory / "zookeeper", fsync=False)
         sessions = recovered.recovered.sessions
         recovered.close()

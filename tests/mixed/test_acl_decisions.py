@@ -7,7 +7,6 @@ asked, 23 000 questions: 4 seconds.
 from __future__ import annotations
 
 import random
-import subprocess
 from typing import NamedTuple
 
 import pytest
@@ -16,9 +15,7 @@ from pybroker_kafka.broker.security.acl_authorizer import AclAuthorizer
 from pybroker_kafka.broker.security.acls import AccessControlEntry, ResourcePattern
 from pybroker_kafka.broker.security.principal import KafkaPrincipal, parse_principals
 from pybroker_kafka.protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
-from tests.support.apache_kafka import java_command, kafka_jars
-from tests.support.kafka_tools import SOURCE
-from tests.support.maven import compiled_classes
+from tests.support.apache_kafka import java_answers
 
 SETS = 120
 CHANGES = 12
@@ -127,22 +124,13 @@ class Series:
 
 @pytest.mark.parametrize("seed", [1])
 def test_kafkas_class_decides_alike(seed: int) -> None:
-    classes = compiled_classes(SOURCE.with_name("AclDecisions.java"), kafka_jars())
     series = Series(seed)
     series.run()
-    done = subprocess.run(
-        java_command("AclDecisions", classes=classes),
-        input="\n".join(series.lines),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout) == len(series.questions)
+    answers = java_answers("AclDecisions", series.lines, source="AclDecisions.java").strip()
+    assert len(answers) == len(series.questions)
     wrong = [
         str(question)
-        for question, theirs in zip(series.questions, done.stdout, strict=True)
+        for question, theirs in zip(series.questions, answers, strict=True)
         if question.ours is not (theirs == "1")
     ]
     assert wrong == []

@@ -7,8 +7,7 @@ nonsense, get the same answers from both. 14 seconds, of which 6 start Apache Ka
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAcl
 from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.kafka_tools import kafka_tool
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import WireClient
 
@@ -28,7 +28,6 @@ SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-WAIT_SECONDS = 120.0
 ROUNDS = 40
 ACLS = "kafka.admin.AclCommand"
 ANYTHING = {
@@ -83,13 +82,6 @@ def clients(brokers: tuple[str, str]) -> Iterator[Clients]:
         yield ours, theirs
 
 
-def eventually(holds: Callable[[], bool], told: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < end, told()
-        time.sleep(0.02)
-
-
 def described(client: WireClient, version: int = 3, **fields: Any) -> Answer:
     answer = client.call(DescribeAclsRequest(**ANYTHING | fields), version)
     acls = {
@@ -121,7 +113,7 @@ def deleted(client: WireClient, filters: list[dict[str, Any]], version: int) -> 
 
 def settle(clients: Clients) -> None:
     ours, theirs = clients
-    eventually(
+    until(
         lambda: described(ours) == described(theirs),
         lambda: described(ours)[2] ^ described(theirs)[2],
     )

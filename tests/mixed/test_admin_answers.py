@@ -8,7 +8,6 @@ why. They also list the same configuration keys.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.admin_requests import BROKER, CASES, Case, at, described, said
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.sasl_client import log_in
 from tests.support.wire import TRANSACTION, WireClient
@@ -75,10 +75,7 @@ class Side:
 
     def prepare(self) -> None:
         with self.connected(user=False) as client:
-            deadline = time.monotonic() + WAIT_SECONDS
-            while not client.call(MetadataRequest(topics=[])).brokers:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            until(lambda: client.call(MetadataRequest(topics=[])).brokers, seconds=WAIT_SECONDS)
             client.coordinator("g")
             client.coordinator("t", TRANSACTION)
 

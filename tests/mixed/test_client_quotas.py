@@ -25,6 +25,7 @@ from pybroker_kafka.protocol.apis.describe_client_quotas import (
 )
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import WireClient, batch, fetch_request, produce_request
 from tests.wire.test_client_quotas import ANY, DEFAULT, EXACT, HEARTBEAT, Entity, alter, alter_all
@@ -211,10 +212,7 @@ def wait_until_limited(side: Side, client: str) -> None:
     """Until quotas that were set before this are obeyed: changes are heard of in their order."""
     alter(side.wire, {"client-id": client}, {"request_percentage": 1e-6})
     with side.wire.another(client) as probe:
-        ends = time.monotonic() + 120
-        while not probe.call(HEARTBEAT, 4).throttle_time_ms:
-            assert time.monotonic() < ends
-            time.sleep(0.02)
+        until(lambda: probe.call(HEARTBEAT, 4).throttle_time_ms)
 
 
 def throttles(

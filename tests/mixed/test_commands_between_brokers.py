@@ -11,9 +11,8 @@ import json
 import os
 import pty
 import subprocess
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ import pytest
 
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.commands import Commands
+from tests.support.patience import until
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
 WAIT_SECONDS = 120.0
@@ -59,16 +59,8 @@ def place(
         for broker in brokers:
             broker.wait_until_ready()
         commands = Commands(",".join(broker.bootstrap for broker in brokers))
-        wait_for(lambda: len(commands.json("cluster", "info")["brokers"]) == 3)
+        until(lambda: len(commands.json("cluster", "info")["brokers"]) == 3)
         yield Place(commands, brokers)
-
-
-def wait_for(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found
 
 
 @contextlib.contextmanager
@@ -121,7 +113,7 @@ def test_moves_out_of_a_file(place: Place, tmp_path: Path) -> None:
             configs = run.json("configs", "describe", "--broker", "3")
             return [one["value"] for one in configs if one["key"] == key]
 
-        assert wait_for(rates) == [str(THROTTLE)]
+        assert until(rates) == [str(THROTTLE)]
         under_way = run.json("partitions", "moves")
         assert {one["partition"] for one in under_way} <= {f"{topic}-0", f"{topic}-1"}
         assert all(one["adding"] == [3] and one["removing"] == [2] for one in under_way)
@@ -133,7 +125,7 @@ def test_moves_out_of_a_file(place: Place, tmp_path: Path) -> None:
     (described,) = run.json("topics", "describe", topic)
     assert [part["replicas"] for part in described["partitions"]] == [[1, 3], [1, 3]]
     assert run.json("configs", "describe", "--topic", topic) == []
-    assert wait_for(lambda: not rates())
+    assert until(lambda: not rates())
     assert run.json(*words) == []  # everything is where it should be
 
 
@@ -154,14 +146,14 @@ def test_what_is_wrong_while_a_broker_is_dead(place: Place) -> None:
     place.brokers[2].kill()
     under = [f"{name}-one-0", f"{name}-strict-0", f"{name}-two-0"]
     # The last one in sync stays in the ISR.
-    wait_for(lambda: wrong("--leaderless") == under[:1])
-    wait_for(lambda: set(wrong("--under-replicated")) >= set(under[1:]))
+    until(lambda: wrong("--leaderless") == under[:1])
+    until(lambda: set(wrong("--under-replicated")) >= set(under[1:]))
     assert set(wrong("--under-replicated")) <= set(under)
     assert f"{name}-strict-0" in wrong("--below-min-isr")
     assert f"{name}-two-0" not in wrong("--below-min-isr")
     assert f"{name}-one-0" in run.text("topics", "describe", "--leaderless")
     place.brokers[2].start()
-    wait_for(lambda: wrong("--under-replicated") == [])
+    until(lambda: wrong("--under-replicated") == [])
     assert [wrong(one) for one in filters] == [[], [], []]
 
 
@@ -172,7 +164,7 @@ def test_rates(place: Place) -> None:
     command = [*PYBROKER, "perf", "produce", *words, "--bootstrap-server", run.bootstrap]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as writing:
         try:
-            wait_for(lambda: sum(p["next"] for p in partitions(run, topic)) > 0)
+            until(lambda: sum(p["next"] for p in partitions(run, topic)) > 0)
             found = partitions(run, topic, "--rates")
             assert 30 < sum(one["records_per_second"] for one in found) < 3000
             assert 15_000 < sum(one["bytes_per_second"] for one in found) < 1_500_000

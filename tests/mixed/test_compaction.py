@@ -43,9 +43,11 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.apache_kafka import ApacheKafkaProcess
+from tests.support.appends import append_as_leader
 from tests.support.cleaning import clean
 from tests.support.conversions import build_message_set
 from tests.support.kafka_tools import kafka_tool
+from tests.support.patience import until
 from tests.support.processes import zookeeper_process
 
 WAIT_SECONDS = 120.0
@@ -130,7 +132,7 @@ class Writer:
                 base_sequence=-1 if producer < 0 else sequence,
                 is_transactional=transactional,
             )
-            self.log.append_as_leader(batch, leader_epoch=0, now_ms=self.now_ms)
+            append_as_leader(self.log, batch, leader_epoch=0, now_ms=self.now_ms)
             if producer > 0:
                 self.sequences[producer] = sequence + len(records)
             if transactional:
@@ -144,8 +146,8 @@ class Writer:
             producer_id=producer,
             producer_epoch=0,
         )
-        self.log.append_as_leader(
-            marker, leader_epoch=0, now_ms=self.now_ms, origin=AppendOrigin.COORDINATOR
+        append_as_leader(
+            self.log, marker, leader_epoch=0, now_ms=self.now_ms, origin=AppendOrigin.COORDINATOR
         )
         self.open.discard(producer)
 
@@ -235,10 +237,12 @@ def compact_with_kafka(directory: Path, place: Path, expected: dict[tuple[str, i
         register_topics(connect)
         broker.start()
         try:
-            deadline = time.monotonic() + WAIT_SECONDS
-            while read_offsets(Files(), str(directory / "cleaner-offset-checkpoint")) != expected:
-                assert time.monotonic() < deadline, broker.log_text[-2000:]
-                time.sleep(0.1)
+            until(
+                lambda: (
+                    read_offsets(Files(), str(directory / "cleaner-offset-checkpoint")) == expected
+                ),
+                lambda: broker.log_text[-2000:],
+            )
             broker.stop()
         finally:
             broker.kill()

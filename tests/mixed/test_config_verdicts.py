@@ -22,6 +22,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.storage.topic_configs import TOPIC_CONFIGS
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.odd_values import DYNAMIC_KEYS, odd_values
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import WireClient
 from tests.wire.test_configs import (
@@ -107,10 +108,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 def wait_for_the_controller(client: WireClient) -> None:
     """Until it has told Apache Kafka's broker that it is alive; ours is not ready before."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not client.call(MetadataRequest(topics=[])).brokers:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: client.call(MetadataRequest(topics=[])).brokers)
 
 
 def verdict(client: WireClient, question: Question) -> ErrorCode:

@@ -7,7 +7,6 @@ and goes on with it, on its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from pybroker_kafka.protocol.records.record import Record
 from pybroker_kafka.storage.log_directory import REPLACED_MARK
 from tests.mixed.one_directory import forget_registration
 from tests.support.apache_kafka import ApacheKafkaProcess
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import Topic, WireClient
 from tests.wire.test_configs import BROKER, DELETE, SET, change
@@ -29,13 +29,6 @@ SETTLE_SECONDS = 2.0  # a config that was just written is followed by then
 pytestmark = pytest.mark.timeout(400)
 
 Broker = BrokerProcess | ApacheKafkaProcess
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def create_topic(kafka: WireClient) -> Topic:

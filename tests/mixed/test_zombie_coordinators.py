@@ -22,8 +22,9 @@ from pybroker_kafka.protocol.apis.create_topics import (
 )
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.testing import Network
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
-from tests.support.links import ZOOKEEPER, Links
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import TRANSACTION, WireClient, batch, unique
 from tests.wire import transaction_steps as steps
@@ -58,15 +59,13 @@ class Pair:
         config: Mapping[str, str],
     ) -> None:
         self._stack = ExitStack()
-        self.links = Links()
-        self._stack.callback(self.links.close)
+        self.network = self._stack.enter_context(Network())
         self.nodes = {}
         for node in NODES:
-            port = self.links.listen(ZOOKEEPER, zookeeper_port)
+            port = self.network.front("zookeeper", zookeeper_port, near=node)
             broker = kind(directory / f"broker-{node}", f"127.0.0.1:{port}", config, node)
             self._stack.callback(broker.kill)
             broker.launch()
-            self.links.started(node, broker.pid)
             self.nodes[node] = broker
         for broker in self.nodes.values():
             broker.wait_until_ready()
@@ -140,7 +139,7 @@ def test_a_commit_told_by_a_coordinator_that_is_none(pair: Pair, is_lied_to: boo
         producer = steps.start(zombie)
         assert a_transaction(zombie, heir, producer, topic, sequence=0) == ErrorCode.NONE
         steps.wait_for_state(zombie, producer.name, "CompleteCommit")
-        pair.links.silence(old, ZOOKEEPER)
+        pair.network.silence(old, "zookeeper")
         pair.wait_for_leader(STATE_TOPIC, new, {new}, said_by=new)
 
         with heir.timeout(WAIT_SECONDS):
@@ -164,10 +163,7 @@ def a_transaction(
     ends_at: WireClient | None = None,
 ) -> int:
     """One record, and what EndTxn says."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while steps.add(coordinator, producer, (topic, 0)) != {(topic, 0): ErrorCode.NONE}:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: steps.add(coordinator, producer, (topic, 0)) == {(topic, 0): ErrorCode.NONE})
     records = batch(
         b"v", producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=sequence,
         is_transactional=True,
@@ -178,7 +174,4 @@ def a_transaction(
 
 
 def wait_for_brokers(kafka: WireClient) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while len(kafka.call(MetadataRequest(topics=[])).brokers) < len(NODES):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: len(kafka.call(MetadataRequest(topics=[])).brokers) >= len(NODES))

@@ -20,6 +20,7 @@ import pytest
 
 from tests.support.processes import ROOT
 
+BUILD = (sys.executable, "-P", "-m", "build", "--no-isolation")
 BUILD_TIMEOUT_SECONDS = 600
 COMMAND_TIMEOUT_SECONDS = 300
 # Whoever has such files beside a program of theirs: each ends the process that imports it.
@@ -62,7 +63,7 @@ class Installation:
         return done.stdout
 
 
-def _run(command: Sequence[str | Path]) -> None:
+def run(command: Sequence[str | Path]) -> None:
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=BUILD_TIMEOUT_SECONDS
     )
@@ -71,9 +72,10 @@ def _run(command: Sequence[str | Path]) -> None:
 
 @pytest.fixture(scope="session")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist, and the wheel that was built from it."""
+    """A folder with the sdist and the wheel; of the wheel, what the checkout has compiled already
+    is not compiled again."""
     folder = tmp_path_factory.mktemp("dist")
-    _run([sys.executable, "-P", "-m", "build", "--no-isolation", "--outdir", folder, ROOT])
+    run([*BUILD, "--sdist", "--wheel", "--outdir", folder, ROOT])
     return folder
 
 
@@ -89,7 +91,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installa
     venv.create(place / "venv", symlinks=True)
     scripts = place / "venv" / "bin"
     pip = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    _run([*pip, "--python", scripts / "python", "install", "--no-deps", "--no-index", wheel])
+    run([*pip, "--python", scripts / "python", "install", "--no-deps", "--no-index", wheel])
     (packages,) = (place / "venv" / "lib").glob("python*/site-packages")
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     folder = place / "decoys"

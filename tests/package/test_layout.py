@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,7 +95,7 @@ def test_public_names_are_there_and_described() -> None:
         assert getattr(pybroker_kafka, name) is not None
         assert name in pybroker_kafka.__doc__
         assert name in dir(pybroker_kafka)
-    assert pybroker_kafka.__version__ == PROJECT["project"]["version"]
+    assert pybroker_kafka.__version__ == metadata.version("pybroker-kafka")
 
 
 def test_what_a_command_does_not_need_is_not_imported() -> None:

@@ -6,6 +6,7 @@ offsets and control requests, ISR changes, fetch sessions, followers with their 
 (`replica_runtime`, `alter_partition_sender`, `server`), as thin as there.
 """
 
+import contextlib
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,7 +45,7 @@ from pybroker_kafka.protocol.apis.produce import (
 from pybroker_kafka.protocol.apis.stop_replica import StopReplicaRequest
 from pybroker_kafka.protocol.apis.update_metadata import UpdateMetadataRequest
 from pybroker_kafka.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
-from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.protocol.framing import decode_response
 from pybroker_kafka.protocol.topics import TopicPartition
 from pybroker_kafka.protocol.wall_clock import WallClock
@@ -64,9 +65,11 @@ from pybroker_kafka.replication.types import (
     FlushNeeded,
     FollowersWait,
     MoreToAnswer,
+    RebuildProducers,
     ReplicaConfig,
 )
 from pybroker_kafka.storage.files import FileSlice
+from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
 from tests.simulation.controller import SimulatedController
 from tests.simulation.disk import Disk
@@ -136,6 +139,8 @@ class SimulatedReplicas(SettledReplicas):
             self._tell_followers(effect)
         elif isinstance(effect, MoreToAnswer):
             self._broker.kernel.after(0, self._broker.process, self._answer_more)
+        elif isinstance(effect, RebuildProducers):
+            self._rebuild(effect.log)
         elif isinstance(effect, AlterIsr):
             self._broker.propose(effect)
 
@@ -146,6 +151,11 @@ class SimulatedReplicas(SettledReplicas):
         kernel = self._broker.kernel
         pause_ms = 0 if effect.is_urgent else kernel.random.randint(0, LONGEST_PAUSE_MS)
         kernel.after(pause_ms, self._broker.process, self._answer_followers)
+
+    def _rebuild(self, log: Log) -> None:
+        with contextlib.suppress(KafkaError):  # the next append gets it
+            if not log.rebuild_some():
+                self._broker.kernel.after(1, self._broker.process, self._rebuild, log)
 
     def _answer_more(self) -> None:
         kernel = self._broker.kernel

@@ -38,7 +38,7 @@ from pybroker_kafka.coordinator.transaction.markers import (
 from pybroker_kafka.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
-from pybroker_kafka.replication.types import ACKS_ALL, RoleChange
+from pybroker_kafka.replication.types import ACKS_ALL, ReplicatedAppend, RoleChange
 from pybroker_kafka.storage.append_info import AppendOrigin
 from tests.simulation.wires import LISTENER
 
@@ -107,10 +107,16 @@ class SimulatedCoordinator:
         self.perform()
 
     def append(self, append: Any, acks: int, timeout_ms: int, guard: Any = None) -> None:
-        result = self.broker.replicas.append_one(
-            (self.topic, append.partition), append.batch, acks, timeout_ms, self.now_ms, None,
-            _AppendWait, (self, append), origin=AppendOrigin.COORDINATOR, guard=guard,
-        )  # fmt: skip
+        replicas, key = self.broker.replicas, (self.topic, append.partition)
+        guards = None if guard is None else {key: guard}
+        result = replicas.append_one(
+            key,
+            replicas.hosted.partitions.get(key),
+            append.batch,
+            ReplicatedAppend(acks, timeout_ms, self.now_ms, None, AppendOrigin.COORDINATOR, guards),
+            _AppendWait,
+            (self, append),
+        )
         if result is not None:
             self.append_completed(append, result)
 

@@ -26,7 +26,7 @@ from pybroker_kafka.protocol.records.batch import iter_batch_headers
 from pybroker_kafka.protocol.topics import TopicPartition
 from pybroker_kafka.protocol.zookeeper.operations import Delete
 from pybroker_kafka.replication.controller import znodes
-from pybroker_kafka.storage.segment import LOG_SUFFIX
+from pybroker_kafka.storage.segment_reader import LOG_SUFFIX
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Process
 from tests.simulation.zookeeper import NAME as ZOOKEEPER

@@ -19,7 +19,7 @@ from pybroker_kafka.replication.leadership import Leadership
 from pybroker_kafka.replication.partition import Partition
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_upkeep import LogUpkeep
-from pybroker_kafka.storage.segment import LOG_SUFFIX
+from pybroker_kafka.storage.segment_reader import LOG_SUFFIX
 from tests.simulation.cluster import Result, simulate
 from tests.simulation.disk import Disk, Inode, MemoryFile, MemoryFiles
 

@@ -3,7 +3,8 @@
 A `Host` is a machine with clients on it; its `reach` is what a client takes instead of TCP. A
 connection is what TCP makes of a bad network: bytes come in their order, or not at all; what a cut
 link holds up comes once it is mended. Rules:
-- who is refused, or reset, is told; who is not answered waits;
+- who is refused, or reset, is told; who is not answered waits, until TCP's keepalive finds that the
+  broker's machine is not reached, or does not know the connection;
 - a broker handles one request of a connection at a time, or produce requests as fast as it can
   append them, and answers in their order;
 - requests that a client has left behind still arrive, all of them or none, at some later time.
@@ -19,6 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
+from pybroker_kafka.client.security.connector import (
+    KEEPALIVE_COUNT,
+    KEEPALIVE_IDLE_SECONDS,
+    KEEPALIVE_INTERVAL_SECONDS,
+)
 from pybroker_kafka.protocol import codec
 from pybroker_kafka.protocol.api import ApiKey, request_class
 from pybroker_kafka.protocol.apis.produce import ProduceRequest
@@ -159,6 +165,8 @@ class Connection:
         self._down = Lane(self, host.process, self._answer_arrived)
         self.is_silent = False  # its answers are lost
         self._arrives_late = False
+        self._unanswered = 0  # probes in a row
+        self.kernel.after(KEEPALIVE_IDLE_SECONDS * 1000, None, self._probe)
         # At the broker: what is not handled yet, and what is not answered, in their order.
         self._received: deque[Sent] = deque()
         self._handled: deque[Answering] = deque()
@@ -197,6 +205,22 @@ class Connection:
             return
         self.client_closed()
         self.kernel.after(0, self.host.process, self.stream.reset)
+
+    def _probe(self) -> None:
+        """TCP's keepalive: the peer's machine does not know the connection, or is not reached."""
+        if not self.is_open:
+            return
+        if not self.is_up or self.is_silent:
+            self._unanswered += 1
+        elif not self._is_of_this_life:
+            self._unanswered = KEEPALIVE_COUNT
+        else:
+            self._unanswered = 0
+        if self._unanswered >= KEEPALIVE_COUNT:
+            self.reset()
+            return
+        seconds = KEEPALIVE_INTERVAL_SECONDS if self._unanswered else KEEPALIVE_IDLE_SECONDS
+        self.kernel.after(seconds * 1000, None, self._probe)
 
     def _close(self) -> None:
         self.is_open = False

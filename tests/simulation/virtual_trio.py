@@ -25,6 +25,7 @@ from typing import Any
 import trio
 import trio._core._run as trio_run
 from outcome import Error
+from sniffio import thread_local as sniffio_library
 from trio._core._entry_queue import EntryQueue
 from trio._core._instrumentation import Instruments
 from trio._core._ki import KIManager
@@ -139,6 +140,7 @@ class TrioRun:
         runner.guest_tick_scheduled = True
         hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(*self._hooks)
+        sniffio_library.name = "trio"
         try:
             while loop.send(self._loop_argument) <= 0:
                 self._loop_argument = _NOTHING
@@ -151,6 +153,7 @@ class TrioRun:
             return
         finally:
             sys.set_asyncgen_hooks(*hooks)
+            sniffio_library.name = None
         runner.guest_tick_scheduled = self._is_awake = False
         self._note_deadline()
 

@@ -45,6 +45,7 @@ from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
+from tests.support.appends import append_as_leader
 from tests.support.conversions import build_message_set, rebuild
 
 TOPIC, TOPIC_ID = "everything", bytes(range(16))
@@ -86,7 +87,8 @@ class Writer:
         version = 9 if data[16] == 2 else 2
         if origin is not AppendOrigin.CLIENT:
             version = None  # type: ignore[assignment]
-        info = self.log.append_as_leader(
+        info = append_as_leader(
+            self.log,
             bytearray(data),
             leader_epoch=EPOCH,
             now_ms=NOW_MS,

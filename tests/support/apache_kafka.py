@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support.maven import maven_jars
+from tests.support.maven import compiled_classes, maven_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.short_lived_java import JVM_OPTIONS
 
@@ -26,6 +26,8 @@ ARTIFACTS = {
     "org.slf4j:slf4j-reload4j": "1.7.36",
 }
 HEAP = "-Xmx384m"
+JAVA = Path(__file__).parent / "java"
+JAVA_SECONDS = 120
 # A session's registration stays until it ends, of a broker that was killed as well.
 STARTS_SECONDS = 120
 SESSION_TROUBLE = (b"SessionExpiredException", b"NodeExistsException")
@@ -47,13 +49,26 @@ def kafka_jars() -> Path:
     return directory
 
 
-def java_command(main_class: str, *arguments: str, classes: Path | None = None) -> list[str]:
-    """`classes`: where those of our own are."""
+def java_command(main_class: str, *arguments: str, source: str = "") -> list[str]:
+    """`source`: a file of our own in tests/support/java, which is compiled. Skips the test where
+    Java, its compiler or Kafka's jars are missing."""
     jars = kafka_jars()
+    classes = compiled_classes(JAVA / source, jars) if source else None
     archive = shared_classes(jars)
     sharing = [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive else []
     path = f"{jars}/*" if classes is None else f"{jars}/*:{classes}"
     return [*_java(jars), *sharing, "-cp", path, main_class, *arguments]
+
+
+def java_answers(main_class: str, lines: Sequence[str], *, source: str) -> str:
+    """What a class of ours prints, given these lines."""
+    done = subprocess.run(
+        java_command(main_class, source=source),
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True, encoding="utf-8", timeout=JAVA_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _java(jars: Path) -> list[str]:

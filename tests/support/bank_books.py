@@ -10,7 +10,6 @@ names legs that stayed alone.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -32,6 +31,7 @@ from tests.support.bank_terms import (
 )
 from tests.support.consumed import consumed
 from tests.support.ledger import librdkafka
+from tests.support.loads import Worker
 
 POLL_SECONDS = 0.3
 AT_ONCE = 500
@@ -84,24 +84,13 @@ class Books:
         return [f"{name}: {len(legs)} legs" for name, legs in self.open.items()]
 
 
-class Reader(threading.Thread):
-    """Follows the books until told to end; an error of its client is noted as a crash."""
+class Reader(Worker):
+    """Follows the books until told to end."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self.books = Books(name)
-        self.crash: BaseException | None = None
         self._servers = bootstrap
-        self._ending = threading.Event()
-
-    def end(self) -> None:
-        self._ending.set()
-
-    def run(self) -> None:
-        try:
-            self.work()
-        except BaseException as error:
-            self.crash = error
 
     def work(self) -> None:
         for seen in self.follow():

@@ -3,9 +3,9 @@
 Job: `cluster(directory, "embedded" | "real" | "ensemble")` starts all; a node is killed, stopped,
 paused, cut off and started again by its id; `wait_for` waits for what a test expects of the
 cluster's state, as the brokers themselves tell it.
-Invariants: brokers reach each other and ZooKeeper only through `links`, clients reach them
-directly, or all through a net of namespaces (`tests.support.namespaces`); timeouts are short, so
-that a case takes seconds; what is started here is killed at the end, whatever happened.
+Invariants: brokers reach each other and ZooKeeper only through the test kit's `Network`, clients
+reach them directly, or all through a net of namespaces (`tests.support.namespaces`); timeouts are
+short, so that a case takes seconds; what is started here is killed at the end, whatever happened.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pybroker_kafka.protocol.apis.metadata import (
 )
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.schema import Message
-from tests.support.links import ZOOKEEPER, Links
-from tests.support.namespaces import Net
+from pybroker_kafka.testing import Network
+from tests.support.namespaces import ZOOKEEPER, Net
 from tests.support.patience import Limit
 from tests.support.processes import BrokerProcess, ServerProcess, ZooKeeperProcess, free_port
 from tests.support.real_zookeeper import RealZooKeeper, ensemble_of
@@ -93,17 +93,19 @@ class Cluster:
     ) -> None:
         self.zookeepers = zookeepers
         self.directory = directory
-        self.links: Links | Net = net or Links()
-        doors = [self.links.listen(ZOOKEEPER, server.port) for server in zookeepers]
-        connect = ",".join(f"{self.links.host(ZOOKEEPER)}:{port}" for port in doors)
+        self._net = net
+        self.links: Network | Net = net or Network()
+        doors = [self.links.front(ZOOKEEPER, server.port) for server in zookeepers]
+        connect = ",".join(f"{self._host(ZOOKEEPER)}:{port}" for port in doors)
         self.nodes = {
             node: self._broker(node, connect, config or {}) for node in range(1, count + 1)
         }
-        for server in (*zookeepers, *self.nodes.values()):
-            if isinstance(server, ServerProcess):
-                server.namespace = self.links.namespace(
-                    next((n for n, broker in self.nodes.items() if broker is server), ZOOKEEPER)
-                )
+        if net is not None:
+            for server in zookeepers:
+                assert isinstance(server, ServerProcess)
+                server.namespace = net.namespace(ZOOKEEPER)
+            for node, broker in self.nodes.items():
+                broker.namespace = net.namespace(node)
         self.paused: set[int] = set()
         self.story: list[str] = []
         self._closings: list[Callable[[], object]] = []
@@ -111,7 +113,7 @@ class Cluster:
 
     def _broker(self, node: int, connect: str, config: Mapping[str, str]) -> BrokerProcess:
         port, internal = free_port(), free_port()
-        door, host = self.links.listen(node, internal), self.links.host(node)
+        door, host = self.links.front(node, internal), self._host(node)
         properties = {
             **CONFIG,
             "listeners": f"PLAINTEXT://{host}:{port},INTERNAL://{host}:{internal}",
@@ -120,6 +122,9 @@ class Cluster:
         }
         directory = self.directory / f"broker-{node}"
         return BrokerProcess(directory, connect, properties, node, port, host)
+
+    def _host(self, place: int) -> str:
+        return "127.0.0.1" if self._net is None else self._net.host(place)
 
     def tell(self, event: str) -> None:
         """Into the story of this cluster, which a failing test prints."""
@@ -146,7 +151,7 @@ class Cluster:
     def start(self, *nodes: int) -> None:
         for node in nodes:
             self.nodes[node].launch()
-            self.links.started(node, self.nodes[node].pid)
+            self.links.belongs(node, self.nodes[node].pid)
         for node in nodes:
             seconds = self.nodes[node].wait_until_ready()
             self.tell(f"node {node} started, ready after {seconds:.1f} s")

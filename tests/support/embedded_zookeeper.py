@@ -1,13 +1,17 @@
 """Our embedded ZooKeeper in a thread of the test, for synchronous clients such as kazoo."""
 
 import contextlib
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
 import trio
 
 from pybroker_kafka.broker.zookeeper.server import serve_zookeeper
+
+Started = tuple[int, trio.lowlevel.TrioToken, trio.CancelScope]
 
 
 @contextlib.contextmanager
@@ -21,49 +25,29 @@ def embedded_zookeeper(
     credentials: bytes | None = None,
 ) -> Iterator[int]:
     """Serve while the block runs; yields the port. What the server raises is raised at the end."""
-    started = threading.Event()
-    state: dict[str, object] = {}
+    started: SimpleQueue[Started | None] = SimpleQueue()
+    serve = partial(
+        serve_zookeeper,
+        port=port,
+        tick_time_ms=tick_ms,
+        container_check_ms=container_check_ms,
+        max_connections_per_host=max_connections_per_host,
+        credentials=credentials,
+    )
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            state["token"] = trio.lowlevel.current_trio_token()
-            state["scope"] = nursery.cancel_scope
+            bound = await nursery.start(serve, data_dir)
+            started.put((bound, trio.lowlevel.current_trio_token(), nursery.cancel_scope))
 
-            async def serve(
-                *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
-            ) -> None:
-                await serve_zookeeper(
-                    data_dir,
-                    port=port,
-                    tick_time_ms=tick_ms,
-                    container_check_ms=container_check_ms,
-                    max_connections_per_host=max_connections_per_host,
-                    credentials=credentials,
-                    task_status=task_status,
-                )
-
-            state["port"] = await nursery.start(serve)
-            started.set()
-
-    def run() -> None:
-        try:
-            trio.run(main)
-        except BaseException as error:
-            state["error"] = error
-        finally:
-            started.set()
-
-    thread = threading.Thread(target=run, name="embedded-zookeeper")
-    thread.start()
-    started.wait()
-    try:
-        if "error" in state:
-            raise state["error"]  # type: ignore[misc]
-        yield state["port"]  # type: ignore[misc]
-    finally:
-        if thread.is_alive():
-            with contextlib.suppress(trio.RunFinishedError):
-                state["token"].run_sync_soon(state["scope"].cancel)  # type: ignore[attr-defined]
-        thread.join()
-    if "error" in state:
-        raise state["error"]  # type: ignore[misc]
+    with ThreadPoolExecutor(1, "embedded-zookeeper") as thread:
+        server = thread.submit(trio.run, main)
+        server.add_done_callback(lambda _: started.put(None))
+        if (told := started.get()) is not None:
+            bound, token, scope = told
+            try:
+                yield bound
+            finally:
+                with contextlib.suppress(trio.RunFinishedError):
+                    token.run_sync_soon(scope.cancel)
+        server.result()

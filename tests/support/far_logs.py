@@ -13,6 +13,7 @@ from pybroker_kafka.protocol.records.batch import SimpleRecord
 from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.storage.files import DataFile, Files
 from pybroker_kafka.storage.log import Log
+from tests.support.appends import append_as_leader
 
 MB = 1 << 20
 LARGEST_SEGMENT = 2**31 - 1
@@ -48,7 +49,7 @@ def small_batch(number: int, *values: bytes) -> bytearray:
 
 
 def append(log: Log, batch: bytearray) -> None:
-    log.append_as_leader(batch, leader_epoch=0, now_ms=BEGIN_MS)
+    append_as_leader(log, batch, leader_epoch=0, now_ms=BEGIN_MS)
     log.update_high_watermark(log.log_end_offset)
 
 

@@ -21,6 +21,7 @@ from pybroker_kafka.replication.types import (
     Done,
     FlushNeeded,
     LeadershipResult,
+    ReplicatedAppend,
 )
 from pybroker_kafka.storage.log import Log
 from tests.support.handlers import Call
@@ -189,7 +190,9 @@ class Nodes:
         """Whether the append is acknowledged at once."""
         node = self.leader
         entries = {KEY: batch(*values or (b"value",))}
-        outcome = node.manager.appends.append(token, acks, 30_000, entries, self.now_ms)
+        outcome = node.manager.appends.append(
+            token, entries, ReplicatedAppend(acks, 30_000, self.now_ms)
+        )
         node.settle()
         return isinstance(outcome, Done)
 

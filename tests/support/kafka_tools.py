@@ -12,12 +12,9 @@ import atexit
 import subprocess
 import tempfile
 import threading
-from pathlib import Path
 
-from tests.support.apache_kafka import java_command, kafka_jars
-from tests.support.maven import compiled_classes
+from tests.support.apache_kafka import java_command
 
-SOURCE = Path(__file__).parent / "java" / "KafkaTools.java"
 TIMEOUT_SECONDS = 180.0
 END_OF_ANSWER = "\x04"
 
@@ -27,9 +24,8 @@ class KafkaTools:
 
     def __init__(self) -> None:
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        classes = compiled_classes(SOURCE, kafka_jars())
         self._process = subprocess.Popen(
-            java_command("KafkaTools", classes=classes),
+            java_command("KafkaTools", source="KafkaTools.java"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -42,7 +38,8 @@ class KafkaTools:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def run(self, main_class: str, *arguments: str) -> str:
+    def run(self, main_class: str, *arguments: str) -> tuple[str, str]:
+        """What the tool printed, and what it complained of."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         mark = self._complaints.seek(0, 2)
@@ -60,10 +57,17 @@ class KafkaTools:
         finally:
             patience.cancel()
         self._complaints.seek(mark)
-        told = f"{main_class} {arguments}:\n{printed}\n{self._complaints.read()}"
+        complaints = self._complaints.read()
+        told = f"{main_class} {arguments}:\n{printed}\n{complaints}"
         assert self.is_running, f"no answer within {TIMEOUT_SECONDS:.0f} s, or its end: {told}"
         assert int(status) == 0, told
-        return printed
+        return printed, complaints
+
+    def close(self) -> None:
+        atexit.unregister(self._process.kill)
+        self._process.kill()
+        self._process.communicate()
+        self._complaints.close()
 
 
 _running: list[KafkaTools] = []
@@ -73,4 +77,4 @@ def kafka_tool(main_class: str, *arguments: str) -> str:
     """Run one of Kafka's command line tools; returns what it printed."""
     if not _running or not _running[-1].is_running:
         _running.append(KafkaTools())
-    return _running[-1].run(main_class, *arguments)
+    return _running[-1].run(main_class, *arguments)[0]

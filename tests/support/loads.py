@@ -23,28 +23,13 @@ COMMIT_EVERY_SECONDS = 0.2
 Place = tuple[int, int]  # partition, offset
 
 
-class ProducerLoad(threading.Thread):
-    """Sends numbered records at a steady rate until told to end, then waits for its answers.
+class Worker(threading.Thread):
+    """Works until told to end; an error of its client is noted as a crash."""
 
-    `is_ordered`: whether this client keeps the order of a key over retries.
-    """
-
-    is_ordered = True
-
-    def __init__(self, name: str, topic: str, partitions: int, *, idempotent: bool) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
-        self.topic = topic
-        self.partitions = partitions
-        self.idempotent = idempotent
-        self.sent = 0
-        self.acknowledged: dict[int, Place] = {}
-        self.errors: list[str] = []
         self.crash: BaseException | None = None
         self._ending = threading.Event()
-
-    def record(self, number: int) -> tuple[bytes, bytes, int]:
-        key = number % KEYS
-        return b"%d" % key, f"{self.name}:{number}".encode(), key % self.partitions
 
     def end(self) -> None:
         self._ending.set()
@@ -54,6 +39,31 @@ class ProducerLoad(threading.Thread):
             self.work()
         except BaseException as error:
             self.crash = error
+
+    def work(self) -> None:
+        raise AssertionError
+
+
+class ProducerLoad(Worker):
+    """Sends numbered records at a steady rate until told to end, then waits for its answers.
+
+    `is_ordered`: whether this client keeps the order of a key over retries.
+    """
+
+    is_ordered = True
+
+    def __init__(self, name: str, topic: str, partitions: int, *, idempotent: bool) -> None:
+        super().__init__(name)
+        self.topic = topic
+        self.partitions = partitions
+        self.idempotent = idempotent
+        self.sent = 0
+        self.acknowledged: dict[int, Place] = {}
+        self.errors: list[str] = []
+
+    def record(self, number: int) -> tuple[bytes, bytes, int]:
+        key = number % KEYS
+        return b"%d" % key, f"{self.name}:{number}".encode(), key % self.partitions
 
     def work(self) -> None:
         while not self._ending.wait(ROUND_SECONDS):
@@ -76,11 +86,11 @@ class ProducerLoad(threading.Thread):
         """Give up what has no answer yet, if anything."""
 
 
-class ConsumerLoad(threading.Thread):
+class ConsumerLoad(Worker):
     """Reads as a group of one, commits what it has read, and notes both."""
 
     def __init__(self, name: str, topic: str) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self.topic = topic
         self.read: dict[Place, bytes] = {}
         self.changed: list[str] = []
@@ -90,18 +100,7 @@ class ConsumerLoad(threading.Thread):
         self.committed: dict[int, int] = {}
         self.attempted: dict[int, set[int]] = {}
         self.failed_commits = 0
-        self.crash: BaseException | None = None
-        self._ending = threading.Event()
         self._next_commit = 0.0
-
-    def end(self) -> None:
-        self._ending.set()
-
-    def run(self) -> None:
-        try:
-            self.work()
-        except BaseException as error:
-            self.crash = error
 
     def work(self) -> None:
         while not self._ending.is_set():

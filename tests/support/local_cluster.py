@@ -1,28 +1,28 @@
 """A local cluster as its user has it: `pybroker start` in a session and process group of its own.
 
 All processes of a start are of its session, so that a test finds every one of them, however they
-have been orphaned, and none of anybody else's. `finish` ends what is left. The commands are forked
-from the zygote: starting an interpreter and importing costs more than the cluster.
+have been orphaned, and none of anybody else's. `finish` ends what is left.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from signal import Signals
 
 import confluent_kafka
 import psutil
 
-from tests.support.consumed import consumed
+from pybroker_kafka.local import cluster_state
+from pybroker_kafka.testing import Command
+from pybroker_kafka.testkit.inspection import Address, ask, read_topic
 from tests.support.patience import Limit
-from tests.support.processes import PYBROKER, free_port
-from tests.support.zygote import ForkedProcess, shared_zygote
+from tests.support.processes import ended, free_port
 
 READY_TIMEOUT_SECONDS = 60.0
 END_TIMEOUT_SECONDS = 60.0
@@ -44,17 +44,17 @@ class LocalCluster:
         self.zookeeper_port = free_port()
         self.output = directory.parent / f"{directory.name}.out"
         self._sessions: set[int] = set()
-        self._process: ForkedProcess | None = None
+        self._process: Command | None = None
 
     # Commands
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Another command on this data directory; what it prints, of both kinds, is `stdout`."""
-        command = [*PYBROKER, *words, "--data-dir", str(self.directory)]
         output = self.output.with_suffix(".command")
         output.unlink(missing_ok=True)
-        status = shared_zygote().spawn(command, output).wait(END_TIMEOUT_SECONDS)
-        return subprocess.CompletedProcess(command, status, output.read_text(), "")
+        command = Command(*words, "--data-dir", str(self.directory), output=output)
+        status = ended(command, END_TIMEOUT_SECONDS)
+        return subprocess.CompletedProcess(command.words, status, output.read_text(), "")
 
     def succeed(self, *words: str) -> str:
         done = self.run(*words)
@@ -79,9 +79,7 @@ class LocalCluster:
         words += ["--port", str(self.port), "--zookeeper-port", str(self.zookeeper_port)]
         self._launched = time.monotonic()
         self.output.unlink(missing_ok=True)
-        self._process = shared_zygote().spawn(
-            [*PYBROKER, *words, *more], self.output, new_session=True
-        )
+        self._process = Command(*words, *more, output=self.output, new_session=True)
         self._sessions.add(self._process.pid)
 
     def wait_until_ready(self) -> float:
@@ -116,7 +114,7 @@ class LocalCluster:
     def wait_for_end(self) -> int:
         """The supervisor's exit status."""
         assert self._process is not None
-        return self._process.wait(END_TIMEOUT_SECONDS)
+        return ended(self._process, END_TIMEOUT_SECONDS)
 
     def processes(self) -> list[psutil.Process]:
         """All of our sessions that are no zombies."""
@@ -141,13 +139,12 @@ class LocalCluster:
         return limit.waited
 
     def node_pid(self, name: str) -> int:
-        state = json.loads((self.directory / "cluster.json").read_text())
+        """Of ZooKeeper, or of a broker by its id."""
         (pid,) = [
-            node["pid"]
-            for node in state["nodes"]
-            if name == (node["kind"] if node["kind"] == "zookeeper" else str(node["node_id"]))
+            node.pid
+            for node in cluster_state.load(self.directory).nodes
+            if name in (node.kind, str(node.node_id))
         ]
-        assert isinstance(pid, int)
         return pid
 
     def finish(self) -> None:
@@ -159,10 +156,7 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        state = json.loads((self.directory / "cluster.json").read_text())
-        return ",".join(
-            f"{node['host']}:{node['port']}" for node in state["nodes"] if node["kind"] == "broker"
-        )
+        return cluster_state.load(self.directory).bootstrap
 
     def produce(self, topic: str, values: list[str]) -> None:
         """With acks=all; returns when all are acknowledged."""
@@ -186,26 +180,9 @@ class LocalCluster:
 
     def consume(self, topic: str) -> list[str]:
         """All that is in partition 0."""
-        consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "none", "enable.auto.commit": False}
-        )
-        try:
-            where = confluent_kafka.TopicPartition(topic, 0, 0)
-            _, end = consumer.get_watermark_offsets(where, timeout=CLIENT_TIMEOUT_SECONDS)
-            consumer.assign([where])
-            values: list[str] = []
-            limit = Limit(CLIENT_TIMEOUT_SECONDS)
-            position = 0
-            while position < end:
-                assert not limit.is_over, (position, end)
-                message = consumer.poll(0.2)
-                if message is not None and message.error() is None:
-                    found = consumed(message)
-                    values.append(found.value.decode())
-                    position = found.offset + 1
-            return values
-        finally:
-            consumer.close()
+        read = partial(read_topic, topic=topic, partition=0, at_least=0, committed=False)
+        records = ask(Address(self.bootstrap, {}), read, CLIENT_TIMEOUT_SECONDS)
+        return [(record.value or b"").decode() for record in records]
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ Job: `Net(places)` makes a namespace for every place (a broker's id, or ZOOKEEPE
 (`tests.support.switch`) between them and this machine, where the clients are (CLIENTS). Then
 directions are cut, lossy or slow: packets are lost silently, as behind a pulled cable or a wrong
 rule of a firewall, and the kernels retransmit and time out as they do.
-It stands where `tests.support.links.Links` stands: `cut` and `silence` are one here.
+It stands where the test kit's `Network` stands: `cut` and `silence` are one here.
 Invariants: nothing outside this machine is reached, addresses are those of RFC 2544's test net;
 whatever a killed test run has left behind is removed by the next.
 Needs: root (CAP_NET_ADMIN), `ip` and /dev/net/tun; `why_not()` says what is missing.
@@ -23,11 +23,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.support.links import ZOOKEEPER
 from tests.support.switch import MTU_BYTES, Rule
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PREFIX = "pybt"
+ZOOKEEPER = 0  # a place: all of its servers
 CLIENTS = 250  # a place: this machine
 ALL_LOST = 1.0
 MAX_NETS = 250
@@ -106,20 +106,20 @@ class Net:
         _ip(*inside, "address", "add", f"{self.host(place)}/24", "dev", tap)
         _ip(*inside, "link", "set", tap, "up")
 
-    # What `Links` has
-
     def host(self, place: int) -> str:
         return f"198.18.{self._number}.{place + 1}"
 
-    def namespace(self, place: int) -> str | None:
-        return self._names.get(place)
+    def namespace(self, place: int) -> str:
+        return self._names[place]
 
-    def listen(self, target: int, target_port: int) -> int:
+    # What `Network` has
+
+    def front(self, place: int, port: int) -> int:
         """The port itself: nothing stands between here but the net."""
-        assert target in self._names
-        return target_port
+        assert place in self._names
+        return port
 
-    def started(self, node: int, pid: int) -> None:
+    def belongs(self, place: int, pid: int) -> None:
         """Whose packets they are says their address."""
 
     def cut(self, a: int, b: int) -> None:
@@ -141,7 +141,7 @@ class Net:
                 _ip("netns", "del", name)
         self._claim.close()
 
-    # What a net can in addition
+    # What it can in addition
 
     def lose(self, source: int, target: int, share: float = ALL_LOST, delay_ms: float = 0) -> None:
         """From now on this share of the packets from one to the other is lost; the others take

@@ -25,6 +25,7 @@ from pybroker_kafka.protocol.framing import decode_response, encode_request
 from pybroker_kafka.protocol.schema import Message
 from pybroker_kafka.replication.metadata_cache import MetadataCache
 from tests.support.frames import joined
+from tests.support.patience import eventually
 
 LISTENER = "PLAINTEXT"
 PATIENCE_SECONDS = 120
@@ -70,9 +71,7 @@ class RunningNetwork:
         return self.server.quotas.total
 
     async def wait_for_connections(self, count: int) -> None:
-        with trio.fail_after(PATIENCE_SECONDS):
-            while self.connections != count:  # noqa: ASYNC110
-                await trio.sleep(0.005)
+        await eventually(lambda: self.connections == count)
 
     async def connect(self) -> RawClient:
         return RawClient(await trio.open_tcp_stream("127.0.0.1", self.port))

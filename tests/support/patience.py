@@ -22,12 +22,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import pytest_timeout
+import trio
 
 MAX_SLOWNESS = 10.0
 # The loop of `spin` where it was measured: a core of 2026 that does nothing else.
@@ -40,6 +41,9 @@ LONG_GAP_SECONDS = 5.0
 TOLD_SECONDS = 10.0
 ONLY_WAITED = 0.6
 NOTES = "TESTS_WAITED"  # the file for the notes, set by tests.run
+WAIT_SECONDS = 120.0
+
+T = TypeVar("T")
 
 
 def spin() -> float:
@@ -140,6 +144,36 @@ class Limit:
     def waited(self) -> float:
         """Seconds of the wall's clock."""
         return time.monotonic() - self._wall
+
+
+def until(
+    condition: Callable[[], T | None],
+    what: object = "",
+    seconds: float = WAIT_SECONDS,
+    pause_seconds: float = 0.02,
+) -> T:
+    """The first result that is not false. AssertionError with `what` (the value of a function of
+    that moment) at the limit."""
+    limit = Limit(seconds)
+    while not (found := condition()):
+        if limit.is_over:
+            told = what() if callable(what) else what
+            raise AssertionError(f"not within {limit.waited:.0f} s: {told}")
+        time.sleep(pause_seconds)
+    return found
+
+
+async def eventually(
+    condition: Callable[[], object | Awaitable[object]], seconds: float = WAIT_SECONDS
+) -> None:
+    """`until` in a loop of trio, whose other tasks go on; with a condition that may be awaited."""
+    limit = Limit(seconds)
+    while True:
+        found = condition()
+        if await found if isinstance(found, Awaitable) else found:
+            return
+        assert not limit.is_over, f"not within {limit.waited:.0f} s"
+        await trio.sleep(0.005)
 
 
 def stretch_limits() -> None:

@@ -1,8 +1,7 @@
 """Real server processes for tests: our ZooKeeper and our broker, each with its own command line.
 
-The zygote forks them: starting an interpreter and importing cost three times what a broker's start
-does. A command that is no plain `python -m`, and one with an environment of its own (the dynamic
-linker reads it once), has a process from the beginning.
+Our test kit forks them (`Command`). A command of another program, and one with an environment of
+its own, has a process from the beginning.
 Ports are chosen by the system and kept over a restart, so that a client finds the broker again.
 Everything started here is killed at the end of the `with` block, whatever happened.
 """
@@ -20,12 +19,13 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pybroker_kafka.testing import Command
 from tests.support.patience import Limit
-from tests.support.zygote import ForkedProcess, is_module, shared_zygote
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 60.0
+POLL_SECONDS = 0.01
 TOLD_CHARACTERS = 3000
 LEFT_OUT = ""  # as a config's value: Kafka's default, not that of the tests
 PYBROKER = [sys.executable, "-P", "-m", "pybroker_kafka"]
@@ -78,6 +78,16 @@ def free_port(count: int = 1) -> int:
             return first
 
 
+def ended(process: subprocess.Popen[bytes] | Command, timeout_s: float) -> int:
+    """The exit status, once it has one. Raises subprocess.TimeoutExpired."""
+    limit = Limit(timeout_s)
+    while (status := process.poll()) is None:
+        if limit.is_over:
+            raise subprocess.TimeoutExpired(f"process {process.pid}", timeout_s)
+        time.sleep(POLL_SECONDS)
+    return status
+
+
 class ServerProcess:
     """A server command in a process of its own, with its output in `log`.
 
@@ -89,7 +99,7 @@ class ServerProcess:
         self._log = log
         self._mark = 0
         self._launched = 0.0
-        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
+        self._process: subprocess.Popen[bytes] | Command | None = None
         self.namespace: str | None = None  # of the network in which it runs
         self.environment: Mapping[str, str] = {}  # of it alone, in addition; then it is not forked
 
@@ -121,11 +131,9 @@ class ServerProcess:
     def launch(self) -> None:
         self._launched = time.monotonic()
         self._mark = self._log.stat().st_size if self._log.exists() else 0
-        if is_module(self._command) and not self.environment:
-            self._log.touch()
-            self._process = shared_zygote().spawn(
-                self._command, self._log, namespace=self.namespace
-            )
+        program, words = self._command[: len(PYBROKER)], self._command[len(PYBROKER) :]
+        if program == PYBROKER and not self.environment:
+            self._process = Command(*words, output=self._log, network_namespace=self.namespace)
             return
         inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
         with self._log.open("ab") as output:
@@ -148,7 +156,7 @@ class ServerProcess:
                     f"{self._command}: exit {code} after {limit.waited:.1f} s\n"
                     f"{self.log_text[-TOLD_CHARACTERS:]}"
                 )
-            time.sleep(0.01)
+            time.sleep(POLL_SECONDS)
         return time.monotonic() - self._launched
 
     def pause(self) -> None:
@@ -181,7 +189,7 @@ class ServerProcess:
     def wait(self, timeout_s: float) -> int:
         """The exit status. Raises subprocess.TimeoutExpired."""
         assert self._process is not None
-        return self._process.wait(timeout_s)
+        return ended(self._process, timeout_s)
 
 
 class BrokerProcess(ServerProcess):

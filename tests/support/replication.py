@@ -31,6 +31,7 @@ from pybroker_kafka.replication.types import (
     Parked,
     ProduceResults,
     ReplicaConfig,
+    ReplicatedAppend,
 )
 from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.log_config import LogConfig
@@ -205,7 +206,7 @@ class ReplicaCluster:
         self, token: object, *values: bytes, acks: int = -1, timeout_ms: int = 1000
     ) -> Done[ProduceResults] | Parked:
         return self.manager.appends.append(
-            token, acks, timeout_ms, {KEY: batch(*values)}, self.now_ms
+            token, {KEY: batch(*values)}, ReplicatedAppend(acks, timeout_ms, self.now_ms)
         )
 
     def fetch(

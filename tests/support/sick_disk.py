@@ -4,7 +4,7 @@
 Job: `SickDisk(directory)` compiles the library and gives a server process an environment with
 it (`ail(server)`); `says(rule, ...)` has the process meet these errors from the next call on, until
 `heal()`. A rule is `operation action pattern`: see the head of the C file.
-Invariants: a sick process is started by its own command, never forked from the zygote: a library
+Invariants: a sick process is started by its own command, never forked from a warm one: a library
 stands before the C library from the start, or never.
 """
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,11 +30,11 @@ from pybroker_kafka.protocol.apis.create_topics import (
 from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.sasl import ScramHash
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.wire import WireClient
 from tests.wire.test_metadata import metadata
 
-WAIT_SECONDS = 120.0
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 ITERATIONS = 4096
 PORTS = 3  # of each broker: for clients, for brokers, for control
@@ -109,13 +108,6 @@ def partition_of(client: WireClient, topic: str) -> Any:
     version = max(client.versions(ApiKey.METADATA))
     (partition,) = metadata(client, version, topic).topics[0].partitions
     return partition
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def create_topic(client: WireClient) -> None:

@@ -29,7 +29,7 @@ from pybroker_kafka.protocol.apis.describe_client_quotas import (
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker_kafka.protocol.errors import ErrorCode
-from tests.support.patience import fair
+from tests.support.patience import fair, until
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient, batch, covers, fetch_request, produce_request, unique
 
@@ -101,16 +101,7 @@ def wait_until_limited(kafka: WireClient, client: str) -> None:
     """Until quotas that were set before this are obeyed too."""
     probe = client + "-probe"
     with limited(kafka, probe, request_percentage=1e-6), kafka.another(probe) as other:
-        wait_until_obeyed(lambda: other.call(HEARTBEAT).throttle_time_ms)
-
-
-def wait_until_obeyed(ask: Any, seconds: float = 120.0) -> Any:
-    """Quotas hold a moment after they are set."""
-    ends = time.monotonic() + seconds
-    while not (found := ask()):
-        assert time.monotonic() < ends
-        time.sleep(0.02)
-    return found
+        until(lambda: other.call(HEARTBEAT).throttle_time_ms)
 
 
 @covers(ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS)
@@ -221,7 +212,7 @@ def test_a_producer_is_held_after_its_answer(kafka: WireClient) -> None:
             request = produce_request(topic.name, batch(b"x" * 30_000))
             return int(held.call(request).throttle_time_ms)
 
-        throttle_ms = wait_until_obeyed(produced)
+        throttle_ms = until(produced)
         answered_at = time.monotonic()
         held.call(HEARTBEAT)
         assert time.monotonic() - answered_at >= throttle_ms / 1000 - 0.05
@@ -254,15 +245,17 @@ def test_a_consumer_over_its_rate_gets_nothing_and_its_session_stays(kafka: Wire
     with limited(kafka, "reader", consumer_byte_rate=50_000.0), kafka.another("reader") as reader:
         wait_until_limited(kafka, "reader")
         first = fetch_request(topic, 0, version=12, session=(0, 0))
-        opened = wait_until_obeyed(lambda: opened_session(reader.call(first, 12)))
+        opened = until(lambda: opened_session(reader.call(first, 12)))
         session_id = opened.session_id
         offset = epoch = 0
+        began = 0.0
         read = len(opened.responses[0].partitions[0].records)
 
         def throttled() -> Any:
-            nonlocal offset, epoch, read
+            nonlocal offset, epoch, read, began
             epoch += 1
             request = fetch_request(topic, offset % 3, version=12, session=(session_id, epoch))
+            began = time.monotonic()
             answer = reader.call(request, 12)
             assert (answer.error_code, answer.session_id) == (0, session_id)
             if answer.throttle_time_ms:
@@ -271,12 +264,11 @@ def test_a_consumer_over_its_rate_gets_nothing_and_its_session_stays(kafka: Wire
             read += len(answer.responses[0].partitions[0].records)
             return None
 
-        answer = wait_until_obeyed(throttled)
+        answer = until(throttled)
         assert answer.responses == []
         assert 0 < answer.throttle_time_ms < 3_000
         assert read >= 400_000
         throttle_ms = answer.throttle_time_ms
-        began = time.monotonic()
         epoch += 1
         request = fetch_request(topic, 0, version=12, session=(session_id, epoch))
         answer = reader.call(request, 12)
@@ -293,7 +285,7 @@ def test_a_fetch_is_cut_to_what_the_windows_let_through(kafka: WireClient) -> No
         assert len(kafka.fetch(topic).records) > 120_000
         # What a response has beside records may be too much at first.
         request = fetch_request(topic, version=12)
-        answers = wait_until_obeyed(lambda: cut.call(request, 12).responses)
+        answers = until(lambda: cut.call(request, 12).responses)
         assert 20_000 < len(answers[0].partitions[0].records) <= 50_000
 
 
@@ -382,10 +374,10 @@ def test_who_connects_too_often_is_turned_away(kafka: WireClient) -> None:
                 return False
             return True
 
-        wait_until_obeyed(is_turned_away)
+        until(is_turned_away)
     finally:
         alter(kafka, {"ip": "localhost"}, {"connection_creation_rate": None})
-    wait_until_obeyed(lambda: not is_turned_away())
+    until(lambda: not is_turned_away())
 
 
 def test_topics_that_are_created_by_asking_for_them_count(kafka: WireClient) -> None:
@@ -397,8 +389,9 @@ def test_topics_that_are_created_by_asking_for_them_count(kafka: WireClient) -> 
             topics=[MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=True,
         )
-        wait_until_obeyed(
-            lambda: all(topic.error_code == 0 for topic in asker.call(request, 9).topics), 30
+        until(
+            lambda: all(topic.error_code == 0 for topic in asker.call(request, 9).topics),
+            seconds=30,
         )
         topic = CreatableTopic(name=unique("refused"), num_partitions=1, replication_factor=1)
         answer = asker.call(CreateTopicsRequest(topics=[topic], timeout_ms=15_000), 7)

@@ -9,6 +9,7 @@ import pytest
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pybroker_kafka.protocol.errors import ErrorCode
+from tests.support.patience import until
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.group_steps import (
     METADATA,
@@ -20,8 +21,6 @@ from tests.wire.group_steps import (
     subscription,
     sync,
 )
-
-WAIT_SECONDS = 120.0
 
 
 @pytest.fixture
@@ -139,10 +138,7 @@ def test_assignments_are_handed_out_in_every_version(kafka: WireClient, group: s
 
 
 def until_rebalance(kafka: WireClient, group: str, member: str, generation: int) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while heartbeat(kafka, 2, group, member, generation) != ErrorCode.REBALANCE_IN_PROGRESS:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(lambda: heartbeat(kafka, 2, group, member, generation) == ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def test_sync_errors(kafka: WireClient, group: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ import pytest
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.support.certificates import PASSWORD, Authority, pem
+from tests.support.patience import until
 from tests.support.processes import free_port, running_broker
 from tests.support.wire import Topic, WireClient, fetch_request
 
@@ -83,10 +83,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
 def test_who_is_gone_holds_no_place(full: Full, protocol: str) -> None:
     for client in [full.waiting(protocol) for _ in range(PLACES - 4)]:
         client.close()
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not full.has_room_for(protocol, PLACES - 4):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: full.has_room_for(protocol, PLACES - 4), seconds=PATIENCE_SECONDS)
 
 
 def test_who_has_shut_down_its_side_is_answered(full: Full) -> None:

@@ -4,8 +4,7 @@ DescribeLogDirs shows of it, in every version.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,11 +18,11 @@ from pybroker_kafka.protocol.apis.alter_replica_log_dirs import (
 )
 from pybroker_kafka.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
 from pybroker_kafka.protocol.errors import ErrorCode
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import Topic, WireClient, covers
 from tests.wire.test_configs import BROKER, DELETE, SET, change
 
-WAIT_SECONDS = 120.0
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 VALUE = b"x" * 100_000
 
@@ -70,19 +69,12 @@ def replicas_of(kafka: WireClient, topic: str, version: int | None = None) -> di
     }
 
 
-def wait_for(condition: Callable[[], bool], kafka: WireClient, topic: Topic) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, replicas_of(kafka, topic.name)
-        time.sleep(0.05)
-
-
 def wait_until_in(kafka: WireClient, topic: Topic, path: str) -> None:
     def is_there() -> bool:
         found = replicas_of(kafka, topic.name)
         return list(found) == [path] and not found[path].is_future_key
 
-    wait_for(is_there, kafka, topic)
+    until(is_there, lambda: replicas_of(kafka, topic.name))
 
 
 def set_rate(kafka: WireClient, jbod: Jbod, rate: str | None) -> None:
@@ -90,10 +82,7 @@ def set_rate(kafka: WireClient, jbod: Jbod, rate: str | None) -> None:
     log = jbod.broker.log_text
     answer = change(kafka, 1, "", (SET if rate else DELETE, RATE, rate), kind=BROKER)
     assert answer.error_code == 0, answer
-    deadline = time.monotonic() + WAIT_SECONDS
-    while RATE not in jbod.broker.log_text[len(log) :]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: RATE in jbod.broker.log_text[len(log) :])
 
 
 @covers(ApiKey.ALTER_REPLICA_LOG_DIRS)

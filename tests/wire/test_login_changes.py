@@ -18,6 +18,7 @@ from pybroker_kafka.broker.security import password_encoder
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.sasl import OAuthBearerClient, PlainClient
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, running_broker
 from tests.support.sasl_client import handshake, talk
 from tests.support.wire import WireClient
@@ -51,10 +52,10 @@ class Running:
             return sorted(handshake(kafka, "NONE").mechanisms)
 
     def wait_for(self, listener: str, *mechanisms: str) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while self.offered(listener) != sorted(mechanisms):
-            assert time.monotonic() < deadline, self.broker.log_text[-3000:]
-            time.sleep(0.02)
+        until(
+            lambda: self.offered(listener) == sorted(mechanisms),
+            lambda: self.broker.log_text[-3000:],
+        )
 
     def stored(self) -> dict[str, str]:
         """What ZooKeeper has of this broker's configs."""
@@ -145,9 +146,7 @@ def test_keys_of_tokens_are_read_once_tokens_are_taken(running: Running) -> None
             handshake(kafka, "OAUTHBEARER")
             return not talk(kafka, OAuthBearerClient(token)).error_code
 
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not may_log_in():
-        assert time.monotonic() < deadline, running.broker.log_text[-3000:]
+    until(may_log_in, lambda: running.broker.log_text[-3000:])
     assert running.alter((DELETE, "sasl.enabled.mechanisms", None)) is None
     running.wait_for("USERS", "PLAIN")
 

@@ -4,20 +4,19 @@ a topic that was being deleted when the broker was killed is gone after the next
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from pybroker_kafka.protocol.errors import ErrorCode
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import Topic, WireClient
 from tests.wire.test_configs import BROKER, DELETE, SET, change
 from tests.wire.test_offsets import EARLIEST, LATEST, delete_records, list_offsets
 
-WAIT_SECONDS = 120.0
 VALUE = b"x" * 400
 CONFIG = {
     "log.initial.task.delay.ms": "0",
@@ -47,13 +46,6 @@ def offset_of(kafka: WireClient, topic: Topic, which: int) -> int:
     return offset
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 def filled(kafka: WireClient, count: int = 6, **configs: str) -> Topic:
     """One segment a record; the last one is the active segment."""
     topic = kafka.configured_topic({"segment_bytes": "600", **configs})
@@ -77,12 +69,12 @@ def test_a_topic_is_told_to_keep_less(kafka: WireClient, broker: BrokerProcess) 
     assert len(segments(broker, topic)) == 6
     change(kafka, 1, topic.name, (SET, "retention.bytes", "1000"))
     # As few segments as hold so much.
-    wait_for(lambda: offset_of(kafka, topic, EARLIEST) == 3, "retention.bytes")
-    wait_for(lambda: len(segments(broker, topic)) == 3, "the files of the deleted segments")
+    until(lambda: offset_of(kafka, topic, EARLIEST) == 3, "retention.bytes")
+    until(lambda: len(segments(broker, topic)) == 3, "the files of the deleted segments")
     assert [record.offset for record in kafka.read(topic, 3)][:1] == [3]
     assert kafka.fetch(topic, 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     change(kafka, 1, topic.name, (SET, "retention.ms", "1000"))
-    wait_for(lambda: offset_of(kafka, topic, EARLIEST) == 6, "retention.ms, of the active one too")
+    until(lambda: offset_of(kafka, topic, EARLIEST) == 6, "retention.ms, of the active one too")
     assert kafka.append(topic.name, VALUE) == 6
 
 
@@ -90,17 +82,17 @@ def test_policies(kafka: WireClient) -> None:
     """What is compacted is not deleted, until its policy says so."""
     compacted = filled(kafka, retention_ms="1000", cleanup_policy="compact")
     deleted = filled(kafka, retention_ms="1000")
-    wait_for(lambda: offset_of(kafka, deleted, EARLIEST) == 6, "retention.ms from the start on")
+    until(lambda: offset_of(kafka, deleted, EARLIEST) == 6, "retention.ms from the start on")
     assert offset_of(kafka, compacted, EARLIEST) == 0
     change(kafka, 1, compacted.name, (SET, "cleanup.policy", "delete"))
-    wait_for(lambda: offset_of(kafka, compacted, EARLIEST) == 6, "cleanup.policy")
+    until(lambda: offset_of(kafka, compacted, EARLIEST) == 6, "cleanup.policy")
 
 
 def test_brokers_are_told_to_keep_less(kafka: WireClient) -> None:
     topic, own = filled(kafka), filled(kafka, retention_ms="100000000000000")
     alter(kafka, "", "log.retention.ms", "1000", BROKER)
     try:
-        wait_for(lambda: offset_of(kafka, topic, EARLIEST) == 6, "log.retention.ms")
+        until(lambda: offset_of(kafka, topic, EARLIEST) == 6, "log.retention.ms")
         assert offset_of(kafka, own, EARLIEST) == 0
     finally:
         alter(kafka, "", "log.retention.ms", None, BROKER)
@@ -110,9 +102,9 @@ def test_deleted_records_go_by_segments(kafka: WireClient, broker: BrokerProcess
     topic = filled(kafka)
     assert delete_records(kafka, 2, topic.name, 3).low_watermark == 3
     assert offset_of(kafka, topic, EARLIEST) == 3
-    wait_for(lambda: len(segments(broker, topic)) == 3, "the files below the log start")
+    until(lambda: len(segments(broker, topic)) == 3, "the files below the log start")
     assert delete_records(kafka, 2, topic.name, -1).low_watermark == 6
-    wait_for(lambda: len(segments(broker, topic)) == 1, "all but the active segment")
+    until(lambda: len(segments(broker, topic)) == 1, "all but the active segment")
     assert offset_of(kafka, topic, LATEST) == 6
 
 
@@ -128,11 +120,11 @@ def test_a_deletion_is_finished_after_a_crash(
     def doomed() -> list[Path]:
         return list(broker.log_dir.glob(f"{late.name}-0.*-delete"))
 
-    wait_for(lambda: len(doomed()) == 1, "the rename")
+    until(lambda: len(doomed()) == 1, "the rename")
     broker.kill()
     assert len(doomed()) == 1
     broker.start()
-    wait_for(lambda: doomed() == [], "the deletion that the last run has begun")
+    until(lambda: doomed() == [], "the deletion that the last run has begun")
     with WireClient(broker.bootstrap) as again:
         assert len(again.read(kept)) == 1
         again.create_topic(name=late.name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import ssl
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from pybroker_kafka.protocol.apis.incremental_alter_configs import (
 )
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.support.certificates import PASSWORD, Authority, Pair, pem
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, running_broker
 from tests.support.wire import WireClient
 
@@ -52,10 +52,10 @@ class Running:
         return x509.load_der_x509_certificate(der).serial_number
 
     def wait_for(self, pair: Pair) -> None:
-        ends = time.monotonic() + 120
-        while self.serial_number() != pair.certificate.serial_number:
-            assert time.monotonic() < ends, self.broker.log_text[-3000:]
-            time.sleep(0.02)
+        until(
+            lambda: self.serial_number() == pair.certificate.serial_number,
+            lambda: self.broker.log_text[-3000:],
+        )
 
     def stored(self) -> dict[str, str]:
         """What ZooKeeper has."""

@@ -6,7 +6,6 @@ What follows is true of Apache Kafka 3.9.1 as well (KIP-98, KIP-447, KIP-664, KI
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,13 +29,13 @@ from pybroker_kafka.protocol.apis.write_txn_markers import (
 )
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.records.batch import iter_batch_headers
+from tests.support.patience import until
 from tests.support.wire import Topic, WireClient, batch, covers, unique
 from tests.wire.group_steps import stable
 from tests.wire.test_group_offsets import fetch as fetch_offsets
 from tests.wire.transaction_steps import RETRIED, Producer, add, add_offsets, end, start
 
 READ_COMMITTED = 1
-WAIT_SECONDS = 120.0
 NOW_MS = int(time.time() * 1000)
 LATEST = -1
 NOT_ADDED = ErrorCode.INVALID_TXN_STATE
@@ -81,14 +80,7 @@ def ended(kafka: WireClient, producer: Producer, topic: Topic, *, committed: boo
     """End the transaction and wait for its marker: it comes after the answer."""
     end_offset = kafka.fetch(topic).high_watermark
     assert end(kafka, producer, committed=committed) == 0
-    wait(lambda: kafka.fetch(topic).last_stable_offset > end_offset)
-
-
-def wait(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: kafka.fetch(topic).last_stable_offset > end_offset)
 
 
 def mark(
@@ -146,7 +138,7 @@ def test_an_earlier_incarnation_is_fenced(kafka: WireClient) -> None:
     old = began(kafka, topic)
     new = start(kafka, old.name)
     assert new.epoch > old.epoch
-    wait(lambda: kafka.fetch(topic).last_stable_offset == 2)  # the transaction was aborted
+    until(lambda: kafka.fetch(topic).last_stable_offset == 2)  # the transaction was aborted
     assert send(kafka, old, topic, 1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     add(kafka, new, (topic.name, 0))
     assert send(kafka, new, topic, 0).error_code == 0
@@ -332,7 +324,7 @@ def test_offsets_become_visible_with_the_commit_in_every_version(
                 answer = fetch_offsets(kafka, 9, group, {topic: [0]}, require_stable=True)
                 return answer[1][key][3] == 0
 
-            wait(is_stable)
+            until(is_stable)
             after = fetch_offsets(kafka, 9, group, {topic: [0]})[1][key]
             epoch = 0 if version >= 2 else -1
             assert after == ((offset, epoch, "note", 0) if committed else before)
@@ -393,7 +385,7 @@ def test_offsets_of_an_old_incarnation_are_fenced(kafka: WireClient, group: str)
         errors.update(commit(kafka, old, group, {key: 2}))
         return errors[key] not in RETRIED
 
-    wait(is_decided)
+    until(is_decided)
     assert errors == {key: ErrorCode.INVALID_PRODUCER_EPOCH}
 
 

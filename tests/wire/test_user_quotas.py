@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from pybroker_kafka.protocol.sasl import PlainClient
+from tests.support.patience import until
 from tests.support.processes import free_port, running_broker
 from tests.support.sasl_client import handshake, talk
 from tests.support.wire import WireClient
-from tests.wire.test_client_quotas import HEARTBEAT, alter, wait_until_obeyed
+from tests.wire.test_client_quotas import HEARTBEAT, alter
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 CONFIG = {
@@ -36,7 +37,7 @@ def test_a_quota_of_a_user_is_for_its_logins(listeners: dict[str, str]) -> None:
         assert handshake(client, "PLAIN").error_code == 0
         assert talk(client, PlainClient(name, password), 1).error_code == 0
     alter(admin, {"user": "alice"}, {"request_percentage": 1e-9})
-    wait_until_obeyed(lambda: alice.call(HEARTBEAT, 4).throttle_time_ms)
+    until(lambda: alice.call(HEARTBEAT, 4).throttle_time_ms)
     for other in (bob, admin):
         assert other.call(HEARTBEAT, 4).throttle_time_ms == 0
     for client in clients:

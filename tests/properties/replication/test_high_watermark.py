@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybroker_kafka.protocol.errors import ErrorCode
-from pybroker_kafka.replication.types import AlterIsr
+from pybroker_kafka.replication.types import AlterIsr, ReplicatedAppend
 from tests.support.replication import KEY, ME, ReplicaCluster, batch
 
 FOLLOWERS = (2, 3)
@@ -123,7 +123,9 @@ class Scenario:
 
     def append(self, count: int) -> None:
         now_ms = self.cluster.now_ms
-        self.cluster.manager.appends.append("p", 1, 0, {KEY: batch(*[b"v"] * count)}, now_ms)
+        self.cluster.manager.appends.append(
+            "p", {KEY: batch(*[b"v"] * count)}, ReplicatedAppend(1, 0, now_ms)
+        )
         self.twin.end += count
         self.twin.advance(now_ms)
 

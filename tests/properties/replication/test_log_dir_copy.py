@@ -14,7 +14,7 @@ import pytest
 from pybroker_kafka.protocol.records.batch import assign_offset_and_epoch
 from pybroker_kafka.replication import log_dir_moves
 from pybroker_kafka.replication.hosted_partitions import Move
-from pybroker_kafka.replication.log_dir_moves import Over, Prepare, Read
+from pybroker_kafka.replication.log_dir_moves import Over, Pause, Prepare, Read
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.retention import delete_segments_below_start
 from tests.support.replication import KEY, ME, NOW, ReplicaCluster, batch
@@ -140,6 +140,8 @@ class Mover:
             elif isinstance(done, Prepare):
                 done.run()
                 log_dir_moves.prepared(move)
+            elif isinstance(done, Pause):
+                assert move.future.producers.is_being_rebuilt
             else:
                 assert isinstance(done, Over)
                 assert self.log is move.future

@@ -11,7 +11,14 @@ import pytest
 from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
 from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
 from pybroker_kafka.protocol.records.record import SimpleRecord
-from pybroker_kafka.replication.types import Done, FetchEntry, FetchParams, Isolation, Parked
+from pybroker_kafka.replication.types import (
+    Done,
+    FetchEntry,
+    FetchParams,
+    Isolation,
+    Parked,
+    ReplicatedAppend,
+)
 from pybroker_kafka.storage.append_info import AppendOrigin
 from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
 
@@ -102,7 +109,7 @@ class History:
 
     def append(self, index: int, batch: bytearray, origin: AppendOrigin) -> None:
         self.cluster.manager.appends.append(
-            "p", 1, 0, {(TOPIC, index): batch}, self.cluster.now_ms, origin=origin
+            "p", {(TOPIC, index): batch}, ReplicatedAppend(1, 0, self.cluster.now_ms, origin=origin)
         )
         self.ends[index].append(self.cluster.manager.partitions[TOPIC, index].log.log_end_offset)
 

@@ -41,6 +41,7 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
 from pybroker_kafka.storage.recovery_notes import KEPT_FILES
+from tests.support.appends import append_as_leader
 from tests.support.cleaning import run_cleaning, surviving
 from tests.support.crashing_files import Crash, CrashingFiles
 from tests.support.log_checkpoints import checkpoint_recovery_points
@@ -134,7 +135,7 @@ class CompactionMachine(RuleBasedStateMachine):
             is_transactional=transactional,
         )
         again = bytearray(batch)
-        info = self.log.append_as_leader(batch, leader_epoch=0, now_ms=self.time)
+        info = append_as_leader(self.log, batch, leader_epoch=0, now_ms=self.time)
         assert not info.duplicate
         first = info.first_offset
         state = "open" if transactional else "committed"
@@ -171,8 +172,8 @@ class CompactionMachine(RuleBasedStateMachine):
         marker = build_end_txn_marker(
             EndTxnMarker(kind, 0), timestamp=self.time, producer_id=producer, producer_epoch=0
         )
-        info = self.log.append_as_leader(
-            marker, leader_epoch=0, now_ms=self.time, origin=AppendOrigin.COORDINATOR
+        info = append_as_leader(
+            self.log, marker, leader_epoch=0, now_ms=self.time, origin=AppendOrigin.COORDINATOR
         )
         transaction.marker = info.first_offset
         for record in self.written.values():
@@ -184,7 +185,7 @@ class CompactionMachine(RuleBasedStateMachine):
         """A retry is known, whatever became of the records of its batch."""
         if producer in self.last_batch:
             first, batch = self.last_batch[producer]
-            info = self.log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=self.time)
+            info = append_as_leader(self.log, bytearray(batch), leader_epoch=0, now_ms=self.time)
             assert info.duplicate
             assert info.first_offset == first
 

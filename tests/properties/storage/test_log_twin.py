@@ -42,6 +42,7 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import Job, LogManager
 from pybroker_kafka.storage.retention import delete_segments_below_start
+from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import checkpoint_log_start_offsets, checkpoint_recovery_points
 from tests.support.log_twin import TwinBatch, TwinLog
@@ -120,7 +121,7 @@ class LogMachine(RuleBasedStateMachine):
     def append(self, payload: list[bytes], data: st.DataObject, codec: Compression) -> None:
         times = data.draw(st.lists(timestamps, min_size=len(payload), max_size=len(payload)))
         batch = self.build(payload, times, codec)
-        info = self.log.append_as_leader(batch, leader_epoch=self.epoch, now_ms=self.time)
+        info = append_as_leader(self.log, batch, leader_epoch=self.epoch, now_ms=self.time)
         assert (info.first_offset, info.last_offset) == (
             self.twin.end,
             self.twin.end + len(payload) - 1,
@@ -140,7 +141,8 @@ class LogMachine(RuleBasedStateMachine):
                 epoch, sequence = epoch + 1, 0
         times = [self.time] * len(payload)
         producer = (producer_id, epoch, sequence)
-        info = self.log.append_as_leader(
+        info = append_as_leader(
+            self.log,
             self.build(payload, times, Compression.NONE, producer),
             leader_epoch=self.epoch,
             now_ms=self.time,
@@ -159,7 +161,7 @@ class LogMachine(RuleBasedStateMachine):
         if producer_id in self.forgotten_batches() and batch is not known[-1]:
             return
         again = self.build(batch.values, batch.timestamps, Compression.NONE, batch.producer)
-        info = self.log.append_as_leader(again, leader_epoch=self.epoch, now_ms=self.time)
+        info = append_as_leader(self.log, again, leader_epoch=self.epoch, now_ms=self.time)
         assert info.duplicate
         assert (info.first_offset, info.last_offset) == (batch.base_offset, batch.last_offset)
 
@@ -182,7 +184,7 @@ class LogMachine(RuleBasedStateMachine):
         producer = (producer_id, last[1], sequence)
         batch = self.build(payload, [0] * len(payload), Compression.NONE, producer)
         with pytest.raises(KafkaError) as caught:
-            self.log.append_as_leader(batch, leader_epoch=self.epoch, now_ms=self.time)
+            append_as_leader(self.log, batch, leader_epoch=self.epoch, now_ms=self.time)
         assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     @rule(payloads=st.lists(values, min_size=1, max_size=4), gap=st.integers(0, 3))

@@ -23,10 +23,12 @@ from pybroker_kafka.protocol.records.batch import (
 )
 from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.protocol.records.compression import Compression
-from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.protocol.wall_clock import WallClock
+from pybroker_kafka.storage.append_info import Append, AppendRules
 from pybroker_kafka.storage.append_rules import AppendRequest
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.old_formats import validate_with_old_format
+from tests.support.appends import append_as_leader
 from tests.support.conversions import build_message_set
 from tests.support.dumb_records import dumb_decode
 from tests.support.faulty_files import FaultyFiles
@@ -93,8 +95,12 @@ def test_any_format_is_stored_in_any_format(
         expected: list[Row] = []
         for records, magic, codec in produced:
             before = log.log_end_offset
-            info = log.append_as_leader(
-                encoded(records, magic, codec), leader_epoch=3, now_ms=NOW_MS, request_version=2
+            info = append_as_leader(
+                log,
+                encoded(records, magic, codec),
+                leader_epoch=3,
+                now_ms=NOW_MS,
+                request_version=2,
             )
             assert (info.first_offset, info.last_offset) == (before, before + len(records) - 1)
             for record in records:
@@ -144,9 +150,8 @@ def test_damaged_sets_are_refused_with_a_code() -> None:
         if source.random() < 0.5:
             overrides["compression.type"] = source.choice(["gzip", "uncompressed", "zstd"])
         config = LogConfig.from_overrides(overrides, {"inter.broker.protocol.version": "2.8"})
-        request = AppendRequest(
-            config, 2**40, 1, NOW_MS, AppendOrigin.CLIENT, source.choice([2, 3]), "t-0", True
-        )
+        append = Append(NOW_MS, source.choice([2, 3]))
+        request = AppendRequest(AppendRules(config, "t-0", True, WallClock()), append, 2**40, 1)
         try:
             valid = validate_with_old_format(data, request)
         except KafkaError:

@@ -27,6 +27,7 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
 from pybroker_kafka.storage.retention import delete_segments_below_start
+from tests.support.appends import append_as_leader
 from tests.support.forgetful_disk import ForgetfulFiles
 
 SEEDS = int(os.environ.get("POWER_CUT_SEEDS", "150"))
@@ -86,7 +87,7 @@ class History:
 
     def append(self) -> None:
         data = build_batch([self.value() for _ in range(self.choose.randint(1, 3))])
-        self.log.append_as_leader(data, leader_epoch=self.epoch, now_ms=self.now_ms)
+        append_as_leader(self.log, data, leader_epoch=self.epoch, now_ms=self.now_ms)
         self.took(data)
 
     def append_many(self) -> None:
@@ -102,7 +103,7 @@ class History:
             base_sequence=self.sequences[producer],
             is_transactional=True,
         )
-        self.log.append_as_leader(data, leader_epoch=self.epoch, now_ms=self.now_ms)
+        append_as_leader(self.log, data, leader_epoch=self.epoch, now_ms=self.now_ms)
         self.sequences[producer] += 1
         self.took(data)
 
@@ -116,7 +117,7 @@ class History:
             marker, timestamp=self.now_ms, producer_id=producer, producer_epoch=0
         )
         origin = AppendOrigin.COORDINATOR
-        self.log.append_as_leader(data, leader_epoch=self.epoch, now_ms=self.now_ms, origin=origin)
+        append_as_leader(self.log, data, leader_epoch=self.epoch, now_ms=self.now_ms, origin=origin)
         self.took(data)
 
     def append_as_follower(self) -> None:
@@ -367,7 +368,7 @@ def start() -> History:
 
 def append(history: History, *sizes: int) -> None:
     data = build_batch([SimpleRecord(0, b"k", bytes(size)) for size in sizes])
-    history.log.append_as_leader(data, leader_epoch=history.epoch, now_ms=0)
+    append_as_leader(history.log, data, leader_epoch=history.epoch, now_ms=0)
     history.took(data)
 
 

@@ -26,6 +26,7 @@ from pybroker_kafka.storage.append_info import AppendOrigin
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import Job, LogManager
 from pybroker_kafka.storage.producer_state import ProducerState
+from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.support.sources import needs_sources
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of
@@ -145,7 +146,7 @@ class World:
             )
             origin = AppendOrigin.CLIENT
             self.batches.append(Batch(base, producer_id, sequence, count, is_transactional, False))
-        self.log.append_as_leader(data, leader_epoch=0, now_ms=self.now_ms, origin=origin)
+        append_as_leader(self.log, data, leader_epoch=0, now_ms=self.now_ms, origin=origin)
 
     def advance(self) -> None:
         end = self.log.log_end_offset

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybroker_kafka.storage.retention import delete_old_segments
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, log_of
 
 NOW_MS = 1000
@@ -88,7 +89,7 @@ def test_the_same_segments_stay(
             batch = batch_of(*[b"x" * size] * count, timestamp=timestamp)
             twin[-1].size += len(batch)
             twin[-1].newest = max(twin[-1].newest, timestamp)
-            log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+            append_as_leader(log, batch, leader_epoch=0, now_ms=0)
             if roll:
                 log.roll(0)
                 twin.append(TwinSegment(log.log_end_offset))

@@ -31,6 +31,7 @@ from pybroker_kafka.protocol.records.record import SimpleRecord
 from pybroker_kafka.storage.append_info import AppendOrigin
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager
+from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, config_of
 
@@ -162,10 +163,10 @@ class World:
         )
         if producer >= 0 and not transactional and self.twin.is_open(producer):
             with pytest.raises(KafkaError) as refused:
-                self.log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+                append_as_leader(self.log, batch, leader_epoch=0, now_ms=0)
             assert refused.value.code is ErrorCode.INVALID_TXN_STATE
             return
-        info = self.log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+        info = append_as_leader(self.log, batch, leader_epoch=0, now_ms=0)
         if producer >= 0:
             self.sequences[producer] += len(values)
         self.twin.add(Entry(info.first_offset, values, producer, transactional))
@@ -174,8 +175,8 @@ class World:
         marker = build_end_txn_marker(
             EndTxnMarker(kind, 0), timestamp=0, producer_id=producer, producer_epoch=0
         )
-        info = self.log.append_as_leader(
-            marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR
+        info = append_as_leader(
+            self.log, marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR
         )
         self.twin.add(Entry(info.first_offset, [], producer, True, kind))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pybroker_kafka.testing import Network
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.real_zookeeper import real_zookeeper
 
@@ -18,3 +19,9 @@ def zookeeper_port(
     else:
         with real_zookeeper(tmp_path_factory.mktemp("zookeeper"), tick_ms=200) as port:
             yield port
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    with Network() as network:
+        yield network

@@ -41,6 +41,7 @@ from pybroker_kafka.protocol.zookeeper.operations import Create, SetData
 from pybroker_kafka.replication.controller.znodes import encode_config_change
 from pybroker_kafka.replication.partition import Partition
 from pybroker_kafka.storage.log_directory import StartupError
+from pybroker_kafka.testing import Network
 from tests.support.in_process import broker, config_of, zookeeper
 from tests.support.network import RawClient, api_versions
 from tests.support.sources import needs_sources
@@ -152,6 +153,20 @@ async def test_a_second_broker_with_the_same_id_is_refused(tmp_path: Path) -> No
     async with zookeeper() as zookeeper_port, broker(zookeeper_port, tmp_path / "a"):
         with pytest.raises(RegistrationError, match="already registered"):
             await run_broker(config_of(zookeeper_port, tmp_path / "b"))
+
+
+async def test_a_stop_without_zookeeper_leaves_no_registration_in_the_way(
+    tmp_path: Path, network: Network
+) -> None:
+    """The session of the stopped broker lives on for 18 seconds; its successor closes it."""
+    async with zookeeper() as zookeeper_port:
+        port = network.front("zookeeper", zookeeper_port)
+        async with broker(port, tmp_path) as first:
+            network.cut("client", "zookeeper")
+            await first.stop()
+        assert (tmp_path / CLEAN_MARK).exists()
+        async with broker(zookeeper_port, tmp_path) as second:
+            assert second.bound.broker_id == first.bound.broker_id
 
 
 async def test_a_generated_broker_id_is_kept(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pybroker_kafka.replication.types import (
     FetchResults,
     Isolation,
     Parked,
+    ReplicatedAppend,
 )
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster, batch, done
 
@@ -149,9 +150,13 @@ def test_case_f_enough_bytes_together(cluster: ReplicaCluster) -> None:
     assert isinstance(cluster.manager.fetches.fetch("f", params, entries, cluster.now_ms), Parked)
     for partition in (0, 1):
         assert not cluster.completed()
-        cluster.manager.appends.append("p", 1, 0, {(TOPIC, partition): batch(b"a")}, cluster.now_ms)
+        cluster.manager.appends.append(
+            "p", {(TOPIC, partition): batch(b"a")}, ReplicatedAppend(1, 0, cluster.now_ms)
+        )
     assert not cluster.completed()
-    cluster.manager.appends.append("p", 1, 0, {(TOPIC, 1): batch(b"a")}, cluster.now_ms)
+    cluster.manager.appends.append(
+        "p", {(TOPIC, 1): batch(b"a")}, ReplicatedAppend(1, 0, cluster.now_ms)
+    )
     (completion,) = cluster.completed()
     assert [len(data.records) for data in completion.result] == [size, 2 * size]
 
@@ -241,7 +246,9 @@ def test_limits_over_partitions(cluster: ReplicaCluster) -> None:
     size = len(batch(b"a"))
     for index in range(3):
         cluster.role(partition=index)
-        cluster.manager.appends.append("p", 1, 0, {(TOPIC, index): batch(b"a")}, cluster.now_ms)
+        cluster.manager.appends.append(
+            "p", {(TOPIC, index): batch(b"a")}, ReplicatedAppend(1, 0, cluster.now_ms)
+        )
     entries = [FetchEntry(TOPIC, index, fetch_offset=0, max_bytes=size) for index in range(3)]
 
     def sizes(max_bytes: int, *, strict: bool = False) -> list[int]:

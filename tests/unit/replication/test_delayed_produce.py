@@ -9,7 +9,7 @@ from pybroker_kafka.protocol.apis.stop_replica import (
     StopReplicaTopicState,
 )
 from pybroker_kafka.protocol.errors import ErrorCode
-from pybroker_kafka.replication.types import Done, FlushNeeded, Parked
+from pybroker_kafka.replication.types import Done, FlushNeeded, Parked, ReplicatedAppend
 from tests.support.replication import KEY, ME, TOPIC, Completed, ReplicaCluster, batch, done
 
 REPLICAS = (ME, 2, 3)
@@ -120,7 +120,9 @@ def test_case_f_all_partitions_must_be_settled(cluster: ReplicaCluster) -> None:
     cluster.role(partition=2)
     keys = [(TOPIC, index) for index in range(3)]
     entries = {key: batch() for key in keys}
-    outcome = cluster.manager.appends.append("token", -1, 1000, entries, cluster.now_ms)
+    outcome = cluster.manager.appends.append(
+        "token", entries, ReplicatedAppend(-1, 1000, cluster.now_ms)
+    )
     assert isinstance(outcome, Parked)
     cluster.follow(2, 1)
     cluster.follow(3, 1)

@@ -19,9 +19,10 @@ from pybroker_kafka.replication import log_dir_moves
 from pybroker_kafka.replication.hosted_partitions import Move
 from pybroker_kafka.replication.log_dir_moves import Over, Pause, Prepare, Read
 from pybroker_kafka.replication.throttle import MIN_PIECE_BYTES
-from pybroker_kafka.replication.types import ACKS_ALL, Done, FlushNeeded, Parked
+from pybroker_kafka.replication.types import ACKS_ALL, Done, FlushNeeded, Parked, ReplicatedAppend
 from pybroker_kafka.storage.cleaner.manager import CleanerManager, CleanerSettings
 from pybroker_kafka.storage.log import Log
+from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
 
@@ -37,7 +38,7 @@ def cluster_of(tmp_path: Path, **kwargs: object) -> ReplicaCluster:
 def append(cluster: ReplicaCluster, *values: bytes, count: int = 1) -> None:
     for _ in range(count):
         outcome = cluster.manager.appends.append(
-            object(), 1, 1000, {KEY: batch(*values)}, cluster.now_ms
+            object(), {KEY: batch(*values)}, ReplicatedAppend(1, 1000, cluster.now_ms)
         )
         if isinstance(outcome, Done):
             assert outcome.result[KEY].error_code == 0
@@ -343,7 +344,7 @@ def test_who_waits_for_the_disk_is_answered_by_the_new_log(tmp_path: Path) -> No
     cluster = cluster_of(tmp_path, topic_config={"flush.messages": "1"})
     token = object()
     parked = cluster.manager.appends.append(
-        token, ACKS_ALL, 1000, {KEY: batch(b"v")}, cluster.now_ms
+        token, {KEY: batch(b"v")}, ReplicatedAppend(ACKS_ALL, 1000, cluster.now_ms)
     )
     assert isinstance(parked, Parked)
     cluster.manager.take_effects()
@@ -351,7 +352,9 @@ def test_who_waits_for_the_disk_is_answered_by_the_new_log(tmp_path: Path) -> No
     move = the_move(cluster)
     step(cluster, move)
     late = object()
-    cluster.manager.appends.append(late, ACKS_ALL, 1000, {KEY: batch(b"w")}, cluster.now_ms)
+    cluster.manager.appends.append(
+        late, {KEY: batch(b"w")}, ReplicatedAppend(ACKS_ALL, 1000, cluster.now_ms)
+    )
     cluster.manager.take_effects()
     finish(cluster, move)
     (effect,) = cluster.manager.take_effects()
@@ -381,7 +384,9 @@ def test_what_moves_is_not_cleaned(tmp_path: Path) -> None:
     cluster = cluster_of(tmp_path, topic_config={"cleanup.policy": "compact"})
     for _ in range(2):
         records = build_batch([SimpleRecord(1, b"key", b"value")])
-        cluster.manager.appends.append(object(), 1, 1000, {KEY: records}, cluster.now_ms)
+        cluster.manager.appends.append(
+            object(), {KEY: records}, ReplicatedAppend(1, 1000, cluster.now_ms)
+        )
         cluster.partition.log.roll(cluster.now_ms)
     cluster.partition.log.first_dirty_offset = 0
     cleaners = CleanerManager(cluster.log_manager, cluster.now_ms)
@@ -412,7 +417,7 @@ def test_an_open_transaction_moves_along(tmp_path: Path) -> None:
         is_transactional=True,
     )
     log = cluster.partition.log
-    log.append_as_leader(records, leader_epoch=0, now_ms=1)
+    append_as_leader(log, records, leader_epoch=0, now_ms=1)
     log.update_high_watermark(2)
     guard = log.producer_state.verifications
     assert log.last_stable_offset == 1

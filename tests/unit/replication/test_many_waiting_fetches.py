@@ -16,6 +16,7 @@ from pybroker_kafka.replication.types import (
     Isolation,
     MoreToAnswer,
     Parked,
+    ReplicatedAppend,
 )
 from pybroker_kafka.replication.waiting import MAX_ANSWERS_AT_ONCE, MAX_RESULTS_AT_ONCE
 from pybroker_kafka.storage.log import Log
@@ -104,7 +105,9 @@ def test_bytes_of_several_partitions_are_added_up(cluster: ReplicaCluster) -> No
     for number in range(20):
         assert cluster.completed() == []
         key = (TOPIC, int(number % 3 == 0))
-        cluster.manager.appends.append("p", 1, 0, {key: batch(bytes(1000))}, cluster.now_ms)
+        cluster.manager.appends.append(
+            "p", {key: batch(bytes(1000))}, ReplicatedAppend(1, 0, cluster.now_ms)
+        )
     (completion,) = cluster.completed()
     assert sum(len(data.records) for data in completion.result) == 20 * len(big)
 
@@ -185,7 +188,9 @@ def test_those_of_another_partition_need_not_wait_for_them(cluster: ReplicaClust
     cluster.manager.fetches.fetch("other", params, [entry], cluster.now_ms)
     cluster.produce("p")
     assert len(cluster.completed()) == MAX_ANSWERS_AT_ONCE
-    cluster.manager.appends.append("p", 1, 0, {(TOPIC, 1): batch()}, cluster.now_ms)
+    cluster.manager.appends.append(
+        "p", {(TOPIC, 1): batch()}, ReplicatedAppend(1, 0, cluster.now_ms)
+    )
     assert [one.token for one in cluster.completed()] == ["other"]
 
 
@@ -212,7 +217,7 @@ def test_the_runtime_answers_them_all(cluster: ReplicaCluster) -> None:
                 entry = FetchEntry(TOPIC, 0, fetch_offset=0, max_bytes=FAR)
                 runtime.fetch(params, [entry], cluster.now_ms, Waiter, (number,))
             with runtime.settling as manager:
-                manager.appends.append("p", 1, 0, {KEY: batch()}, cluster.now_ms)
+                manager.appends.append("p", {KEY: batch()}, ReplicatedAppend(1, 0, cluster.now_ms))
             assert len(told) == MAX_ANSWERS_AT_ONCE
             with trio.fail_after(20):
                 await all_are_told.wait()

@@ -24,6 +24,7 @@ from pybroker_kafka.replication.types import (
     FetchParams,
     Isolation,
     Parked,
+    ReplicatedAppend,
 )
 from tests.support.replication import KEY, ME, NOW, TOPIC, ReplicaCluster, batch, done
 
@@ -45,7 +46,9 @@ def filled(cluster: ReplicaCluster) -> ReplicaCluster:
     """Offsets 0-3 with timestamps NOW + 10, 40, 20, 30, all below the HW."""
     cluster.role(leader_epoch=3)
     for delta in (10, 40, 20, 30):
-        cluster.manager.appends.append("p", 1, 0, {KEY: batch(b"x", timestamp=NOW + delta)}, NOW)
+        cluster.manager.appends.append(
+            "p", {KEY: batch(b"x", timestamp=NOW + delta)}, ReplicatedAppend(1, 0, NOW)
+        )
     return cluster
 
 
@@ -62,7 +65,9 @@ def test_list_offsets(filled: ReplicaCluster) -> None:
 
 def test_list_offsets_stops_at_what_the_asker_may_read(cluster: ReplicaCluster) -> None:
     cluster.role(replicas=REPLICAS)
-    cluster.manager.appends.append("p", 1, 0, {KEY: batch(b"x", timestamp=NOW + 10)}, NOW)
+    cluster.manager.appends.append(
+        "p", {KEY: batch(b"x", timestamp=NOW + 10)}, ReplicatedAppend(1, 0, NOW)
+    )
     assert _list(cluster, LATEST_TIMESTAMP).offset == 0
     assert _list(cluster, LATEST_TIMESTAMP, Isolation.LOG_END).offset == 1
     assert _list(cluster, NOW).offset == -1
@@ -73,7 +78,9 @@ def test_list_offsets_after_an_election_waits_for_the_high_watermark(
     cluster: ReplicaCluster,
 ) -> None:
     cluster.role(replicas=REPLICAS, leader_epoch=1)
-    cluster.manager.appends.append("p", 1, 0, {KEY: batch(b"x", timestamp=NOW + 10)}, NOW)
+    cluster.manager.appends.append(
+        "p", {KEY: batch(b"x", timestamp=NOW + 10)}, ReplicatedAppend(1, 0, NOW)
+    )
     cluster.role(replicas=REPLICAS, leader_epoch=2)
     assert _list(cluster, LATEST_TIMESTAMP).error_code is ErrorCode.OFFSET_NOT_AVAILABLE
     assert _list(cluster, NOW).error_code is ErrorCode.OFFSET_NOT_AVAILABLE

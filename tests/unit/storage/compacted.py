@@ -18,6 +18,7 @@ from pybroker_kafka.storage.append_info import AppendOrigin
 from pybroker_kafka.storage.cleaner.manager import CleanerSettings
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager
+from tests.support.appends import append_as_leader
 from tests.support.cleaning import (
     SETTINGS,
     clean,
@@ -81,7 +82,7 @@ class Compacted:
         return self.append(batch)
 
     def append(self, batch: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT) -> int:
-        info = self.log.append_as_leader(batch, leader_epoch=self.epoch, now_ms=0, origin=origin)
+        info = append_as_leader(self.log, batch, leader_epoch=self.epoch, now_ms=0, origin=origin)
         self.settle()
         return info.first_offset
 

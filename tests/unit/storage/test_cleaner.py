@@ -15,6 +15,7 @@ from pybroker_kafka.protocol.records.batch import (
 from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
 from pybroker_kafka.storage.append_info import AppendOrigin
 from pybroker_kafka.storage.cleaner.manager import CleanerSettings, consider
+from tests.support.appends import append_as_leader
 from tests.support.cleaning import (
     batches_of,
     clean,
@@ -70,7 +71,8 @@ def test_a_batch_that_stays_whole_is_copied(compacted: Compacted) -> None:
 
 def test_log_append_time_stays(tmp_path: Path) -> None:
     compacted = Compacted(tmp_path, message_timestamp_type="LogAppendTime")
-    compacted.log.append_as_leader(
+    append_as_leader(
+        compacted.log,
         build_batch([SimpleRecord(1, b"a", b"1"), SimpleRecord(2, b"a", b"2")]),
         leader_epoch=0,
         now_ms=777,

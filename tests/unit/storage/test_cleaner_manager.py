@@ -23,6 +23,7 @@ from pybroker_kafka.storage.cleaner.manager import CleanerManager, consider
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
+from tests.support.appends import append_as_leader
 from tests.support.cleaning import (
     SETTINGS,
     clean,
@@ -48,7 +49,8 @@ def test_the_dirtiest_log_is_first_and_a_clean_one_waits(tmp_path: Path) -> None
         log = manager.get_or_create_log("t", partition, TOPIC_ID, None, 0)
         for count in (2, dirty):
             for _ in range(count):
-                log.append_as_leader(
+                append_as_leader(
+                    log,
                     build_batch([SimpleRecord(1, b"%d" % log.log_end_offset, b"v")]),
                     leader_epoch=0,
                     now_ms=0,

@@ -13,6 +13,7 @@ from pybroker_kafka.storage.cleaner.manager import (
     CleanerSettings,
 )
 from pybroker_kafka.storage.cleaner.plan import CleaningPlan
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of
 from tests.unit.storage.test_producer_snapshots import (
     MANY,
@@ -30,7 +31,7 @@ def test_no_piece_of_a_plan_holds_the_loop(tmp_path: Path) -> None:
     manager, log = log_with(tmp_path, MANY, cleanup_policy="compact")
     cleaners = CleanerManager(manager, 0)
     log.roll(0)
-    log.append_as_leader(batch_of(b"v"), leader_epoch=0, now_ms=0)
+    append_as_leader(log, batch_of(b"v"), leader_epoch=0, now_ms=0)
     log.update_high_watermark(log.log_end_offset)
     cleaners.want(("t", 0))
     chosen = []

@@ -27,6 +27,7 @@ from pybroker_kafka.storage.log_directory import StartupError
 from pybroker_kafka.storage.log_manager import LogManager
 from pybroker_kafka.storage.recovery_notes import note_cut, write_gaps
 from tests.simulation.disk import Disk, Inode, MemoryFiles
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, config_of
 
 ROOT = "/logs"
@@ -195,7 +196,7 @@ def fill(manager: LogManager, topic: str) -> Log:
                 sequence=sequence,
                 transactional=True,
             )
-            log.append_as_leader(batch, leader_epoch=epoch, now_ms=0)
+            append_as_leader(log, batch, leader_epoch=epoch, now_ms=0)
             sequence += 2
         marker = build_end_txn_marker(
             EndTxnMarker(ControlRecordType(epoch % 2), 0),
@@ -203,7 +204,7 @@ def fill(manager: LogManager, topic: str) -> Log:
             producer_id=5,
             producer_epoch=0,
         )
-        log.append_as_leader(marker, leader_epoch=epoch, now_ms=0, origin=AppendOrigin.COORDINATOR)
+        append_as_leader(log, marker, leader_epoch=epoch, now_ms=0, origin=AppendOrigin.COORDINATOR)
     log.update_high_watermark(log.log_end_offset)
     log.maybe_increment_log_start_offset(LOG_START)
     log.first_dirty_offset = LOG_START
@@ -299,7 +300,7 @@ def check_damaged_data(log: Log, stopped: Stopped) -> None:
             # Offset and leader epoch are outside of the checksum, as Kafka made it.
             assert batch[17:] in written
         offset = max(header.next_offset, offset + 1)
-    log.append_as_leader(batch_of(b"after"), leader_epoch=EPOCHS, now_ms=0)
+    append_as_leader(log, batch_of(b"after"), leader_epoch=EPOCHS, now_ms=0)
 
 
 def damaged_start(
@@ -334,7 +335,7 @@ def damaged_start(
     check_hurt(log, stopped, relative)
     log.assign_topic_id(topic_id_of(HURT))
     end = log.log_end_offset
-    log.append_as_leader(batch_of(b"after"), leader_epoch=EPOCHS, now_ms=0)
+    append_as_leader(log, batch_of(b"after"), leader_epoch=EPOCHS, now_ms=0)
     assert log.log_end_offset == end + 1
     assert see(log).batches[-1][0] == end
     manager.clean_shutdown()

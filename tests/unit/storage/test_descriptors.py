@@ -18,6 +18,7 @@ from pybroker_kafka.storage.kept_open import KeptOpen
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager
 from pybroker_kafka.storage.offset_index import OffsetIndex
+from tests.support.appends import append_as_leader
 from tests.support.descriptors import no_descriptors
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
@@ -42,7 +43,7 @@ def values(log: Log) -> list[int]:
 
 
 def append(log: Log) -> None:
-    log.append_as_leader(batch_of(b"x" * 50), leader_epoch=0, now_ms=0)
+    append_as_leader(log, batch_of(b"x" * 50), leader_epoch=0, now_ms=0)
 
 
 def append_many(log: Log, count: int) -> None:

@@ -19,6 +19,7 @@ from pybroker_kafka.storage.log_directory import StartupError
 from pybroker_kafka.storage.log_manager import LogManager
 from pybroker_kafka.storage.offset_index import OffsetIndex
 from pybroker_kafka.storage.producer_state import ProducerState
+from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.support.sources import needs_sources
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
@@ -40,7 +41,7 @@ def two_directories(tmp_path: Path, files: FaultyFiles, **overrides: object) -> 
 
 
 def append(log: Log) -> None:
-    log.append_as_leader(batch_of(b"x" * 20), leader_epoch=0, now_ms=0, origin=AppendOrigin.CLIENT)
+    append_as_leader(log, batch_of(b"x" * 20), leader_epoch=0, now_ms=0, origin=AppendOrigin.CLIENT)
 
 
 def storage_error(call: object) -> None:
@@ -123,7 +124,7 @@ def test_any_failing_step_of_an_append(
     acknowledged = 0
     for epoch in range(12):
         try:
-            log.append_as_leader(batch_of(b"x" * 20), leader_epoch=epoch, now_ms=0)
+            append_as_leader(log, batch_of(b"x" * 20), leader_epoch=epoch, now_ms=0)
         except KafkaError as error:
             assert error.code is ErrorCode.KAFKA_STORAGE_ERROR  # noqa: PT017
             break
@@ -165,7 +166,7 @@ def test_an_error_that_nobody_expected_is_never_built_upon(
             batch[:8], batch[12:16] = end.to_bytes(8, "big"), epoch.to_bytes(4, "big")
             log.append_as_follower(batch, now_ms=0)
         else:
-            log.append_as_leader(batch, leader_epoch=epoch, now_ms=0)
+            append_as_leader(log, batch, leader_epoch=epoch, now_ms=0)
 
     def fails(*_: object, **__: object) -> None:
         raise TypeError("on purpose")

@@ -14,6 +14,7 @@ from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.protocol.records.batch import Compression, iter_records, update_crc
 from pybroker_kafka.storage.append_info import InvalidRecords
 from pybroker_kafka.storage.log import Log
+from tests.support.appends import append_as_leader
 from tests.support.conversions import recompress
 from tests.unit.storage.helpers import batch_of, log_of
 
@@ -26,7 +27,7 @@ _INT32 = Struct(">i")
 
 
 def append(log: Log, batch: bytearray) -> bytes:
-    info = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
+    info = append_as_leader(log, batch, leader_epoch=0, now_ms=NOW_MS)
     found = log.read(info.first_offset, 1 << 20, upper_bound_offset=log.log_end_offset)
     return found.records.read()
 
@@ -65,7 +66,7 @@ BROKEN = {
 def test_broken_records_are_refused(tmp_path: Path, case: str) -> None:
     log = log_of(tmp_path)
     append(log, BROKEN[case]())
-    log.validate_fully = True
+    log.rules.validate_fully = True
     before = log.log_end_offset, log.size_bytes
     with pytest.raises(KafkaError) as caught:
         append(log, BROKEN[case]())
@@ -76,7 +77,7 @@ def test_broken_records_are_refused(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize("codec", list(Compression))
 def test_good_records_are_stored_as_they_are(tmp_path: Path, codec: Compression) -> None:
     log = log_of(tmp_path)
-    log.validate_fully = True
+    log.rules.validate_fully = True
     values = [b"value" * 100, b"", None, b"other"]
     batch = batch_of(*values, codec=codec)
     assert append(log, bytearray(batch))[HEADER:] == batch[HEADER:]
@@ -86,14 +87,14 @@ def test_good_records_are_stored_as_they_are(tmp_path: Path, codec: Compression)
 def test_offsets_that_do_not_count_up_stay_in_an_uncompressed_batch(tmp_path: Path) -> None:
     """As in Kafka, which looks at them in compressed batches only."""
     log = log_of(tmp_path)
-    log.validate_fully = True
+    log.rules.validate_fully = True
     stored = append(log, patched(OFFSET_DELTA, 2))
     assert [record.offset for record in iter_records(stored)] == [1, 1]
 
 
 def test_all_records_without_a_key_are_named(tmp_path: Path) -> None:
     log = log_of(tmp_path, cleanup_policy="compact")
-    log.validate_fully = True
+    log.rules.validate_fully = True
     with pytest.raises(InvalidRecords) as caught:
         append(log, batch_of(b"a", b"b", b"c", key=None, codec=Compression.LZ4))
     assert caught.value.code is ErrorCode.INVALID_RECORD
@@ -102,7 +103,7 @@ def test_all_records_without_a_key_are_named(tmp_path: Path) -> None:
 
 def test_records_are_checked_before_the_codec_changes(tmp_path: Path) -> None:
     log = log_of(tmp_path, compression_type="zstd")
-    log.validate_fully = True
+    log.rules.validate_fully = True
     batch = bytearray(recompress(batch_of(b"value", b"other"), Compression.GZIP))
     _INT32.pack_into(batch, LAST_DELTA, 2)
     _INT32.pack_into(batch, COUNT, 3)

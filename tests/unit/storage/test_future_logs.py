@@ -10,6 +10,7 @@ from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_directory import REPLACED_MARK, parse_future_name
 from pybroker_kafka.storage.log_manager import LogManager
+from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
@@ -19,7 +20,7 @@ KEY = ("t", 0)
 def filled(manager: LogManager, count: int = 3) -> Log:
     log = manager.get_or_create_log(*KEY, TOPIC_ID, None, 0)
     for _ in range(count):
-        log.append_as_leader(batch_of(b"x" * 20), leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch_of(b"x" * 20), leader_epoch=0, now_ms=0)
     log.update_high_watermark(log.log_end_offset)
     return log
 

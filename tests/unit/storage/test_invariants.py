@@ -25,6 +25,7 @@ from pybroker_kafka.storage.producer_snapshot import encode_snapshot
 from pybroker_kafka.storage.producer_state import ProducerState, Transaction
 from pybroker_kafka.storage.segment import Segment
 from pybroker_kafka.storage.transaction_index import AbortedTransaction, TransactionIndex
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, log_of, manager_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,11 +54,11 @@ def produce(
     batch = batch_of(
         b"v", producer_id=producer_id, epoch=0, sequence=sequence, transactional=transactional
     )
-    log.append_as_leader(batch, leader_epoch=0, now_ms=1)
+    append_as_leader(log, batch, leader_epoch=0, now_ms=1)
 
 
 def append(log: Log) -> None:
-    log.append_as_leader(batch_of(b"v"), leader_epoch=0, now_ms=1)
+    append_as_leader(log, batch_of(b"v"), leader_epoch=0, now_ms=1)
 
 
 def follow(log: Log) -> None:

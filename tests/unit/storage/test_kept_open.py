@@ -18,7 +18,9 @@ from pybroker_kafka.storage.kept_open import KeptOpen
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_lookup import SEGMENTS_PER_TURN
 from pybroker_kafka.storage.retention import delete_segments_below_start
-from pybroker_kafka.storage.segment import SMALL_READ_BYTES, Segment
+from pybroker_kafka.storage.segment import Segment
+from pybroker_kafka.storage.segment_reader import SMALL_READ_BYTES
+from tests.support.appends import append_as_leader
 from tests.support.descriptors import no_descriptors
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
@@ -100,7 +102,7 @@ def many_segments(directory: Path, files: Files, size: int = 100, **overrides: i
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
     for number in range(SEGMENTS):
         value = b"%04d" % number + bytes(size)
-        log.append_as_leader(batch_of(value, timestamp=number), leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch_of(value, timestamp=number), leader_epoch=0, now_ms=0)
     assert len(log.segments) == SEGMENTS
     log.update_high_watermark(log.log_end_offset)
     return log
@@ -187,9 +189,9 @@ def test_aborts_in_many_segments_take_no_descriptors(tmp_path: Path) -> None:
     log = many_segments(tmp_path, files)
     for number in range(SEGMENTS):
         batch = batch_of(b"x" * 200, producer_id=number, epoch=0, sequence=0, transactional=True)
-        log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch, leader_epoch=0, now_ms=0)
         origin = AppendOrigin.COORDINATOR
-        log.append_as_leader(abort_of(number), leader_epoch=0, now_ms=0, origin=origin)
+        append_as_leader(log, abort_of(number), leader_epoch=0, now_ms=0, origin=origin)
     held = [s for s in log.segments if s.transaction_index._file is not None]
     assert len(held) <= MOST
     indexes = [s.transaction_index for s in log.segments if s.transaction_index.entries]
@@ -286,7 +288,7 @@ def test_a_file_that_somebody_removed_is_missed_alone(
     assert caplog.text.count("the rest of the partition is served") == 1
     assert log.health.error is None
     assert iter_offset(read(log, 1)) == 1
-    log.append_as_leader(batch_of(b"x"), leader_epoch=0, now_ms=0)
+    append_as_leader(log, batch_of(b"x"), leader_epoch=0, now_ms=0)
 
 
 def test_a_flush_leaves_out_what_was_deleted_meanwhile(tmp_path: Path) -> None:

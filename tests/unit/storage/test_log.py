@@ -15,6 +15,7 @@ from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager
 from pybroker_kafka.storage.retention import delete_segments_below_start
+from tests.support.appends import append_as_leader
 from tests.support.conversions import build_message_set
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, log_of
@@ -26,8 +27,8 @@ SIZE = len(batch_of(b"x" * 20))
 
 def append(log: Log, count: int = 1, *, timestamp: int = 1000, now_ms: int = 0) -> None:
     for _ in range(count):
-        log.append_as_leader(
-            batch_of(b"x" * 20, timestamp=timestamp), leader_epoch=0, now_ms=now_ms
+        append_as_leader(
+            log, batch_of(b"x" * 20, timestamp=timestamp), leader_epoch=0, now_ms=now_ms
         )
 
 
@@ -251,7 +252,9 @@ def test_look_up_by_time_with_messages_out_of_order(tmp_path: Path) -> None:
 
 def test_look_up_by_time_inside_of_a_batch(tmp_path: Path) -> None:
     log = log_of(tmp_path)
-    log.append_as_leader(batch_of(b"a", b"b", b"c", timestamps=[5, 9, 7]), leader_epoch=3, now_ms=0)
+    append_as_leader(
+        log, batch_of(b"a", b"b", b"c", timestamps=[5, 9, 7]), leader_epoch=3, now_ms=0
+    )
     assert log.offset_for_timestamp(6) == (9, 1, 3)
     assert log.offset_of_max_timestamp() == (9, 1, 3)
 
@@ -280,13 +283,13 @@ def test_legacy_offsets(tmp_path: Path) -> None:
 def test_flush_messages_and_flush_ms(tmp_path: Path) -> None:
     log = log_of(tmp_path, flush_messages=3)
     batch = batch_of(b"a", b"b")
-    assert not log.append_as_leader(batch, leader_epoch=0, now_ms=0).flush_needed
-    assert log.append_as_leader(batch_of(b"a"), leader_epoch=0, now_ms=0).flush_needed
+    assert not append_as_leader(log, batch, leader_epoch=0, now_ms=0).flush_needed
+    assert append_as_leader(log, batch_of(b"a"), leader_epoch=0, now_ms=0).flush_needed
     log.flush()
     assert log.recovery_point == 3
-    assert not log.append_as_leader(batch_of(b"a"), leader_epoch=0, now_ms=0).flush_needed
+    assert not append_as_leader(log, batch_of(b"a"), leader_epoch=0, now_ms=0).flush_needed
     log = log_of(tmp_path / "ms", flush_ms=100)
-    assert not log.append_as_leader(batch_of(b"a"), leader_epoch=0, now_ms=50).flush_needed
+    assert not append_as_leader(log, batch_of(b"a"), leader_epoch=0, now_ms=50).flush_needed
     assert not log.flush_is_due(149)
     assert log.flush_is_due(150)
     log.flush()
@@ -368,8 +371,8 @@ def test_old_formats_clear_a_followers_epochs(tmp_path: Path) -> None:
 
 def test_truncate_to_an_offset_inside_of_a_batch(tmp_path: Path) -> None:
     log = log_of(tmp_path)
-    log.append_as_leader(batch_of(b"a", b"b"), leader_epoch=0, now_ms=0)
-    log.append_as_leader(batch_of(b"c", b"d"), leader_epoch=1, now_ms=0)
+    append_as_leader(log, batch_of(b"a", b"b"), leader_epoch=0, now_ms=0)
+    append_as_leader(log, batch_of(b"c", b"d"), leader_epoch=1, now_ms=0)
     log.update_high_watermark(4)
     assert log.truncate_to(3)
     assert (log.log_end_offset, log.high_watermark) == (2, 2)
@@ -421,7 +424,7 @@ def test_delete_records(tmp_path: Path) -> None:
 def test_a_flush_of_what_was_truncated_before_it_began_says_nothing(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     for _ in range(3):
-        log.append_as_leader(batch_of(b"v"), leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch_of(b"v"), leader_epoch=0, now_ms=0)
     log.truncate_to(1)
     log.flush(3)
     assert log.recovery_point == 1

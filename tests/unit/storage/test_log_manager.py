@@ -17,13 +17,14 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_directory import StartupError, parse_partition_name
 from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
 from pybroker_kafka.storage.recovery_notes import NEW_FILE
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
 
 def filled(manager: LogManager, topic: str = "t", partition: int = 0, count: int = 3) -> Log:
     log = manager.get_or_create_log(topic, partition, TOPIC_ID, None, 0)
     for _ in range(count):
-        log.append_as_leader(batch_of(b"x" * 20), leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch_of(b"x" * 20), leader_epoch=0, now_ms=0)
     return log
 
 
@@ -271,7 +272,7 @@ def test_a_topic_made_anew_inherits_nothing_by_a_kill(
         manager = manager_of(tmp_path, now_ms=60_000)
     new = manager.get_or_create_log("t", 0, bytes(16)[:15] + b"x", None, 60_000)
     for _ in range(12):
-        new.append_as_leader(batch_of(b"new"), leader_epoch=0, now_ms=60_000)
+        append_as_leader(new, batch_of(b"new"), leader_epoch=0, now_ms=60_000)
     new.update_high_watermark(1)
     note = tmp_path / "t-0" / NEW_FILE
     assert note.exists()
@@ -324,7 +325,7 @@ def test_deleted_partitions_leave_in_time(tmp_path: Path) -> None:
     assert f"delete {tmp_path / name}" in run(manager, 61_000)
     assert not (tmp_path / name).exists()
     with pytest.raises(KafkaError) as caught:
-        log.append_as_leader(batch_of(b"late"), leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch_of(b"late"), leader_epoch=0, now_ms=0)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -417,7 +418,7 @@ def test_flushing_in_a_thread_beside_appends(tmp_path: Path) -> None:
     thread.start()
     try:
         for number in range(1000):
-            log.append_as_leader(batch_of(b"x" * 20), leader_epoch=0, now_ms=0)
+            append_as_leader(log, batch_of(b"x" * 20), leader_epoch=0, now_ms=0)
             if number % 20 == 19:
                 log.truncate_to(log.log_end_offset - 5)
             assert log.recovery_point <= log.log_end_offset

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pybroker_kafka.storage.batch_scan import LookUp
 from pybroker_kafka.storage.files import DataFile, Files
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, log_of
 
 CONTENT = bytes(range(256)) * 2
@@ -38,7 +39,7 @@ def test_b_a_small_fetch_is_found_with_one_read(
 ) -> None:
     log = log_of(tmp_path)
     for number in range(500):
-        log.append_as_leader(batch_of(b"x" * 1024, timestamp=number), leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch_of(b"x" * 1024, timestamp=number), leader_epoch=0, now_ms=0)
     reads: list[int] = []
     read_at = DataFile.read_at
 

@@ -18,6 +18,7 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_jobs import CHECKPOINTED
 from pybroker_kafka.storage.log_manager import LogManager
 from pybroker_kafka.storage.recovery_notes import GAPS_FILE, STALE_RECOVERY_POINTS_FILE
+from tests.support.appends import append_as_leader
 from tests.support.cleaning import surviving
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import checkpoint_recovery_points
@@ -45,7 +46,7 @@ class Replica:
 
     def append(self, count: int, epoch: int = 0) -> None:
         for _ in range(count):
-            self.log.append_as_leader(batch_of(b"v" * 20), leader_epoch=epoch, now_ms=0)
+            append_as_leader(self.log, batch_of(b"v" * 20), leader_epoch=epoch, now_ms=0)
 
     def flush(self) -> None:
         self.log.flush()
@@ -250,7 +251,7 @@ def test_a_truncation_inside_of_a_batch_and_a_roll_leave_no_hole(
     replica = Replica(tmp_path, cleanup_policy=policy)
     three = batch_of(b"a", b"b", b"c")
     for _ in range(2):
-        replica.log.append_as_leader(bytearray(three), leader_epoch=0, now_ms=0)
+        append_as_leader(replica.log, bytearray(three), leader_epoch=0, now_ms=0)
     assert replica.log.truncate_to(5)
     assert replica.log.log_end_offset == 3
     replica.log.roll(0)
@@ -263,7 +264,7 @@ def test_a_truncation_inside_of_a_batch_and_a_roll_leave_no_hole(
 
 def test_a_truncation_inside_of_the_batch_of_the_log_start_begins_anew(replica: Replica) -> None:
     log = replica.log
-    log.append_as_leader(batch_of(b"a", b"b", b"c", b"d"), leader_epoch=0, now_ms=0)
+    append_as_leader(log, batch_of(b"a", b"b", b"c", b"d"), leader_epoch=0, now_ms=0)
     log.update_high_watermark(2)
     log.maybe_increment_log_start_offset(2)
     assert log.truncate_to(3)
@@ -283,7 +284,7 @@ def test_indexes_that_no_flush_has_seen(tmp_path: Path, suffix: str, how: str, l
     replica = Replica(tmp_path, **many)
     for number in range(12):
         batch = batch_of(b"v" * 20, timestamp=1000 + number)
-        replica.log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+        append_as_leader(replica.log, batch, leader_epoch=0, now_ms=0)
     replica.flush()
     replica.log.roll(0)
     path = tmp_path / "t-0" / f"{segment(0)}{suffix}"

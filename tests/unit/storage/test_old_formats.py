@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from pybroker_kafka.storage.message_format import (
     ignored_topic_version,
     record_version_of,
 )
+from tests.support.appends import append_as_leader
 from tests.support.conversions import build_message_set
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.protocol.records.test_message_set import entry, relative
@@ -46,13 +48,9 @@ def log_of(directory: Path, version: str, **overrides: str) -> Log:
     return manager.get_or_create_log("t", 0, TOPIC_ID, None, NOW_MS)
 
 
-def append(log: Log, data: bytes | bytearray, version: int | None = 2, **options: object) -> bytes:
-    info = log.append_as_leader(
-        bytearray(data),
-        leader_epoch=4,
-        now_ms=NOW_MS,
-        request_version=version,
-        **options,  # type: ignore[arg-type]
+def append(log: Log, data: bytes | bytearray, version: int | None = 2, **options: Any) -> bytes:
+    info = append_as_leader(
+        log, bytearray(data), leader_epoch=4, now_ms=NOW_MS, request_version=version, **options
     )
     found = log.read(info.first_offset, 1 << 20, upper_bound_offset=log.log_end_offset)
     return found.records.read()
@@ -174,7 +172,7 @@ def test_a_wrapper_of_v1_stays_if_its_offsets_count_up(tmp_path: Path) -> None:
     assert [r.offset for r in read_records(append(log, wrapper))] == [6, 7, 8]
     # Inner offsets that do not count up: built anew, and counted as converted.
     odd = entry(8, 1, 1, 1008, compress(Compression.GZIP, relative(1, 3, 5, 8)))
-    info = log.append_as_leader(bytearray(odd), leader_epoch=4, now_ms=NOW_MS, request_version=2)
+    info = append_as_leader(log, bytearray(odd), leader_epoch=4, now_ms=NOW_MS, request_version=2)
     assert info.converted_count == 3
     found = log.read(9, 1 << 20, upper_bound_offset=log.log_end_offset).records.read()
     assert [(r.offset, r.timestamp) for r in read_records(found)] == [
@@ -219,7 +217,7 @@ def test_limits(tmp_path: Path) -> None:
     error = refused(log, build_message_set(RECORDS * 3, magic=1))
     assert error.code is ErrorCode.RECORD_LIST_TOO_LARGE
     for nothing in (bytearray(), build_message_set(RECORDS, magic=1)[:20]):
-        info = log.append_as_leader(nothing, leader_epoch=4, now_ms=NOW_MS, request_version=2)
+        info = append_as_leader(log, nothing, leader_epoch=4, now_ms=NOW_MS, request_version=2)
         assert (info.first_offset, info.size_bytes) == (-1, 0)
 
 

@@ -9,7 +9,8 @@ from pybroker_kafka.protocol.records.compression import Compression
 from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
 from pybroker_kafka.protocol.records.plain_batch import build_plain_batch
 from pybroker_kafka.protocol.records.record import SimpleRecord
-from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.protocol.wall_clock import WallClock
+from pybroker_kafka.storage.append_info import Append, AppendOrigin, AppendRules
 from pybroker_kafka.storage.own_batches import stamp_own_batch
 from pybroker_kafka.storage.validation import validate
 from tests.unit.storage.helpers import config_of
@@ -31,7 +32,8 @@ def test_byte_for_byte(batch: bytearray, policy: str, codec: str) -> None:
     config = config_of(cleanup_policy=policy, compression_type=codec)
     ours, theirs = bytearray(batch), bytearray(batch)
     header = stamp_own_batch(ours, config, 77, 5)
-    valid = validate(theirs, config, 77, 5, 0, AppendOrigin.COORDINATOR, None, "t-0", True)
+    rules = AppendRules(config, "t-0", True, WallClock())
+    valid = validate(theirs, rules, Append(0, origin=AppendOrigin.COORDINATOR), 77, 5)
     assert valid is not None
     assert ours == valid[0]
     # One of them was read after the stamp, the other before it.

@@ -22,7 +22,8 @@ from pybroker_kafka.protocol.records.compression import UnpacksTooLarge
 from pybroker_kafka.protocol.records.convert import MAX_RECORDS, read_produced
 from pybroker_kafka.protocol.records.layout import HEADER_SIZE
 from pybroker_kafka.protocol.records.loops import COMPILED
-from pybroker_kafka.storage.append_info import InvalidRecords
+from pybroker_kafka.protocol.wall_clock import WallClock
+from pybroker_kafka.storage.append_info import Append, AppendRules, InvalidRecords
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.validation import (
@@ -31,6 +32,7 @@ from pybroker_kafka.storage.validation import (
     pre_validate,
     pre_validate_quickly,
 )
+from tests.support.appends import append_as_leader
 from tests.support.conversions import build_message_set
 from tests.unit.storage.helpers import log_of
 
@@ -67,14 +69,11 @@ def batches() -> list[tuple[int, bytes]]:
     return [*found, (9, bytes(damaged)), (9, good[:-1]), (9, good + good), (3, b""), (2, b"")]
 
 
-def outcome(log: Log, records: object, version: int) -> Any:
+def outcome(log: Log, records: Any, version: int) -> Any:
     """What is appended, or why nothing is."""
     try:
-        info = log.append_as_leader(
-            records,  # type: ignore[arg-type]
-            leader_epoch=4,
-            now_ms=NOW_MS,
-            request_version=version,
+        info = append_as_leader(
+            log, records, leader_epoch=4, now_ms=NOW_MS, request_version=version
         )
     except KafkaError as error:
         blamed = error.record_errors if isinstance(error, InvalidRecords) else None
@@ -93,9 +92,7 @@ def test_the_same_is_found(tmp_path: Path, overrides: dict[str, Any]) -> None:
     examined = log_of(tmp_path / "examined", None, **overrides)
     outcomes = set()
     for version, sent in batches():
-        found = pre_validate(
-            bytearray(sent), examined.config, examined_ms, version, examined.name, False
-        )
+        found = pre_validate(bytearray(sent), examined.rules, Append(examined_ms, version))
         expected = outcome(direct, bytearray(sent), version)
         assert outcome(examined, found, version) == expected, (version, sent)
         outcomes.add(expected[0])
@@ -108,14 +105,12 @@ def test_the_same_is_found(tmp_path: Path, overrides: dict[str, Any]) -> None:
 def test_the_same_is_found_on_the_spot(tmp_path: Path, overrides: dict[str, Any]) -> None:
     direct = log_of(tmp_path / "direct", None, **overrides)
     examined = log_of(tmp_path / "examined", None, **overrides)
-    direct.validate_fully = examined.validate_fully = True
+    direct.rules.validate_fully = examined.rules.validate_fully = True
     seen = 0
     for version, sent in batches():
         if len(sent) < HEADER_SIZE:
             continue
-        found = pre_validate_quickly(
-            bytearray(sent), examined.config, EARLIER_MS, version, examined.name, True
-        )
+        found = pre_validate_quickly(bytearray(sent), examined.rules, Append(EARLIER_MS, version))
         if found is not None:
             seen += 1
             expected = outcome(direct, bytearray(sent), version)
@@ -141,7 +136,8 @@ def test_what_is_looked_at_on_the_spot(
     config = LogConfig.from_overrides(overrides, {})
     records = [SimpleRecord(EARLIER_MS, b"k", bytes(unpacked))]
     sent = build_batch(records, compression=Compression.LZ4)
-    found = pre_validate_quickly(sent, config, NOW_MS, 9, "t-0", True)
+    rules = AppendRules(config, "t-0", True, WallClock())
+    found = pre_validate_quickly(sent, rules, Append(NOW_MS, 9))
     assert (found is not None) is quick
 
 
@@ -151,7 +147,7 @@ def test_what_is_looked_at_on_the_spot(
 def test_a_config_that_changes_meanwhile_counts(tmp_path: Path, later: dict[str, str]) -> None:
     sent = bytes(build_batch(RECORDS, compression=Compression.GZIP))
     log = log_of(tmp_path, None, **{"compression.type": "zstd"})
-    found = pre_validate(bytearray(sent), log.config, EARLIER_MS, 9, log.name, False)
+    found = pre_validate(bytearray(sent), log.rules, Append(EARLIER_MS, 9))
     log.set_config(LogConfig.from_overrides(later, {"inter.broker.protocol.version": "2.8"}))
     *_, stored = outcome(log, found, 9)
     headers = [header for _, header in iter_batch_headers(stored)]
@@ -166,7 +162,8 @@ def test_append_time_that_is_no_longer_asked_for(tmp_path: Path) -> None:
     """The producer's times are judged, not those of an append under the config before."""
     sent = bytes(build_batch(RECORDS, compression=Compression.GZIP))
     log = log_of(tmp_path, None, **{"message.timestamp.type": "LogAppendTime"})
-    found = pre_validate(bytearray(sent), log.config, NOW_MS, 9, log.name, True)
+    log.rules.validate_fully = True
+    found = pre_validate(bytearray(sent), log.rules, Append(NOW_MS, 9))
     log.set_config(LogConfig.from_overrides({}, {}))
     *_, stored = outcome(log, found, 9)
     header = read_batch_header(stored)
@@ -192,10 +189,10 @@ def test_offsets_follow_on(tmp_path: Path) -> None:
         for sequence in (0, len(RECORDS))
     )
     found = [
-        pre_validate(bytearray(batch), log.config, NOW_MS, 9, log.name, False)
+        pre_validate(bytearray(batch), log.rules, Append(NOW_MS, 9))
         for batch in (first, second, first)
     ]
-    infos = [log.append_as_leader(records, leader_epoch=4, now_ms=NOW_MS) for records in found]
+    infos = [append_as_leader(log, records, leader_epoch=4, now_ms=NOW_MS) for records in found]
     assert [(info.first_offset, info.duplicate) for info in infos] == [
         (0, False),
         (len(RECORDS), False),
@@ -230,15 +227,15 @@ LARGE = [SimpleRecord(EARLIER_MS, b"k", bytes(QUICK_BYTES))]
 )
 def test_what_needs_a_record_scan(sent: bytearray, overrides: dict[str, str], answer: bool) -> None:
     config = LogConfig.from_overrides(overrides, {})
-    assert needs_record_scan(sent, config, False) is answer
+    assert needs_record_scan(sent, AppendRules(config, "t-0", False, WallClock())) is answer
 
 
 def test_full_validation_needs_a_record_scan() -> None:
-    config = LogConfig.from_overrides({}, {})
-    assert needs_record_scan(build_batch(LARGE), config, True) is not COMPILED
-    assert not needs_record_scan(build_batch(RECORDS), config, True)
+    rules = AppendRules(LogConfig.from_overrides({}, {}), "t-0", True, WallClock())
+    assert needs_record_scan(build_batch(LARGE), rules) is not COMPILED
+    assert not needs_record_scan(build_batch(RECORDS), rules)
     claimed = build_batch(LARGE, log_append_time=5)
-    assert needs_record_scan(claimed, config, True)
+    assert needs_record_scan(claimed, rules)
 
 
 def test_more_records_than_are_made(tmp_path: Path) -> None:
@@ -248,9 +245,7 @@ def test_more_records_than_are_made(tmp_path: Path) -> None:
     header = read_batch_header(build_batch(RECORDS, compression=Compression.ZSTD))
     header = header._replace(record_count=count, last_offset_delta=count - 1)
     bomb = assemble(header, b"\x0c\0\0\0\x01\x01\0" * count, None)
-    code, message, _ = outcome(
-        log, pre_validate(bytearray(bomb), log.config, 0, 9, "t-0", False), 9
-    )
+    code, message, _ = outcome(log, pre_validate(bytearray(bomb), log.rules, Append(0, 9)), 9)
     assert code is ErrorCode.INVALID_RECORD
     assert f"a batch of {count} records" in message
     log.close()

@@ -15,6 +15,7 @@ from pybroker_kafka.broker.resources.heap import NEVER, YOUNG_COLLECTIONS, YOUNG
 from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.protocol.records.batch import read_batch_header
 from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.descriptors import OutOfDescriptors
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
 from pybroker_kafka.storage.producer_entry import BatchMetadata, ProducerEntry
@@ -31,6 +32,7 @@ from pybroker_kafka.storage.producer_state import (
     ProducerLimits,
     ProducerState,
 )
+from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
@@ -63,7 +65,7 @@ def log_with(
 
 def produce(log: Log, producer_id: int, sequence: int, now_ms: int = 0) -> None:
     batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=sequence)
-    log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms)
+    append_as_leader(log, batch, leader_epoch=0, now_ms=now_ms)
 
 
 def look_after(manager: LogManager, now_ms: int) -> None:
@@ -143,10 +145,10 @@ def test_a_truncation_of_very_many_producers_takes_turns(tmp_path: Path) -> None
         took.append(held_ms(go_on))
     assert len(took) > MANY / ROWS_AT_ONCE
     assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]
-    assert len(log.known_producers.entries) == MANY + 1
-    assert log.known_producers.entries[MANY].last_sequence == 4
-    assert log.known_producers.entries[MANY].seen_ms == 0  # that it was cut is no reason to expire
-    assert len(log.known_producers.entries[MANY].batches) == 5
+    assert len(log.producers.known.entries) == MANY + 1
+    assert log.producers.known.entries[MANY].last_sequence == 4
+    assert log.producers.known.entries[MANY].seen_ms == 0  # that it was cut is no reason to expire
+    assert len(log.producers.known.entries[MANY].batches) == 5
 
 
 @pytest.mark.usefixtures("brokers_collector")
@@ -163,9 +165,9 @@ def test_to_start_over_lets_go_of_very_many_producers_in_turns(tmp_path: Path) -
 # After a truncation, before all of them were built anew
 
 
-def cut(directory: Path) -> tuple[LogManager, Log]:
+def cut(directory: Path, files: FaultyFiles | None = None) -> tuple[LogManager, Log]:
     """A log of which four batches were cut; SOME has five left, of six in its segment."""
-    manager, log = log_with(directory, SOME)
+    manager, log = log_with(directory, SOME, files)
     log.roll(0)
     look_after(manager, 0)
     for sequence in range(1, 9):
@@ -181,6 +183,101 @@ def test_an_append_finds_the_producers_as_they_are_at_the_log_end(tmp_path: Path
     assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     produce(log, SOME, 5)
     assert log.producer_state.entries[SOME].last_sequence == 5
+
+
+@pytest.mark.usefixtures("brokers_collector")
+def test_an_append_does_not_wait_for_very_many_producers(tmp_path: Path) -> None:
+    """It is refused with an error that clients retry, and others have their turns."""
+    manager, log = log_with(tmp_path, MANY)
+    log.roll(0)
+    while not snapshots(tmp_path):
+        look_after(manager, 0)
+    for sequence in range(1, 9):
+        produce(log, MANY, sequence)
+    log.truncate_to(log.log_end_offset - 4)
+    refused = []
+
+    def append() -> None:
+        try:
+            produce(log, MANY, 5)
+        except KafkaError as error:
+            refused.append(error.code)
+
+    took = [held_ms(append) for _ in range(20)]
+    assert refused == [ErrorCode.NOT_ENOUGH_REPLICAS] * 20
+    assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]
+    while not log.rebuild_some():
+        pass
+    append()
+    assert len(refused) == 20
+    assert log.producer_state.entries[MANY].last_sequence == 5
+
+
+def test_a_damaged_batch_ends_the_rebuild(tmp_path: Path) -> None:
+    """The log takes no appends then; it does for a log that is cut below the damage."""
+    manager, log = cut(tmp_path)
+    path = Path(log.segments.active.path)
+    data = bytearray(path.read_bytes())
+    second = read_batch_header(data).size_in_bytes
+    good = data[second + 8 : second + 12]
+    data[second + 8 : second + 12] = bytes(4)  # the length of the second batch
+    path.write_bytes(data)
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refused:
+            produce(log, SOME, 5)
+        assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    look_after(manager, 1)
+    with pytest.raises(KafkaError):
+        log.rebuild_some()
+    data[second + 8 : second + 12] = good
+    path.write_bytes(data)
+    log.truncate_to(log.log_end_offset - 1)
+    produce(log, SOME, 4)
+    assert log.producer_state.entries[SOME].last_sequence == 4
+
+
+def test_a_log_whose_producers_are_lost_is_closed_without_a_snapshot(tmp_path: Path) -> None:
+    _, log = cut(tmp_path)
+    before = snapshots(tmp_path)
+    path = Path(log.segments.active.path)
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(KafkaError):
+        produce(log, SOME, 5)
+    log.close()
+    assert snapshots(tmp_path) == before
+
+
+@pytest.mark.parametrize("file", [".snapshot", ".log"])
+def test_a_rebuild_that_lacks_descriptors_begins_anew(tmp_path: Path, file: str) -> None:
+    """Never does the state before the cut, which has truncated batches, count again."""
+    files = FaultyFiles()
+    _, log = cut(tmp_path, files)
+    files.fail("read", errno.EMFILE, path_part=file)
+    with pytest.raises(OutOfDescriptors):
+        produce(log, SOME, 9)
+    with pytest.raises(KafkaError) as refused:
+        produce(log, SOME, 9)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    produce(log, SOME, 5)
+
+
+@pytest.mark.usefixtures("brokers_collector")
+def test_a_deleted_log_frees_very_many_producers_in_turns(tmp_path: Path) -> None:
+    manager, log = log_with(tmp_path, MANY)
+    held = [log]
+    del log
+    took = [held_ms(lambda: manager.delete_log("t", 0, now_ms=0)), held_ms(held.clear)]
+    steps = manager.look_after_producers(0)
+    count = 0
+    while True:
+        began = time.thread_time()
+        step = next(steps, "over")
+        took.append((time.thread_time() - began) * 1000)
+        if step == "over":
+            break
+        count += 1
+    assert count > 10
+    assert sorted(took)[-2] < MAX_HELD_MS, sorted(took)[-5:]
 
 
 def test_it_is_cut_again(tmp_path: Path) -> None:
@@ -205,14 +302,14 @@ def test_segments_that_are_deleted_meanwhile_were_read_before(tmp_path: Path) ->
     _, log = cut(tmp_path)
     log.update_high_watermark(log.log_end_offset)
     log.delete_segments([log.segments.first], 0)
-    assert log.known_producers.entries[SOME].last_sequence == 4
+    assert log.producers.known.entries[SOME].last_sequence == 4
     assert log.health.error is None
 
 
 def test_who_is_nobody_s_to_look_after_is_built_anew_by_the_upkeep(tmp_path: Path) -> None:
     manager, log = cut(tmp_path)
     look_after(manager, 1)
-    assert log.known_producers.entries[SOME].last_sequence == 4
+    assert log.producers.known.entries[SOME].last_sequence == 4
     assert log.rebuild_some()
 
 

@@ -13,6 +13,7 @@ from pybroker_kafka.protocol.wall_clock import WallClock
 from pybroker_kafka.storage.append_info import AppendInfo, AppendOrigin
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.transaction_index import AbortedTransaction
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, log_of, manager_of
 
 MAX_SEQUENCE = 2**31 - 1
@@ -41,7 +42,7 @@ def produce(
         sequence=sequence,
         transactional=transactional,
     )
-    return log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms, origin=origin)
+    return append_as_leader(log, batch, leader_epoch=0, now_ms=now_ms, origin=origin)
 
 
 def end(
@@ -58,7 +59,7 @@ def end(
         producer_id=producer_id,
         producer_epoch=epoch,
     )
-    return log.append_as_leader(marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR)
+    return append_as_leader(log, marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR)
 
 
 def refused(log: Log, sequence: int, count: int = 1, **arguments: object) -> ErrorCode:

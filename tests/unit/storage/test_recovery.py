@@ -13,6 +13,7 @@ from pybroker_kafka.storage import checkpoints
 from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager
+from tests.support.appends import append_as_leader
 from tests.support.log_checkpoints import checkpoint_recovery_points
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
@@ -22,7 +23,8 @@ def stopped_directory(root: Path, batches: int = 4, *, clean: bool, **overrides:
     manager = manager_of(root, config=config_of(**overrides))
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
     for number in range(batches):
-        log.append_as_leader(
+        append_as_leader(
+            log,
             batch_of(
                 b"a" * 30,
                 b"b" * 30,
@@ -80,7 +82,7 @@ def test_a_torn_tail_at_every_byte(tmp_path: Path, filler: str) -> None:
         assert os.path.getsize(root / "t-0" / name) == last
         assert log.producer_state.entries[9].last_sequence == 8
         assert log.leader_epochs.entries == [(0, 0), (1, 6)]
-        info = log.append_as_leader(batch_of(b"next"), leader_epoch=2, now_ms=0)
+        info = append_as_leader(log, batch_of(b"next"), leader_epoch=2, now_ms=0)
         assert info.first_offset == 9
         manager.release()
         shutil.rmtree(root)
@@ -106,7 +108,7 @@ def test_flushed_segments_are_not_read_again(tmp_path: Path) -> None:
     manager = manager_of(tmp_path, config=config_of(segment_bytes=400))
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
     for _ in range(6):
-        log.append_as_leader(batch_of(b"a" * 30, b"b" * 30, b"c" * 30), leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch_of(b"a" * 30, b"b" * 30, b"c" * 30), leader_epoch=0, now_ms=0)
     log.flush()
     checkpoint_recovery_points(manager)
     manager.release()
@@ -272,7 +274,7 @@ def test_recovery_of_a_later_segment_keeps_where_its_epoch_began(tmp_path: Path)
     manager = manager_of(tmp_path, config=config_of(segment_bytes=250))
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
     for number in range(4):
-        log.append_as_leader(batch_of(b"a" * 60, b"b" * 60), leader_epoch=min(number, 1), now_ms=0)
+        append_as_leader(log, batch_of(b"a" * 60, b"b" * 60), leader_epoch=min(number, 1), now_ms=0)
     assert log.segments.base_offsets == [0, 2, 4, 6]
     log.flush(6)
     checkpoint_recovery_points(manager)
@@ -288,13 +290,15 @@ def killed_after_five_batches(directory: Path) -> None:
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
     for sequence in range(5):
         batch = batch_of(b"v", producer_id=7, epoch=0, sequence=sequence)
-        log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch, leader_epoch=0, now_ms=0)
     manager.release()
 
 
 def offsets_of_retries(log: Log, sequences: range) -> list[int]:
     retries = (batch_of(b"v", producer_id=7, epoch=0, sequence=number) for number in sequences)
-    return [log.append_as_leader(batch, leader_epoch=0, now_ms=0).first_offset for batch in retries]
+    return [
+        append_as_leader(log, batch, leader_epoch=0, now_ms=0).first_offset for batch in retries
+    ]
 
 
 def test_each_batch_that_a_crash_left_unanswered_is_known_as_a_duplicate(tmp_path: Path) -> None:
@@ -319,9 +323,9 @@ def test_duplicates_are_known_after_a_truncation_down_to_a_snapshot(tmp_path: Pa
     killed_after_five_batches(tmp_path)
     _, log = reopened(tmp_path)
     later = batch_of(b"v", producer_id=7, epoch=0, sequence=5)
-    log.append_as_leader(later, leader_epoch=0, now_ms=0)
+    append_as_leader(log, later, leader_epoch=0, now_ms=0)
     assert log.truncate_to(5)
-    assert log.snapshots.offsets == [5]
+    assert log.producers.snapshots.offsets == [5]
     assert offsets_of_retries(log, range(1, 5)) == [1, 2, 3, 4]
     assert log.log_end_offset == 5
 

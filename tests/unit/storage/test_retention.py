@@ -18,6 +18,7 @@ from pybroker_kafka.storage.retention import (
     delete_old_segments,
     delete_segments_below_start,
 )
+from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, log_of, manager_of
 
@@ -27,8 +28,8 @@ MINUTE_MS = 60_000
 
 def fill(log: Log, count: int, *, timestamp: int = 1000, high_watermark: int | None = None) -> Log:
     for number in range(count):
-        log.append_as_leader(
-            batch_of(b"x" * 20, timestamp=timestamp + number), leader_epoch=0, now_ms=0
+        append_as_leader(
+            log, batch_of(b"x" * 20, timestamp=timestamp + number), leader_epoch=0, now_ms=0
         )
     log.update_high_watermark(log.log_end_offset if high_watermark is None else high_watermark)
     return log
@@ -147,10 +148,10 @@ def test_one_call_deletes_so_many(tmp_path: Path) -> None:
 
 def test_an_old_producer_state_goes_too(tmp_path: Path) -> None:
     log = fill(log_of(tmp_path, segment_bytes=SIZE, retention_ms=0), 4)
-    assert log.snapshots.offsets == [1, 2, 3]
+    assert log.producers.snapshots.offsets == [1, 2, 3]
     delete_old_segments(log, 1003)
     assert bases(log) == [3]
-    assert log.snapshots.offsets == [3]
+    assert log.producers.snapshots.offsets == [3]
 
 
 def test_a_disk_that_fails_takes_its_directory_offline(tmp_path: Path) -> None:
@@ -327,7 +328,7 @@ def test_append_times_of_a_jump_do_not_make_records_old(tmp_path: Path, days: in
 
 def fill_at(log: Log, count: int, now_ms: int) -> None:
     for _ in range(count):
-        log.append_as_leader(batch_of(b"x" * 20), leader_epoch=0, now_ms=now_ms)
+        append_as_leader(log, batch_of(b"x" * 20), leader_epoch=0, now_ms=now_ms)
     log.update_high_watermark(log.log_end_offset)
 
 

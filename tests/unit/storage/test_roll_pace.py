@@ -8,6 +8,7 @@ import pytest
 
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.roll_pace import FREE_BYTES, MAX_BURST, REFILL_MS, RollPace
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, log_of
 
 DAY_MS = 86_400_000
@@ -48,7 +49,7 @@ def log(tmp_path: Path) -> Log:
 
 
 def append(log: Log, timestamp: int, now_ms: int, size: int = 1) -> None:
-    log.append_as_leader(batch_of(bytes(size), timestamp=timestamp), leader_epoch=0, now_ms=now_ms)
+    append_as_leader(log, batch_of(bytes(size), timestamp=timestamp), leader_epoch=0, now_ms=now_ms)
 
 
 @pytest.mark.parametrize("has_timestamps", [True, False])

@@ -8,9 +8,10 @@ from random import Random
 import pytest
 
 from pybroker_kafka.protocol.errors import KafkaError
-from pybroker_kafka.storage import segment as segments
+from pybroker_kafka.storage import segment_reader
 from pybroker_kafka.storage.files import FileSlice
 from pybroker_kafka.storage.log import Log
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, log_of
 
 
@@ -18,7 +19,7 @@ def filled(directory: Path, random: Random) -> Log:
     log = log_of(directory, index_interval_bytes=random.choice([0, 500, 4096]))
     for _ in range(random.randint(1, 120)):
         values = [bytes(random.choice([0, 10, 300, 6000])) for _ in range(random.randint(1, 4))]
-        log.append_as_leader(batch_of(*values), leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch_of(*values), leader_epoch=0, now_ms=0)
     if random.random() < 0.5:
         log.segments.active._recent.clear()  # as after a start
     return log
@@ -55,7 +56,7 @@ def test_as_the_long_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: 
         for _ in range(200)
     ]
     quick = [look(log, *case) for case in cases]
-    monkeypatch.setattr(segments, "SMALL_READ_BYTES", -1)
+    monkeypatch.setattr(segment_reader, "SMALL_READ_BYTES", -1)
     assert quick == [look(log, *case) for case in cases]
 
 

@@ -22,6 +22,7 @@ from pybroker_kafka.protocol.records.batch import (
 from pybroker_kafka.protocol.records.builder import build_end_txn_marker
 from pybroker_kafka.storage.append_info import AppendOrigin, InvalidRecords
 from pybroker_kafka.storage.log import Log
+from tests.support.appends import append_as_leader
 from tests.support.conversions import build_message_set, recompress
 from tests.unit.storage.helpers import batch_of, log_of
 
@@ -31,7 +32,7 @@ _INT64, _INT32, _INT16 = Struct(">q"), Struct(">i"), Struct(">h")
 
 def append(log: Log, batch: bytearray | memoryview, **arguments: object) -> bytes:
     """Append and return the batch as it is in the log."""
-    info = log.append_as_leader(batch, leader_epoch=4, now_ms=NOW_MS, **arguments)  # type: ignore[arg-type]
+    info = append_as_leader(log, batch, leader_epoch=4, now_ms=NOW_MS, **arguments)  # type: ignore[arg-type]
     found = log.read(info.first_offset, 1 << 20, upper_bound_offset=log.log_end_offset)
     return found.records.read()
 
@@ -39,7 +40,7 @@ def append(log: Log, batch: bytearray | memoryview, **arguments: object) -> byte
 def refused(log: Log, batch: bytearray | memoryview, **arguments: object) -> KafkaError:
     before = log.log_end_offset, log.size_bytes
     with pytest.raises(KafkaError) as caught:
-        log.append_as_leader(batch, leader_epoch=4, now_ms=NOW_MS, **arguments)  # type: ignore[arg-type]
+        append_as_leader(log, batch, leader_epoch=4, now_ms=NOW_MS, **arguments)  # type: ignore[arg-type]
     assert (log.log_end_offset, log.size_bytes) == before
     return caught.value
 
@@ -101,7 +102,7 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
             batch = bytearray(good)
             batch[position] ^= 1 << bit
             try:
-                info = log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+                info = append_as_leader(log, batch, leader_epoch=0, now_ms=0)
             except KafkaError:
                 continue
             # A length beyond the data is a batch that has not arrived whole.
@@ -135,7 +136,7 @@ def test_a_partial_tail_is_trimmed(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     batch = batch_of(b"a")
     assert append(log, batch + batch[:30]) == read_back(log)
-    info = log.append_as_leader(batch_of(b"a")[:40], leader_epoch=0, now_ms=0)
+    info = append_as_leader(log, batch_of(b"a")[:40], leader_epoch=0, now_ms=0)
     assert (info.first_offset, info.size_bytes) == (-1, 0)
     assert refused(log, batch_of(b"a")[:40], request_version=3).code is ErrorCode.INVALID_RECORD
     assert refused(log, bytearray(), request_version=3).code is ErrorCode.INVALID_RECORD
@@ -219,7 +220,7 @@ def test_timestamp_bounds(tmp_path: Path, timestamp: int, fits: bool) -> None:
 
 def test_log_append_time(tmp_path: Path) -> None:
     log = log_of(tmp_path, message_timestamp_type="LogAppendTime")
-    info = log.append_as_leader(batch_of(b"a", b"b"), leader_epoch=0, now_ms=NOW_MS)
+    info = append_as_leader(log, batch_of(b"a", b"b"), leader_epoch=0, now_ms=NOW_MS)
     assert (info.log_append_time, info.max_timestamp) == (NOW_MS, NOW_MS)
     header = read_batch_header(read_back(log))
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -284,7 +285,7 @@ def rubbish_records(codec: Compression) -> bytearray:
 def test_full_validation_looks_at_records(tmp_path: Path, codec: Compression) -> None:
     log = log_of(tmp_path)
     append(log, rubbish_records(codec))  # the header alone says nothing of it
-    log.validate_fully = True
+    log.rules.validate_fully = True
     packed = codec is not Compression.NONE
     expected = ErrorCode.UNKNOWN_SERVER_ERROR if packed else ErrorCode.INVALID_RECORD
     assert refused(log, rubbish_records(codec)).code is expected
@@ -298,7 +299,7 @@ def test_offsets_in_compressed_batches_have_to_count_up(tmp_path: Path, codec: C
     plain[61 + 3] = 2  # the first record's offset delta: 1, as the second's
     update_crc(plain, 0)
     log = log_of(tmp_path)
-    log.validate_fully = True
+    log.rules.validate_fully = True
     assert refused(log, recompress(plain, codec)).code is ErrorCode.UNKNOWN_SERVER_ERROR
     log = log_of(tmp_path / "lz4", compression_type="lz4")
     stored = append(log, recompress(plain, codec))
@@ -309,7 +310,7 @@ def test_offsets_in_compressed_batches_have_to_count_up(tmp_path: Path, codec: C
 
 def test_full_validation_corrects_the_largest_timestamp(tmp_path: Path) -> None:
     log = log_of(tmp_path)
-    log.validate_fully = True
+    log.rules.validate_fully = True
     claiming = patched(35, _INT64, 99_999)
     header = read_batch_header(append(log, claiming))
     assert header.max_timestamp == 1000

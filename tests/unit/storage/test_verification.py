@@ -12,6 +12,7 @@ from pybroker_kafka.protocol.records.builder import build_end_txn_marker
 from pybroker_kafka.storage.append_info import AppendInfo, AppendOrigin
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.verification import MAX_VERIFICATIONS, NOT_VERIFIED, VerificationGuard
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, log_of
 
 PRODUCER = 7
@@ -38,7 +39,7 @@ def produce(
     batch = batch_of(
         b"v", producer_id=PRODUCER, epoch=epoch, sequence=sequence, transactional=transactional
     )
-    return log.append_as_leader(batch, leader_epoch=0, now_ms=0, origin=origin, guard=guard)
+    return append_as_leader(log, batch, leader_epoch=0, now_ms=0, origin=origin, guard=guard)
 
 
 def refusal(log: Log, sequence: int, guard: VerificationGuard | None, **options: int) -> ErrorCode:
@@ -57,8 +58,8 @@ def abort(log: Log) -> None:
         producer_epoch=0,
     )
     # A marker needs no verification, whatever is asked of data.
-    log.append_as_leader(
-        marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR, guard=NOT_VERIFIED
+    append_as_leader(
+        log, marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR, guard=NOT_VERIFIED
     )
 
 

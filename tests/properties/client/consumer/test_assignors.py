@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import random
-import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -24,16 +23,12 @@ from pybroker_kafka.client.consumer.assignments import (
 )
 from pybroker_kafka.client.consumer.named_assignors import ASSIGNORS
 from pybroker_kafka.protocol.topics import TopicPartition
-from tests.support.apache_kafka import java_command, kafka_jars
-from tests.support.maven import compiled_classes
-from tests.support.processes import ROOT
+from tests.support.apache_kafka import java_answers
 
-SOURCE = ROOT / "tests" / "support" / "java" / "Assignments.java"
 SEED = 3907
 CASES = 300  # of each assignor
 # A former owner that cannot change any more: Java's leader stumbles, and ours does not.
 JAVA_FAILS = "failed: java.lang.NullPointerException"
-JAVA_TIMEOUT_SECONDS = 100
 
 Topics = dict[str, TopicShape]
 Members = dict[str, Subscription]
@@ -141,15 +136,7 @@ def test_assignments_are_javas() -> None:
                     for m in sorted(found)
                 )
             )
-    classes = compiled_classes(SOURCE, kafka_jars())
-    done = subprocess.run(
-        java_command("Assignments", classes=classes),
-        input="\n".join(lines).encode(),
-        capture_output=True,
-        timeout=JAVA_TIMEOUT_SECONDS,
-        check=True,
-    )
-    theirs = done.stdout.decode().splitlines()
+    theirs = java_answers("Assignments", lines, source="Assignments.java").splitlines()
     assert len(theirs) == len(lines)
     failed = {i for i, their in enumerate(theirs) if their.startswith(JAVA_FAILS)}
     assert len(failed) < len(lines) / 500

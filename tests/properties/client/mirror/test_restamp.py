@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from pybroker_kafka.client.mirror import restamp as restamping
 from pybroker_kafka.client.mirror.restamp import Portion, restamp
-from pybroker_kafka.client.producer.batch import Identity
-from pybroker_kafka.client.producer.ready_batch import ReadyBatch
+from pybroker_kafka.client.producer.batch import Identity, ReadyBatch
 from pybroker_kafka.protocol.apis.fetch import AbortedTransaction
 from pybroker_kafka.protocol.records.batch import (
     BatchHeader,

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -32,7 +32,9 @@ from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
+from tests.support.appends import append_as_leader
 from tests.support.cleaning import surviving
+from tests.support.patience import eventually
 
 WAIT_SECONDS = 120.0
 CONFIG = LogConfig.from_overrides(
@@ -60,7 +62,7 @@ def fill(manager: LogManager, topic: str, count: int = 100) -> Log:
     log = manager.get_or_create_log(topic, 0, None, None, clock())
     for number in range(count):
         records = [SimpleRecord(clock(), b"key", b"%d" % number), SimpleRecord(1, b"k", b"." * 999)]
-        log.append_as_leader(build_batch(records), leader_epoch=0, now_ms=clock())
+        append_as_leader(log, build_batch(records), leader_epoch=0, now_ms=clock())
     log.roll(clock())
     log.update_high_watermark(log.log_end_offset)
     return log
@@ -103,12 +105,6 @@ async def test_the_worker_imports_nothing_of_the_current_directory(
     async with process() as worker:
         await worker.clean(cleaning.plan, None, groups.append)
     assert groups
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110  (the condition is in files and other processes)
-            await trio.sleep(0.02)
 
 
 def damage(log: Log) -> None:
@@ -164,7 +160,7 @@ async def test_the_throttle_and_an_abort(manager: LogManager) -> None:
         await worker.set_rate(1.0)  # there is no process to tell it to
 
         async def stop_soon() -> None:
-            await until(lambda: worker.pid is not None)
+            await eventually(lambda: worker.pid is not None)
             await trio.sleep(0.3)
             await worker.abort()
 
@@ -184,7 +180,7 @@ async def test_a_new_rate_counts_at_once(manager: LogManager) -> None:
     async with process() as worker, trio.open_nursery() as nursery:
 
         async def lift() -> None:
-            await until(lambda: worker.pid is not None)
+            await eventually(lambda: worker.pid is not None)
             await trio.sleep(0.3)
             await worker.set_rate(None)
 
@@ -213,7 +209,7 @@ async def test_a_process_that_dies(manager: LogManager) -> None:
     async with process() as worker, trio.open_nursery() as nursery:
 
         async def kill() -> None:
-            await until(lambda: worker.pid is not None)
+            await eventually(lambda: worker.pid is not None)
             await trio.sleep(0.3)
             assert worker.pid is not None
             os.kill(worker.pid, signal.SIGKILL)
@@ -254,7 +250,7 @@ def gauges(runtime: CleanerRuntime) -> dict[str, float]:
 async def test_all_logs_are_cleaned_and_it_shows(manager: LogManager, tmp_path: Path) -> None:
     logs = [fill(manager, topic) for topic in "abc"]
     async with runtime(manager, log_cleaner_threads="2") as running:
-        await until(lambda: all(log.first_dirty_offset == 200 for log in logs))
+        await eventually(lambda: all(log.first_dirty_offset == 200 for log in logs))
         for job in manager.tick(clock()):
             job.run()
         checkpoint = tmp_path / "cleaner-offset-checkpoint"
@@ -275,13 +271,13 @@ async def test_it_can_be_switched_off_and_its_threads_changed(manager: LogManage
     async with runtime(
         manager, log_cleaner_threads="2", log_cleaner_backoff_ms="1000000"
     ) as running:
-        await until(lambda: log.first_dirty_offset == 200)
+        await eventually(lambda: log.first_dirty_offset == 200)
         again = fill(manager, "b")
         config = running._config
         take_over(config, default={"log.cleaner.threads": "1", "log.cleaner.backoff.ms": "10"})
         running.configs_changed()
-        await until(lambda: again.first_dirty_offset == 200)
-        await until(lambda: len(running._tasks) == 1)
+        await eventually(lambda: again.first_dirty_offset == 200)
+        await eventually(lambda: len(running._tasks) == 1)
 
 
 @pytest.mark.parametrize("backoff_ms", ["10", "1000000"])
@@ -292,18 +288,18 @@ async def test_an_idle_process_is_ended_and_started_again(
     log = fill(manager, "a")
     async with runtime(manager, log_cleaner_backoff_ms=backoff_ms) as running:
         process = running._tasks[0]
-        await until(lambda: log.first_dirty_offset == 200)
-        await until(lambda: process.pid is None)
+        await eventually(lambda: log.first_dirty_offset == 200)
+        await eventually(lambda: process.pid is None)
         again = fill(manager, "b")
         running.configs_changed()
-        await until(lambda: again.first_dirty_offset == 200)
+        await eventually(lambda: again.first_dirty_offset == 200)
 
 
 async def test_what_cannot_be_cleaned_is_marked(manager: LogManager) -> None:
     bad, good = fill(manager, "bad", 200), fill(manager, "good")
     damage(bad)
     async with runtime(manager) as running:
-        await until(lambda: good.first_dirty_offset == 200)
+        await eventually(lambda: good.first_dirty_offset == 200)
         shown = gauges(running)
         assert shown["kafka_log_logcleanermanager_uncleanable_partitions_count"] == 1
         assert shown["kafka_log_logcleanermanager_uncleanable_bytes"] > 100_000
@@ -314,13 +310,13 @@ async def test_an_io_error_takes_the_directory_offline(manager: LogManager) -> N
     log = fill(manager, "a")
     remove(log)
     async with runtime(manager):
-        await until(lambda: not manager.directories[0].is_online)
+        await eventually(lambda: not manager.directories[0].is_online)
 
 
 async def test_a_deleted_log_stops_its_cleaning(manager: LogManager) -> None:
     fill(manager, "doomed")
     async with runtime(manager, log_cleaner_io_max_bytes_per_second="10") as running:
-        await until(lambda: bool(running._running))
+        await eventually(lambda: bool(running._running))
         manager.delete_log("doomed", 0, clock())
         again = fill(manager, "doomed", 3)
         take_over(
@@ -328,6 +324,6 @@ async def test_a_deleted_log_stops_its_cleaning(manager: LogManager) -> None:
             default={"log.cleaner.io.max.bytes.per.second": "1.7976931348623157E308"},
         )
         running.configs_changed()
-        await until(lambda: again.first_dirty_offset == 6)
+        await eventually(lambda: again.first_dirty_offset == 6)
         assert [record.offset for record in surviving(again)] == [4, 5]
         assert manager.directories[0].is_online

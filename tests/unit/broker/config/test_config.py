@@ -18,7 +18,8 @@ from pybroker_kafka.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
 from pybroker_kafka.broker.config.kafka_config import ConfigSource
 from pybroker_kafka.broker.config.loading import environment_key
 from pybroker_kafka.broker.config.tables import authorizer, extensions
-from pybroker_kafka.broker.settings import fetcher_config, log_manager_config
+from pybroker_kafka.broker.replicas.parts import fetcher_config
+from pybroker_kafka.broker.settings import log_manager_config
 from pybroker_kafka.storage.config_def import ConfigType, DynamicMode
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}

@@ -13,6 +13,7 @@ from pybroker_kafka.broker.config import KafkaConfig
 from pybroker_kafka.broker.config.checks import check_config
 from pybroker_kafka.broker.config.dynamic import check_alteration, take_over, usable_for_alteration
 from pybroker_kafka.broker.config.ineffective import ALLOW, NO_PROTECTION
+from pybroker_kafka.broker.replicas.parts import fetcher_config
 from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.storage.log_config import LogConfig
 from tests.support.odd_values import ALL, DYNAMIC_KEYS, WORDS
@@ -327,5 +328,5 @@ def test_odd_values_are_refused_or_harmless(name: str) -> None:
             settings.connection_quotas(restarted)
             settings.socket_settings(restarted)
             settings.log_manager_config(restarted)
-            settings.fetcher_config(restarted)
+            fetcher_config(restarted)
             LogConfig.from_overrides({}, restarted.explicit())

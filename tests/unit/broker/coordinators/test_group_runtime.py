@@ -48,6 +48,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.topics import OFFSETS_TOPIC
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.handlers import Call
+from tests.support.patience import eventually
 from tests.support.replication import ME, TOPIC
 from tests.support.sources import needs_sources
 from tests.unit.coordinator.group.harness import GROUP, subscription
@@ -512,8 +513,6 @@ async def test_a_plan_is_used_again_and_looks_again_at_what_may_change(tmp_path:
         node.lead(2, epoch=1)
         assert again(9) is ErrorCode.NOT_COORDINATOR
         node.lead(ME, epoch=2)
-        with trio.fail_after(120):
-            while again(10) is not ErrorCode.NONE:  # noqa: ASYNC110 - a thread is waited for
-                await trio.sleep(0.001)
+        await eventually(lambda: again(10) is ErrorCode.NONE)
         assert node.committed() == (ErrorCode.NONE, 10)
         assert node.runtime.machine.stats.offsets_committed == 6

@@ -131,11 +131,11 @@ async def test_others_are_answered_while_a_large_batch_is_looked_at(
     """50 000 records for a compacted topic, and a worker that takes as long as it is told to."""
     others_are_answered = threading.Event()
 
-    def examine(*arguments: Any) -> PreValidatedBatch:
+    def examine(*arguments: Any) -> tuple[PreValidatedBatch, float]:
         assert others_are_answered.wait(PATIENCE_SECONDS)
-        return pre_validate(*arguments)
+        return pre_validate(*arguments), 0.0
 
-    monkeypatch.setattr(produce, "pre_validate", examine)
+    monkeypatch.setattr(produce, "_pre_validate_timed", examine)
     broker = HandlerBroker(tmp_path, topic_config={"cleanup.policy": "compact"})
     broker.lead()
     large = build_batch(

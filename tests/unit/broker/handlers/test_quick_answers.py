@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker_kafka.broker.handlers.quick_answers import MAX_TEMPLATES, QuickAnswers
+from pybroker_kafka.broker.handlers.quick_answers import quick_answer
 from pybroker_kafka.protocol.api import API_TABLE, ApiKey
 from pybroker_kafka.protocol.apis.produce import (
     PartitionProduceResponse,
@@ -14,44 +17,54 @@ from pybroker_kafka.protocol.apis.produce import (
 )
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.framing import encode_response
+from pybroker_kafka.replication.partition import Partition
 from pybroker_kafka.replication.types import ProduceResult
 from tests.support.frames import joined
+from tests.support.replication import ReplicaCluster
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
 SPEC = API_TABLE[ApiKey.PRODUCE]
-ANSWERS = QuickAnswers()
+
+# By topic and index, the templates by version.
+TEMPLATES: dict[tuple[str, int], dict[int, Any]] = {}
+
+
+@pytest.fixture(scope="module")
+def partition(tmp_path_factory: pytest.TempPathFactory) -> Partition:
+    cluster = ReplicaCluster(tmp_path_factory.mktemp("replica"))
+    cluster.role()
+    return cluster.partition
 
 
 @given(
     version=st.integers(SPEC.min_version, SPEC.max_version),
     topic=st.sampled_from(["t", "topic-é", "x" * 249]),
-    index=INT,
+    index=st.one_of(st.just(0), INT),
     correlation_id=INT,
     numbers=st.tuples(LONG, LONG, LONG),
 )
 def test_byte_for_byte(
-    version: int, topic: str, index: int, correlation_id: int, numbers: tuple[int, int, int]
+    partition: Partition,
+    version: int,
+    topic: str,
+    index: int,
+    correlation_id: int,
+    numbers: tuple[int, int, int],
 ) -> None:
     base_offset, append_time, start_offset = numbers
-    partition = PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=index,
         base_offset=base_offset,
         log_append_time_ms=append_time,
         log_start_offset=start_offset,
     )
     response = ProduceResponse(
-        responses=[TopicProduceResponse(name=topic, partition_responses=[partition])]
+        responses=[TopicProduceResponse(name=topic, partition_responses=[answer])]
     )
     parts = encode_response(ApiKey.PRODUCE, version, correlation_id, response)
     expected = joined(parts)
     result = ProduceResult(ErrorCode.NONE, base_offset, append_time, start_offset)
-    assert ANSWERS.frame(version, correlation_id, (topic, index), result) == expected
-
-
-def test_templates_are_bounded() -> None:
-    answers = QuickAnswers()
-    result = ProduceResult(ErrorCode.NONE, 1, 2, 3)
-    for index in range(MAX_TEMPLATES + 5):
-        answers.frame(9, 1, ("t", index), result)
-    assert len(answers._templates) == 5
+    partition.key = (topic, index)
+    partition.quick_answers = TEMPLATES.setdefault(partition.key, {})
+    assert quick_answer(version, correlation_id, partition, result) == expected

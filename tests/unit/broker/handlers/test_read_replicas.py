@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 
-from pybroker_kafka.broker import settings
 from pybroker_kafka.broker.config import ConfigError, KafkaConfig
+from pybroker_kafka.broker.replicas.parts import (
+    LEADER_SELECTOR,
+    RACK_AWARE_SELECTOR,
+    replica_selector,
+)
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from pybroker_kafka.protocol.errors import ErrorCode
@@ -104,12 +108,12 @@ def test_the_selector_is_named_in_the_config() -> None:
     metadata = MetadataCache(1, "cluster")
 
     def selector_of(**configs: str) -> ReplicaSelector | None:
-        return settings.replica_selector(KafkaConfig(configs), metadata)
+        return replica_selector(KafkaConfig(configs), metadata)
 
     assert selector_of() is None
     name = "replica.selector.class"
-    assert selector_of(**{name: settings.LEADER_SELECTOR}) is None
-    chosen = selector_of(**{name: settings.RACK_AWARE_SELECTOR})
+    assert selector_of(**{name: LEADER_SELECTOR}) is None
+    chosen = selector_of(**{name: RACK_AWARE_SELECTOR})
     assert isinstance(chosen, RackAwareReplicaSelector)
     with pytest.raises(ConfigError, match="there are"):
         selector_of(**{name: "com.example.Selector"})

@@ -9,6 +9,7 @@ import pytest
 
 from pybroker_kafka.broker.inside.look_up import look_up_offset, look_up_timestamp
 from pybroker_kafka.storage.log import Log
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, log_of
 
 
@@ -18,7 +19,7 @@ def filled(directory: Path, random: Random) -> Log:
     for _ in range(random.randint(1, 80)):
         timestamp += random.choice([-5, 0, 7, 100])
         values = [bytes(random.choice([0, 10, 100])) for _ in range(random.randint(1, 3))]
-        log.append_as_leader(batch_of(*values, timestamp=timestamp), leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch_of(*values, timestamp=timestamp), leader_epoch=0, now_ms=0)
     log.update_high_watermark(log.log_end_offset)
     return log
 

@@ -10,6 +10,7 @@ import pytest
 from pybroker_kafka.broker.inside.partition_files import MOST_SEGMENTS, partition_files
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.retention import delete_old_segments
+from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, log_of
 
 
@@ -17,7 +18,7 @@ def filled(directory: Path, *, batches: int = 30, **configs: Any) -> Log:
     log = log_of(directory, segment_bytes=400, index_interval_bytes=1, **configs)
     for number in range(batches):
         batch = batch_of(b"x" * 50, timestamp=1000 * number)
-        log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+        append_as_leader(log, batch, leader_epoch=0, now_ms=0)
     log.update_high_watermark(log.log_end_offset)
     return log
 

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pybroker_kafka.broker.logins import jwks_source
 from pybroker_kafka.broker.logins.jwks_source import MAX_BYTES, JwksSource, read_jwks
 from pybroker_kafka.broker.security.sasl.signed_tokens import TokenRules
+from tests.support.patience import eventually
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 
@@ -62,9 +63,7 @@ async def test_again_after_a_failure_and_for_an_unknown_key(
     source = JwksSource(rules(path.as_uri()))
 
     async def until(key_id: str) -> None:
-        with trio.fail_after(120):
-            while not source.keys.candidates("ES256", key_id):  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        await eventually(lambda: source.keys.candidates("ES256", key_id))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(source.run)

@@ -10,6 +10,7 @@ import trio
 
 from pybroker_kafka.broker.logins import login_tasks
 from pybroker_kafka.broker.logins.login_tasks import LoginTasks
+from tests.support.patience import eventually
 
 
 class Stranger:
@@ -96,8 +97,6 @@ async def test_who_does_not_log_in_is_closed(monkeypatch: pytest.MonkeyPatch) ->
     tasks.forget(known)
     async with trio.open_nursery() as nursery:
         await nursery.start(tasks.run)
-        with trio.fail_after(120):
-            while not slow.closed:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        await eventually(lambda: slow.closed)
         nursery.cancel_scope.cancel()
     assert not known.closed

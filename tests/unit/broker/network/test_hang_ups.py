@@ -12,6 +12,7 @@ from pybroker_kafka.broker.network.idle_connections import idlest
 from pybroker_kafka.broker.network.request import Request
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatResponse
 from tests.support.network import RawClient, RunningNetwork, answers, heartbeat, running_network
+from tests.support.patience import eventually
 
 PATIENCE_SECONDS = 30
 
@@ -52,9 +53,7 @@ def only_connection(network: RunningNetwork) -> Connection:
 
 
 async def until_told(told: Told, *words: str) -> None:
-    with trio.fail_after(PATIENCE_SECONDS):
-        while told.words != list(words):  # noqa: ASYNC110
-            await trio.sleep(0.002)
+    await eventually(lambda: told.words == list(words), seconds=PATIENCE_SECONDS)
 
 
 async def test_who_closes_while_it_waits_holds_nothing() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,13 +19,19 @@ from pybroker_kafka.broker.network.dispatcher import Dispatcher
 from pybroker_kafka.broker.network.mute_state import READING, MuteEvent, next_state
 from pybroker_kafka.broker.network.produce_pipeline import MAX_WAITING, Pipeline
 from pybroker_kafka.broker.network.receive_buffer import ReceiveMemory
+from pybroker_kafka.broker.network.request import Request, Route
 from pybroker_kafka.broker.network.send_queue import SendQueue
+from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
 from pybroker_kafka.broker.replicas.settled_replicas import SettledReplicas, _park
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.produce import ProduceRequest, ProduceResponse
+from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.invariants import BrokenConnection, BrokenInvariant
 from pybroker_kafka.replication.purgatory import Operation
 from pybroker_kafka.replication.types import Completion
+from tests.support.handlers import AtOnce, RecordingSink
 
-Request: Any = object
+Stranger: Any = object
 
 
 @pytest.fixture
@@ -53,12 +60,12 @@ def test_bytes_that_are_counted_wrong_while_some_are_left(queue: SendQueue) -> N
 
 def test_answers_in_the_order_of_the_requests() -> None:
     pipeline = Pipeline()
-    requests: list[Any] = [Request() for _ in range(3)]
+    requests: list[Any] = [Stranger() for _ in range(3)]
     first, second, third = requests
     for request in requests:
         pipeline.add(request)
     assert pipeline.answer(second, None) == []
-    stranger: Any = Request()
+    stranger: Any = Stranger()
     for request in (second, stranger):
         with pytest.raises(BrokenConnection, match="answered twice, or was never let in"):
             pipeline.answer(request, None)
@@ -66,8 +73,38 @@ def test_answers_in_the_order_of_the_requests() -> None:
     assert [one for one, _ in pipeline.answer(third, None)] == [third]
 
 
+def request() -> Request:
+    sink = RecordingSink("PLAINTEXT", 0, ApiKey.PRODUCE, 9)
+    metrics = RequestMetrics("Produce", 9)
+    route = Route(ApiKey.PRODUCE, 9, lambda _: None, metrics, AtOnce())
+    return Request(sink, route, 1, "app", ProduceRequest(), 100, perf_counter())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda request: request.respond(ProduceResponse()),
+        lambda request: request.respond_in_turns(ProduceResponse()),
+        lambda request: request.respond_encoded(bytes(10)),
+        lambda request: request.fail(ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+    ids=["message", "in turns", "bytes", "error"],
+)
+def test_a_request_that_is_answered_twice(answer: Callable[[Request], None]) -> None:
+    answered = request()
+    answered.respond(ProduceResponse())
+    first = answered.responded_at
+    with pytest.raises(BrokenConnection, match=r"Produce v9 #1 of app .* was answered twice"):
+        answer(answered)
+    assert answered.responded_at == first
+    closed = request()
+    closed.close()
+    with pytest.raises(BrokenConnection, match="was answered twice"):
+        answer(closed)
+
+
 def test_so_many_requests_wait() -> None:
-    pipeline, request = Pipeline(), Request()
+    pipeline, request = Pipeline(), Stranger()
     for _ in range(MAX_WAITING + 1):
         pipeline.add(request)
     with pytest.raises(BrokenConnection, match="wait for replicas"):
@@ -130,7 +167,7 @@ def test_whoever_waits_for_replicas_is_known_before_the_answer() -> None:
 def test_what_is_shared_is_not_contained() -> None:
     """Neither to the request nor to the connection that met it."""
     error = BrokenInvariant("the log is wrong")
-    request: Any = Request()
+    request: Any = Stranger()
     connection: Any = object.__new__(Connection)
     dispatcher: Any = object.__new__(Dispatcher)
     replicas: Any = None

@@ -26,6 +26,7 @@ from pybroker_kafka.protocol.apis.produce import (
 )
 from pybroker_kafka.protocol.framing import decode_response
 from tests.support.network import PATIENCE_SECONDS, Heartbeats, RawClient, frame_of, heartbeat
+from tests.support.patience import eventually
 
 VERSION = 9
 
@@ -53,9 +54,7 @@ class Produces:
         self.requests[number].respond(ProduceResponse(throttle_time_ms=number))
 
     async def arrived(self, count: int) -> None:
-        with trio.fail_after(PATIENCE_SECONDS):
-            while len(self.requests) < count:  # noqa: ASYNC110
-                await trio.sleep(0.005)
+        await eventually(lambda: len(self.requests) >= count, seconds=PATIENCE_SECONDS)
 
 
 class Running(NamedTuple):

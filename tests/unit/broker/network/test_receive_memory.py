@@ -29,7 +29,7 @@ from pybroker_kafka.broker.network.socket_server import SocketSettings
 from pybroker_kafka.broker.settings import socket_settings
 from tests.support.connections import connection_over
 from tests.support.network import RawClient, RunningNetwork, heartbeat, running_network
-from tests.support.patience import fair
+from tests.support.patience import eventually, fair
 from tests.support.sources import needs_sources
 
 LARGE = 90_000_000
@@ -158,9 +158,7 @@ async def whole(client: RawClient) -> int:
 
 
 async def until(network: RunningNetwork, used: int) -> None:
-    with trio.fail_after(120):
-        while network.server.receive_memory.used > used:  # noqa: ASYNC110
-            await trio.sleep(0.01)
+    await eventually(lambda: network.server.receive_memory.used <= used)
 
 
 async def test_all_buffers_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,9 +174,7 @@ async def test_all_buffers_together_are_bounded(monkeypatch: pytest.MonkeyPatch)
         async with trio.open_nursery() as nursery:
             for client in halves:
                 nursery.start_soon(send_half, client)
-            with trio.fail_after(120):
-                while not memory.is_short:  # noqa: ASYNC110
-                    await trio.sleep(0.01)
+            await eventually(lambda: memory.is_short)
             nursery.start_soon(whole, large)
             for n in range(20):
                 began = fair.now()
@@ -187,9 +183,7 @@ async def test_all_buffers_together_are_bounded(monkeypatch: pytest.MonkeyPatch)
                 assert fair.now() - began < 0.3, "small requests do not wait"
                 assert memory.used <= limit + len(halves) * COMMON_BUFFER_BYTES
                 await trio.sleep(0.02)
-            with trio.fail_after(120):
-                while "g" * 30_000 not in network.heartbeats.seen:  # noqa: ASYNC110
-                    await trio.sleep(0.01)
+            await eventually(lambda: "g" * 30_000 in network.heartbeats.seen)
             nursery.cancel_scope.cancel()
         assert memory.used <= limit + 2 * COMMON_BUFFER_BYTES
 
@@ -211,9 +205,7 @@ async def test_memory_is_given_back_with_the_connection() -> None:
         clients = [await network.connect() for _ in range(5)]
         for client in clients:
             await client.send(beginning(LARGE, 300_000))
-        with trio.fail_after(120):
-            while network.server.receive_memory.used < 5 * 300_000:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        await eventually(lambda: network.server.receive_memory.used >= 5 * 300_000)
         for client in clients:
             await client.stream.aclose()
         await until(network, 0)

@@ -18,7 +18,7 @@ from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.framing import encode_response
 from pybroker_kafka.replication.follower_steps import FetcherConfig
 from pybroker_kafka.replication.metadata_cache import Endpoint
-from pybroker_kafka.replication.types import FlushNeeded
+from pybroker_kafka.replication.types import FlushNeeded, ReplicatedAppend
 from tests.support.followers import Node
 from tests.support.frames import decode_request, joined
 from tests.support.handlers import Call
@@ -112,7 +112,9 @@ class Pair:
     def produce(self, partition: int = 0, *, damaged: bool = False) -> None:
         node = self.leader
         entries = {(TOPIC, partition): batch()}
-        node.manager.appends.append("p", 1, 0, entries, node.replica_runtime.clock())
+        node.manager.appends.append(
+            "p", entries, ReplicatedAppend(1, 0, node.replica_runtime.clock())
+        )
         if damaged:
             file = node.manager.partitions[TOPIC, partition].log.segments.active.log_file
             file.write_at(b"?", file.size() - 1)

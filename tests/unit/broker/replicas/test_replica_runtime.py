@@ -8,9 +8,13 @@ import trio
 
 from pybroker_kafka.broker.replicas.log_flusher import LogFlusher
 from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
-from pybroker_kafka.replication.types import FlushNeeded, Parked
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.types import FlushNeeded, Parked, ReplicatedAppend
 from pybroker_kafka.storage.files import DataFile, Files
-from tests.support.replication import TOPIC, ReplicaCluster
+from pybroker_kafka.storage.log_producers import PIECES_FOR_APPENDS
+from pybroker_kafka.storage.producer_rebuild import BATCHES_AT_ONCE
+from tests.support.patience import eventually
+from tests.support.replication import ME, TOPIC, ReplicaCluster, batch
 
 
 class SlowDisk(Files):
@@ -70,14 +74,10 @@ async def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None
             runtime.settle()
         assert not any(token.results for token in tokens)
         disk.may_sync.release()
-        with trio.fail_after(120):
-            while not tokens[0].results:  # noqa: ASYNC110 - a thread is waited for
-                await trio.sleep(0.001)
+        await eventually(lambda: tokens[0].results)
         assert not any(token.results for token in tokens[1:])
         disk.may_sync.release(10)
-        with trio.fail_after(120):
-            while not all(token.results for token in tokens):  # noqa: ASYNC110
-                await trio.sleep(0.001)
+        await eventually(lambda: all(token.results for token in tokens))
         assert disk.syncs == 2
         nursery.cancel_scope.cancel()
 
@@ -97,9 +97,7 @@ async def test_a_failed_flush_takes_the_directory_offline(tmp_path: Path) -> Non
         await nursery.start(runtime.run)
         cluster.produce(token, acks=1)
         runtime.settle()
-        with trio.fail_after(120):
-            while not token.results:  # noqa: ASYNC110
-                await trio.sleep(0.001)
+        await eventually(lambda: token.results)
         nursery.cancel_scope.cancel()
     (result,) = token.results
     assert result[TOPIC, 0].error_code.name == "KAFKA_STORAGE_ERROR"
@@ -134,6 +132,35 @@ async def test_flushes_of_different_logs_do_not_wait_for_each_other() -> None:
             gate.set()
             while flushed != [1, 0]:  # noqa: ASYNC110
                 await trio.sleep(0.001)
+        nursery.cancel_scope.cancel()
+
+
+async def test_appends_are_refused_while_the_producers_of_a_log_are_rebuilt(
+    cluster: ReplicaCluster,
+) -> None:
+    """With an error that clients retry; a task does the rebuild."""
+    cluster.role(leader=2, replicas=(ME, 2))
+    log = cluster.partition.log
+    for number in range(BATCHES_AT_ONCE * (PIECES_FOR_APPENDS + 5)):
+        follower_batch = batch(b"v")
+        follower_batch[:8] = number.to_bytes(8, "big")
+        log.append_as_follower(follower_batch, now_ms=0)
+    log.truncate_to(log.log_end_offset - 1)
+    cluster.role(leader_epoch=1, replicas=(ME, 2), isr=(ME,))
+    runtime = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
+    order = ReplicatedAppend(1, 1_000, cluster.now_ms)
+
+    def append() -> ErrorCode:
+        result = runtime.append_one((TOPIC, 0), cluster.partition, batch(), order, Token, ())
+        assert result is not None
+        return result.error_code
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(runtime.run)
+        assert [append(), append()] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+        while log.producers.is_being_rebuilt:
+            await trio.lowlevel.checkpoint()
+        assert append() is ErrorCode.NONE
         nursery.cancel_scope.cancel()
 
 

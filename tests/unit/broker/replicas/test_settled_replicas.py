@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
-from pybroker_kafka.replication.types import ACKS_ALL, ProduceResult
+from pybroker_kafka.replication.types import ACKS_ALL, ProduceResult, ReplicatedAppend
 from tests.support.processes import ROOT
 from tests.support.replication import KEY, ME, ReplicaCluster, batch
 
@@ -93,6 +93,14 @@ def test_what_is_not_settled_is_found(source: str, count: int) -> None:
     assert len(list(unsettled(ast.parse(source)))) == count
 
 
+def append(
+    replicas: ReplicaRuntime, now_ms: int, acks: int, waiter: Any, *args: Any
+) -> ProduceResult | None:
+    order = ReplicatedAppend(acks, 1_000, now_ms, 9)
+    partition = replicas.hosted.partitions[KEY]
+    return replicas.append_one(KEY, partition, batch(), order, waiter, args)
+
+
 class Waiter:
     def __init__(self, told: list[Any]) -> None:
         self._told = told
@@ -111,9 +119,7 @@ class Chain(Waiter):
 
     def complete(self, results: Any, /) -> None:
         super().complete(results)
-        self._replicas.append_one(
-            KEY, batch(b"next"), ACKS_ALL, 1_000, self._now_ms, 9, Waiter, (self._told,)
-        )
+        append(self._replicas, self._now_ms, ACKS_ALL, Waiter, self._told)
 
 
 def test_a_waiter_is_told_before_the_call_that_completes_it_returns(tmp_path: Path) -> None:
@@ -121,9 +127,8 @@ def test_a_waiter_is_told_before_the_call_that_completes_it_returns(tmp_path: Pa
     cluster.role(replicas=(ME, 2))
     replicas = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
     told: list[dict[tuple[str, int], ProduceResult]] = []
-    outcome = replicas.append_one(
-        KEY, batch(), ACKS_ALL, 1_000, cluster.now_ms, 9, Chain, (told, replicas, cluster.now_ms)
-    )
+    now_ms = cluster.now_ms
+    outcome = append(replicas, now_ms, ACKS_ALL, Chain, told, replicas, now_ms)
     assert outcome is None
     assert told == []
     with replicas.settling:
@@ -141,7 +146,7 @@ def test_what_is_settled_in_a_call_may_change_replicas(tmp_path: Path) -> None:
     replicas = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
     told: list[Any] = []
     cluster.fetch(Chain(told, replicas, cluster.now_ms), 0)
-    result = replicas.append_one(KEY, batch(), 1, 1_000, cluster.now_ms, 9, Waiter, (told,))
+    result = append(replicas, cluster.now_ms, 1, Waiter, told)
     assert result is not None
     assert result.base_offset == 0
     assert len(told) == 1
@@ -157,7 +162,8 @@ def test_an_error_within_settles_all_the_same(tmp_path: Path) -> None:
 
     def append_and_fail() -> None:
         with replicas.settling as manager:
-            manager.appends.append_one(KEY, batch(), 1, cluster.now_ms, 9)
+            order = ReplicatedAppend(1, 0, cluster.now_ms)
+            manager.appends.append_one(KEY, cluster.partition, batch(), order)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

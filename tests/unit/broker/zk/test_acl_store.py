@@ -31,9 +31,10 @@ from pybroker_kafka.protocol.zookeeper.operations import (
 )
 from pybroker_kafka.replication.controller.znodes import MalformedZnode
 from pybroker_kafka.storage.log_directory import StartupError
+from pybroker_kafka.testing import Network
+from tests.support.patience import eventually
 from tests.support.raw_zookeeper import close_session
 from tests.support.steps import finished
-from tests.support.tcp_proxy import TcpProxy
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 TOPIC = ResourcePattern(ResourceType.TOPIC, LITERAL, "t")
@@ -105,17 +106,6 @@ def test_anything_else_is_no_change(data: bytes | None) -> None:
 # Brokers
 
 
-async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
-    with trio.fail_after(WAIT_SECONDS):
-        while True:
-            found = holds()
-            if not isinstance(found, bool):
-                found = await found
-            if found:
-                return
-            await trio.sleep(0.01)
-
-
 async def at_once(steps: Generator[None, None, Entries]) -> Entries:
     await trio.lowlevel.checkpoint()
     return finished(steps)
@@ -146,14 +136,8 @@ class Ensemble:
         self._nursery = nursery
         self.now_ms = 0
 
-    async def proxy(self) -> TcpProxy:
-        proxy = TcpProxy(self.port)
-        await self._nursery.start(proxy.run)
-        return proxy
-
-    async def broker(self, proxy: TcpProxy | None = None) -> tuple[AclStore, ZooKeeperClient]:
-        port = self.port if proxy is None else proxy.port
-        client = await self._nursery.start(self._open, port)
+    async def broker(self, port: int | None = None) -> tuple[AclStore, ZooKeeperClient]:
+        client = await self._nursery.start(self._open, port or self.port)
         store = AclStore(client, AclAuthorizer())
         await self._nursery.start(store.run, lambda: self.now_ms)
         return store, client
@@ -202,12 +186,12 @@ def test_what_one_broker_changes_another_hears_of(zookeeper_port: int) -> None:
         for resource in (TOPIC, PREFIX):
             await one.update(resource, adding(READ, NOT_WRITE), at_once)
             assert one.authorizer.entries(resource) == {READ, NOT_WRITE}
-            await until(lambda: len(other.authorizer.entries(resource)) == 2)  # noqa: B023
+            await eventually(lambda: len(other.authorizer.entries(resource)) == 2)  # noqa: B023
         assert (await client.execute_one(GetData(resource_path(TOPIC)))).data == DATA
         await other.update(TOPIC, removing(READ), at_once)
-        await until(lambda: one.authorizer.entries(TOPIC) == {NOT_WRITE})
+        await eventually(lambda: one.authorizer.entries(TOPIC) == {NOT_WRITE})
         await one.update(TOPIC, removing(NOT_WRITE), at_once)
-        await until(lambda: not other.authorizer.entries(TOPIC))
+        await eventually(lambda: not other.authorizer.entries(TOPIC))
         assert not (await client.execute_one(GetData(resource_path(TOPIC)))).ok
         assert await changes_told(client) == [b"TOPIC:t"] * 3 + [CHANGE]
         (late, _) = await made.broker()
@@ -236,12 +220,12 @@ def test_changes_at_the_same_time_are_all_made(zookeeper_port: int) -> None:
             for number, entry in enumerate(entries):
                 nursery.start_soon(stores[number % 3].update, TOPIC, adding(entry), at_once)
         for store in stores:
-            await until(lambda: store.authorizer.entries(TOPIC) == set(entries))  # noqa: B023
+            await eventually(lambda: store.authorizer.entries(TOPIC) == set(entries))  # noqa: B023
         async with trio.open_nursery() as nursery:
             for number, entry in enumerate(entries):
                 nursery.start_soon(stores[number % 3].update, TOPIC, removing(entry), at_once)
         for store in stores:
-            await until(lambda: not store.authorizer.patterns())  # noqa: B023
+            await eventually(lambda: not store.authorizer.patterns())  # noqa: B023
 
     run(zookeeper_port, crowd)
 
@@ -279,7 +263,7 @@ def test_what_is_not_understood_changes_nothing_but_stops_a_start(zookeeper_port
         with pytest.RaisesGroup(StartupError):
             await another.run(lambda: 0)
         await client.execute([SetData(resource_path(TOPIC), encode_entries([READ])), told])
-        await until(lambda: store.authorizer.entries(TOPIC) == {READ})
+        await eventually(lambda: store.authorizer.entries(TOPIC) == {READ})
 
     run(zookeeper_port, broken)
 
@@ -354,7 +338,7 @@ def test_old_changes_are_deleted(zookeeper_port: int) -> None:
         async def only_the_last_is_there() -> bool:
             return len(await changes_told(client)) == 1
 
-        await until(only_the_last_is_there)
+        await eventually(only_the_last_is_there)
 
     run(zookeeper_port, old)
 
@@ -368,37 +352,37 @@ NOT_READ = READ._replace(permission=AclPermission.DENY)
 ALTER = READ._replace(operation=AclOperation.ALTER)
 
 
-def test_while_zookeeper_is_away_what_was_known_holds(zookeeper_port: int) -> None:
+def test_while_zookeeper_is_away_what_was_known_holds(
+    zookeeper_port: int, network: Network
+) -> None:
     async def away(made: Ensemble) -> None:
-        proxy = await made.proxy()
-        (cut, _), (other, _) = await made.broker(proxy), await made.broker()
+        port = network.front("zookeeper", made.port)
+        (cut, _), (other, _) = await made.broker(port), await made.broker()
         await cut.update(TOPIC, adding(READ), at_once)
-        await until(lambda: asks(other, AclOperation.READ))
-        proxy.refusing = True
-        proxy.cut()
+        await eventually(lambda: asks(other, AclOperation.READ))
+        gone = network.cut("client", "zookeeper")
         await other.update(TOPIC, adding(NOT_READ), at_once)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cut.update, TOPIC, adding(ALTER), at_once)
             await trio.sleep(0.2)
             assert asks(cut, AclOperation.READ)
             assert not asks(cut, AclOperation.ALTER), "it is not written"
-            proxy.refusing = False
+            gone.undo()
         for store in (cut, other):
-            await until(lambda: store.authorizer.entries(TOPIC) == {READ, NOT_READ, ALTER})  # noqa: B023
+            await eventually(lambda: store.authorizer.entries(TOPIC) == {READ, NOT_READ, ALTER})  # noqa: B023
         assert not asks(cut, AclOperation.READ)
 
     run(zookeeper_port, away)
 
 
-def test_in_a_new_session_everything_is_read_anew(zookeeper_port: int) -> None:
+def test_in_a_new_session_everything_is_read_anew(zookeeper_port: int, network: Network) -> None:
     async def lost(made: Ensemble) -> None:
-        proxy = await made.proxy()
-        (cut, client), (other, direct) = await made.broker(proxy), await made.broker()
+        port = network.front("zookeeper", made.port)
+        (cut, client), (other, direct) = await made.broker(port), await made.broker()
         await other.update(TOPIC, adding(READ), at_once)
         await other.update(PREFIX, adding(READ), at_once)
-        await until(lambda: len(cut.authorizer.patterns()) == 2)
-        proxy.refusing = True
-        proxy.cut()
+        await eventually(lambda: len(cut.authorizer.patterns()) == 2)
+        gone = network.cut("client", "zookeeper")
         await other.update(TOPIC, adding(NOT_READ), at_once)
         await other.update(PREFIX, removing(READ), at_once)
         for path in ("/kafka-acl-changes", "/kafka-acl-extended-changes"):
@@ -409,12 +393,12 @@ def test_in_a_new_session_everything_is_read_anew(zookeeper_port: int) -> None:
             session = client.session
             await trio.to_thread.run_sync(close_session, made.port, session)
             assert asks(cut, AclOperation.READ)
-            proxy.refusing = False
-        await until(lambda: cut.authorizer.patterns() == [TOPIC])
+            gone.undo()
+        await eventually(lambda: cut.authorizer.patterns() == [TOPIC])
         assert cut.authorizer.entries(TOPIC) == {READ, NOT_READ, ALTER}
         assert not asks(cut, AclOperation.READ)
-        await until(lambda: len(other.authorizer.entries(TOPIC)) == 3)
+        await eventually(lambda: len(other.authorizer.entries(TOPIC)) == 3)
         await other.update(TOPIC, removing(NOT_READ), at_once)
-        await until(lambda: asks(cut, AclOperation.READ))
+        await eventually(lambda: asks(cut, AclOperation.READ))
 
     run(zookeeper_port, lost)

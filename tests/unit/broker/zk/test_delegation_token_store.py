@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
@@ -22,6 +21,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.wall_clock import REST_MS, WallClock
 from pybroker_kafka.protocol.zookeeper.operations import GetChildren, GetData, SetData
 from pybroker_kafka.replication.controller.znodes import MalformedZnode
+from tests.support.patience import eventually
 
 ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "CN=bob, O=x")
 TOKEN = TokenInfo("abc", ALICE, BOB, (BOB,), 1, 3, 2)
@@ -69,17 +69,6 @@ class _Clock:
         return self.now_ms
 
 
-async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
-    with trio.fail_after(WAIT_SECONDS):
-        while True:
-            found = holds()
-            if not isinstance(found, bool):
-                found = await found
-            if found:
-                return
-            await trio.sleep(0.01)
-
-
 def store_of(
     zookeeper: ZooKeeperClient, clock: _Clock, name: str, wall: WallClock | None = None
 ) -> DelegationTokenStore:
@@ -105,7 +94,7 @@ async def test_a_jump_of_the_wall_clock_ends_no_token(zookeeper_port: int) -> No
         given = store.tokens.hmac_of(token.token_id)
         assert isinstance(await store.renew(given, ALICE, 6_000), TokenInfo)
         clock.now_ms += REST_MS  # the clock has jumped and stays
-        await until(lambda: len(store.tokens) == 0)
+        await eventually(lambda: len(store.tokens) == 0)
         nursery.cancel_scope.cancel()
 
 
@@ -131,11 +120,11 @@ async def test_brokers_hear_of_each_others_tokens(zookeeper_port: int) -> None:
             found = first.tokens.token_credentials(token.token_id)
             return found is not None and found.expiry_ms == renewed.expiry_ms
 
-        await until(knows)
+        await eventually(knows)
         stored = await zookeeper.execute_one(GetData(token_path(token.token_id)))
         assert decode_token(stored.data) == renewed
         await first.expire(given, ALICE, -1)
-        await until(lambda: len(second.tokens) == 0)
+        await eventually(lambda: len(second.tokens) == 0)
         changes = await zookeeper.execute_one(GetChildren(TOKEN_CHANGES))
         assert sorted(changes.children) == [f"token_change_{n:010}" for n in range(3)]
 
@@ -148,7 +137,7 @@ async def test_brokers_hear_of_each_others_tokens(zookeeper_port: int) -> None:
         assert len(second.tokens) == 2
         third = store_of(zookeeper, clock, "c")
         await nursery.start(third.run, lambda: True, 50)
-        await until(lambda: [*first.tokens.expired(2**60)] == [lasting.token_id])
+        await eventually(lambda: [*first.tokens.expired(2**60)] == [lasting.token_id])
 
         # A node that cannot be read changes nothing.
         await zookeeper.execute_one(SetData(token_path(lasting.token_id), b"{"))

@@ -94,6 +94,13 @@ def test_the_session_file_is_private_and_names_its_cluster(tmp_path: Path) -> No
     assert registration.load_session(tmp_path) == (-5, b"\x01" * 16), "of whichever cluster"
     path.write_text("damaged")
     assert registration.load_session(tmp_path, "cluster-a") is None
-    registration.forget_session(tmp_path)
-    registration.forget_session(tmp_path)
-    assert not path.exists()
+
+
+def test_directories_remember_each_session_of_their_cluster_once(tmp_path: Path) -> None:
+    directories = [tmp_path / name for name in "abcd"]
+    for directory in directories:
+        directory.mkdir()
+    registration.save_sessions(directories[:2], "cluster-a", (5, b"\x01" * 16))
+    registration.save_session(directories[2], "cluster-b", (6, b"\x01" * 16))
+    found = registration.remembered_sessions(directories, "cluster-a")
+    assert found == [(5, b"\x01" * 16)]

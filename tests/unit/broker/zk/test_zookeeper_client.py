@@ -13,7 +13,11 @@ import trio
 from kazoo.protocol.connection import ConnectionHandler
 
 from pybroker_kafka.broker.zk import zookeeper_client
-from pybroker_kafka.broker.zk.registration import release_previous_session, save_session
+from pybroker_kafka.broker.zk.registration import (
+    close_sessions_of_predecessors,
+    remembered_sessions,
+    save_session,
+)
 from pybroker_kafka.broker.zk.zookeeper_client import (
     MAX_REQUEST_BYTES,
     SessionEvent,
@@ -37,8 +41,9 @@ from pybroker_kafka.protocol.zookeeper.operations import (
     ZkOperation,
     create_recursive,
 )
+from pybroker_kafka.testing import Network
+from tests.support.patience import eventually
 from tests.support.raw_zookeeper import close_session
-from tests.support.tcp_proxy import TcpProxy
 
 SESSION_TIMEOUT_MS = 4_000
 _names = itertools.count()
@@ -228,9 +233,7 @@ async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect: s
             while not told.is_set():
                 # Whatever comes from the other side: armed or not, the watch is asked for anew.
                 await client.execute_one(GetData("/n", watch=True), note)
-            with trio.fail_after(120):
-                while len(fired) < count:  # noqa: ASYNC110
-                    await trio.sleep(0.001)
+            await eventually(lambda: len(fired) >= count)  # noqa: B023
             await client.execute_one(GetData("/n", watch=True), note)
 
 
@@ -239,10 +242,9 @@ async def _set_and_tell(client: ZooKeeperClient, told: trio.Event) -> None:
     told.set()
 
 
-async def test_a_cut_connection_only_delays(connect: str, nursery: trio.Nursery) -> None:
+async def test_a_cut_connection_only_delays(connect: str, network: Network) -> None:
     address, _, chroot = connect.partition("/")
-    proxy = TcpProxy(int(address.rpartition(":")[2]))
-    port = await nursery.start(proxy.run)
+    port = network.front("zookeeper", int(address.rpartition(":")[2]))
     fired = []
     async with opened(f"127.0.0.1:{port}/{chroot}") as client, opened(connect) as other:
         session = client.session
@@ -255,8 +257,7 @@ async def test_a_cut_connection_only_delays(connect: str, nursery: trio.Nursery)
             GetData("/none"),
         ]
         await client.execute(reads, lambda *what: fired.append(what))
-        proxy.refusing = True
-        proxy.cut()
+        away = network.cut("client", "zookeeper")
         assert await events.receive() is SessionEvent.SUSPENDED
         assert client.session == session, "the session outlives its connection"
         await other.execute_one(SetData("/n", b"while it was away"))
@@ -269,12 +270,12 @@ async def test_a_cut_connection_only_delays(connect: str, nursery: trio.Nursery)
             waiting.start_soon(read)
             await trio.sleep(0.2)
             assert answers == []
-            proxy.refusing = False
+            away.undo()
         assert answers[0].data == b"while it was away"
         assert client.session == session
         assert await events.receive() is SessionEvent.CONNECTED
         assert sorted(fired) == [(WatchKind.DATA, "/n"), (WatchKind.DATA, "/none")]
-        proxy.cut()
+        network.cut("client", "zookeeper").undo()
         results = await client.execute([Create(f"/n/{index}", b"") for index in range(50)])
         assert {result.code for result in results} <= {ZkCode.OK, ZkCode.NODE_EXISTS}
         await trio.sleep(0.1)
@@ -308,13 +309,12 @@ async def test_an_expired_session_is_told_and_replaced(connect: str, zookeeper_p
 
 
 async def test_kazoo_is_started_again_however_often_it_fails(
-    connect: str, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+    connect: str, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its thread ends when something unexpected comes up in it, and tells of it once only, if it
     was not connected in between."""
     server, _, chroot = connect.partition("/")
-    proxy = TcpProxy(int(server.rpartition(":")[2]))
-    await nursery.start(proxy.run)
+    port = network.front("zookeeper", int(server.rpartition(":")[2]))
     failures = 3
     attempt = ConnectionHandler._connect_attempt
 
@@ -325,55 +325,50 @@ async def test_kazoo_is_started_again_however_often_it_fails(
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return attempt(self, *arguments)
 
-    async with opened(f"127.0.0.1:{proxy.port}/{chroot}") as client:
+    async with opened(f"127.0.0.1:{port}/{chroot}") as client:
         events = client.session_events()
         with monkeypatch.context() as patched, trio.fail_after(120):
             patched.setattr(ConnectionHandler, "_connect_attempt", fail)
             patched.setattr(threading, "excepthook", lambda *_: None)
-            proxy.cut()
+            network.cut("client", "zookeeper").undo()
             told = [await events.receive() for _ in range(3)]
         assert failures == 0
         assert told == [SessionEvent.SUSPENDED, SessionEvent.EXPIRED, SessionEvent.CONNECTED]
         assert (await client.execute_one(Exists("/"))).code == ZkCode.OK
 
 
-async def test_a_session_is_taken_over(connect: str, nursery: trio.Nursery) -> None:
+async def test_a_session_is_taken_over(connect: str, network: Network) -> None:
     address, _, chroot = connect.partition("/")
-    proxy = TcpProxy(int(address.rpartition(":")[2]))
-    port = await nursery.start(proxy.run)
+    port = network.front("zookeeper", int(address.rpartition(":")[2]))
     async with opened(f"127.0.0.1:{port}/{chroot}") as client:
         events = client.session_events()
         # Kept away, or the two would take the session from each other, again and again.
-        proxy.refusing = True
-        proxy.cut()
+        away = network.cut("client", "zookeeper")
         async with opened(connect, session=client.session) as successor:
             assert successor.session == client.session
-        proxy.refusing = False
+        away.undo()
         with trio.fail_after(120):
             while await events.receive() is not SessionEvent.EXPIRED:
                 pass
 
 
 async def test_a_killed_predecessors_session_is_closed(
-    connect: str, nursery: trio.Nursery, tmp_path: Path
+    connect: str, network: Network, tmp_path: Path
 ) -> None:
     address, _, chroot = connect.partition("/")
-    proxy = TcpProxy(int(address.rpartition(":")[2]))
-    port = await nursery.start(proxy.run)
+    port = network.front("zookeeper", int(address.rpartition(":")[2]))
     async with opened(f"127.0.0.1:{port}/{chroot}") as client:
         await client.execute_one(Create("/e", b"", ephemeral=True))
         save_session(tmp_path, "cluster-a", client.session)
-        proxy.refusing = True  # the dead do not come back for their sessions
-        proxy.cut()
+        network.cut("client", "zookeeper")  # the dead do not come back for their sessions
         async with opened(connect) as successor:
             assert (await successor.execute_one(Exists("/e"))).ok
-            assert await release_previous_session(tmp_path, connect, "cluster-a")
+            sessions = remembered_sessions([tmp_path, tmp_path], "cluster-a")
+            assert await close_sessions_of_predecessors(sessions, connect)
             assert not (await successor.execute_one(Exists("/e"))).ok
-        assert not await release_previous_session(tmp_path, connect, "cluster-a")
-        save_session(tmp_path, "cluster-a", (12345, b"\0" * 16))
-        assert not await release_previous_session(tmp_path, connect, "cluster-a"), (
-            "it expired long ago"
-        )
+        assert not await close_sessions_of_predecessors(sessions, connect)
+        expired_long_ago = [(12345, b"\0" * 16)]
+        assert not await close_sessions_of_predecessors(expired_long_ago, connect)
 
 
 async def test_nobody_answers(zookeeper_port: int) -> None:

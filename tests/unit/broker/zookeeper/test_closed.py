@@ -24,10 +24,10 @@ from pybroker_kafka.broker.zookeeper.storage import SECRET_FILE
 from pybroker_kafka.protocol.zookeeper.constants import AUTH_XID, OPEN_ACL, Op
 from pybroker_kafka.protocol.zookeeper.jute import AuthPacket, CreateRequest, PathRequest
 from pybroker_kafka.protocol.zookeeper.operations import Create, GetData, SetData
+from pybroker_kafka.testing import Network
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.processes import free_port
 from tests.support.raw_zookeeper import RawClient
-from tests.support.tcp_proxy import TcpProxy
 
 CREDENTIALS = b"cluster:secret"
 SESSION_TIMEOUT_MS = 4_000
@@ -133,30 +133,26 @@ async def test_every_reconnect_logs_in_before_anything_else(
 ) -> None:
     """Many operations while connections are cut: none is ever sent by a stranger."""
     caplog.set_level(logging.WARNING, "pybroker_kafka.broker.zookeeper")
-    with embedded_zookeeper(credentials=CREDENTIALS) as port:
-        proxy = TcpProxy(port)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(proxy.run)
-            async with opened(proxy.port) as client:
-                assert (await client.execute_one(Create("/n", b""))).ok
-                session = client.session
-                fired: list[str] = []
-                await client.execute_one(
-                    GetData("/n", watch=True), lambda _kind, path: fired.append(path)
-                )
+    with embedded_zookeeper(credentials=CREDENTIALS) as port, Network() as network:
+        async with opened(network.front("zookeeper", port)) as client:
+            assert (await client.execute_one(Create("/n", b""))).ok
+            session = client.session
+            fired: list[str] = []
+            await client.execute_one(
+                GetData("/n", watch=True), lambda _kind, path: fired.append(path)
+            )
 
-                async def write() -> None:
-                    for _ in range(200):
-                        assert (await client.execute_one(SetData("/n", b"x"))).ok
+            async def write() -> None:
+                for _ in range(200):
+                    assert (await client.execute_one(SetData("/n", b"x"))).ok
 
-                async with trio.open_nursery() as writing:
-                    writing.start_soon(write)
-                    for _ in range(5):
-                        await trio.sleep(0.05)
-                        proxy.cut()
-                assert client.session == session
-                assert fired == ["/n"]
-            nursery.cancel_scope.cancel()
+            async with trio.open_nursery() as writing:
+                writing.start_soon(write)
+                for _ in range(5):
+                    await trio.sleep(0.05)
+                    network.cut("client", "zookeeper").undo()
+            assert client.session == session
+            assert fired == ["/n"]
     assert caplog.records == []
 
 

@@ -45,6 +45,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.records.batch import read_batch_header
 from pybroker_kafka.protocol.records.builder import build_batch, build_empty_batch
 from pybroker_kafka.protocol.records.record import SimpleRecord
+from tests.support.patience import eventually
 
 LEADER, FOLLOWER = 1, 2
 SESSION_ID = 7
@@ -193,9 +194,7 @@ async def test_without_a_position_the_policy_says_where_to_begin(reset: str, fir
     played = Played(batch(5, 4), start=5)
     async with fetching(played, auto_offset_reset=reset) as (fetcher, _):
         if reset == "latest":
-            with trio.fail_after(120):
-                while not played.asked:  # noqa: ASYNC110 (the fetcher's progress)
-                    await trio.sleep(0.01)
+            await eventually(lambda: played.asked)
             played.log.append(batch(9, 2))
         assert (await offsets(fetcher, 2))[0] == first
 
@@ -215,9 +214,7 @@ async def test_what_compaction_emptied_and_what_is_before_the_position_is_passed
     played = Played(batch(0, 3), emptied, batch(6, 2), last)
     async with fetching(played, Position(1)) as (fetcher, positions):
         assert await offsets(fetcher, 4) == [1, 2, 6, 7]
-        with trio.fail_after(120):
-            while positions[PLACE].fetch_position != Position(10, 3):  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        await eventually(lambda: positions[PLACE].fetch_position == Position(10, 3))
         assert fetcher.take(1000) is None  # there is nothing in it
         assert positions[PLACE].position == Position(10, 3)
 
@@ -225,9 +222,7 @@ async def test_what_compaction_emptied_and_what_is_before_the_position_is_passed
 async def test_no_more_is_buffered_than_the_limit() -> None:
     played = Played(*(batch(2 * n, 2) for n in range(10)))
     async with fetching(played, Position(0)) as (fetcher, positions):
-        with trio.fail_after(120):
-            while positions[PLACE].buffered_count < MAX_BUFFERED_FETCHES:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        await eventually(lambda: positions[PLACE].buffered_count >= MAX_BUFFERED_FETCHES)
         await trio.testing.wait_all_tasks_blocked()
         assert [offset for _, offset in played.asked] == [0, 2]
         assert await offsets(fetcher, 20) == list(range(20))

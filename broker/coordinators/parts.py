@@ -1,0 +1,84 @@
+"""The layer of coordinators in a broker: groups, transactions, and their producer ids.
+
+Job: build them and connect them with each other, from the configuration. Nothing runs yet.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..cluster.parts import Control, Ground
+from ..replicas.parts import Replicas
+from .group_lag import GroupLag
+from .group_runtime import GroupRuntime, group_config
+from .marker_writer import MarkerWriter
+from .producer_ids import ProducerIds, allocate_from_controller, allocate_from_zookeeper
+from .transaction_runtime import TransactionRuntime, transaction_config
+from .transaction_verifier import TransactionVerifier
+
+
+class Coordinators(NamedTuple):
+    groups: GroupRuntime
+    transactions: TransactionRuntime
+    verifier: TransactionVerifier
+    markers: MarkerWriter
+    producer_ids: ProducerIds
+
+
+def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> Coordinators:
+    """Build the coordinators of groups and transactions, and the parts that only they use."""
+    config, clock, listener = ground.config, ground.clock, ground.config.inter_broker_listener
+    connect = ground.connectors.to(listener)
+    request_timeout_ms = config.get_int("request.timeout.ms")
+    groups = GroupRuntime(
+        replicas.runtime,
+        group_config(config),
+        clock=clock,
+        commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
+        load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
+    )
+    producer_ids = ProducerIds(
+        allocate_from_controller(
+            control.client, ground.broker_id, lambda: replicas.manager.leadership.broker_epoch
+        )
+        if config.inter_broker_protocol.has_producer_id_requests
+        else allocate_from_zookeeper(ground.zookeeper, ground.broker_id)
+    )
+    markers = MarkerWriter(replicas.runtime, groups.on_markers, request_timeout_ms)
+    transactions = TransactionRuntime(
+        replicas.runtime,
+        transaction_config(config),
+        producer_ids,
+        markers,
+        listener=listener,
+        connect=connect,
+        clock=clock,
+        load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
+        markers_version=config.inter_broker_protocol.write_txn_markers,
+    )
+    verifier = TransactionVerifier(
+        control.cache,
+        listener,
+        str(ground.broker_id),
+        transactions.machine.verify_partitions,
+        connect=connect,
+        timeout_ms=request_timeout_ms,
+    )
+    return Coordinators(groups, transactions, verifier, markers, producer_ids)
+
+
+def register_gauges(
+    ground: Ground, control: Control, replicas: Replicas, built: Coordinators
+) -> None:
+    """Register the gauges of groups, their lag, and transactions."""
+    metrics, listener = ground.metrics, ground.config.inter_broker_listener
+    built.groups.register_gauges(metrics)
+    GroupLag(
+        built.groups.machine.groups,
+        replicas.manager,
+        control.cache,
+        listener,
+        str(ground.broker_id),
+        connect=ground.connectors.to(listener),
+    ).register(metrics)
+    built.transactions.register_gauges(metrics)

@@ -1,0 +1,192 @@
+"""One client that lives in the trio thread, and calls to it from another thread.
+
+The client's block (`async with`) is one task there: it opens the client, waits for the end of the
+block outside, and closes the client as its own block would have: after an exception without the
+promises of a good end, after a cancellation at once.
+
+Invariants: each call has one outcome, also when the client closes meanwhile; a call that its caller
+cancels is cancelled in the trio thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import trio
+
+from ..errors import ClientError
+from .trio_thread import TrioThread
+
+C = TypeVar("C", bound=AbstractAsyncContextManager[Any])
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _BlockFailed(Exception):
+    """The block outside ended by an exception."""
+
+
+class Host(Generic[C]):
+    def __init__(self, client: C) -> None:
+        self.client = client
+        self._thread: TrioThread | None = None  # from `open` on
+        self._nursery: trio.Nursery | None = None  # of calls, while the client is open
+        self._calls: dict[trio.CancelScope, None] = {}
+        self._scope = trio.CancelScope()  # of the client's block
+        self._end = trio.Event()  # of the block outside
+        self._error: BaseException | None = None  # by which it ended
+        self._closed: Future[None] = Future()
+
+    # From outside
+
+    def open(self) -> Future[None]:
+        """Open the client; the future raises as its `__aenter__`."""
+        opened: Future[None] = Future()
+        self._thread = TrioThread.join()
+        self._thread.start_soon(self._live, opened)
+        opened.add_done_callback(self._pass_on_cancellation)
+        return opened
+
+    def close(self, error: BaseException | None) -> Future[None]:
+        """End the block, by the exception that ended the block outside; the future raises as
+        `__aexit__`."""
+        if not self._closed.done():
+            self.thread.run_soon(self._end_block, error)
+        return self._closed
+
+    @property
+    def thread(self) -> TrioThread:
+        """The thread. Raises ClientError outside of the block."""
+        if self._thread is None:
+            raise ClientError("use a producer or consumer inside its `with` or `async with`")
+        if self._closed.done():
+            raise _closed()
+        return self._thread
+
+    def call(
+        self, function: Callable[P, Awaitable[R]], *arguments: P.args, **keywords: P.kwargs
+    ) -> Future[R]:
+        """Await a coroutine function in the trio thread; a cancelled future cancels it."""
+        future: Future[R] = Future()
+        scope = trio.CancelScope()
+        thread = self.thread
+
+        def start() -> None:
+            if self._nursery is None:
+                _fail(future, _closed())
+            else:
+                self._calls[scope] = None
+                self._nursery.start_soon(run)
+
+        async def run() -> None:
+            with scope:
+                try:
+                    result = await function(*arguments, **keywords)
+                except Exception as error:
+                    _fail(future, error)
+                except BaseException:  # a cancellation, perhaps in a group
+                    _fail(future, _closed())
+                    raise
+                else:
+                    if future.set_running_or_notify_cancel():
+                        future.set_result(result)
+                finally:
+                    del self._calls[scope]
+
+        def pass_on(done: Future[R]) -> None:
+            if done.cancelled():
+                thread.run_soon(scope.cancel)
+
+        future.add_done_callback(pass_on)
+        thread.run_soon(start)
+        return future
+
+    def call_at_once(
+        self, function: Callable[P, R], *arguments: P.args, **keywords: P.kwargs
+    ) -> Future[R]:
+        """Call a function in the trio thread."""
+        future: Future[R] = Future()
+
+        def run() -> None:
+            if self._nursery is None:
+                _fail(future, _closed())
+                return
+            try:
+                result = function(*arguments, **keywords)
+            except BaseException as error:
+                _fail(future, error)
+            else:
+                if future.set_running_or_notify_cancel():
+                    future.set_result(result)
+
+        self.thread.run_soon(run)
+        return future
+
+    # In the trio thread
+
+    async def _live(self, opened: Future[None]) -> None:
+        failure: BaseException | None = None
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery, self.client:
+                    self._nursery = nursery
+                    if opened.set_running_or_notify_cancel():
+                        opened.set_result(None)
+                        await self._end.wait()
+                    for scope in self._calls:
+                        scope.cancel()
+                    # Callbacks of the client may call it while it closes.
+                    await self._leave_block()
+        except BaseException as error:
+            alone = _alone(error)
+            failure = None if isinstance(alone, _BlockFailed) else alone
+        self._nursery = None
+        assert self._thread is not None
+        self._thread.leave()  # before anybody may look
+        if failure is None:
+            _succeed(self._closed)
+        elif opened.done():
+            _fail(self._closed, failure)
+        else:
+            _succeed(self._closed)
+            _fail(opened, failure)
+
+    async def _leave_block(self) -> None:
+        if isinstance(self._error, Exception):
+            raise _BlockFailed
+        if self._error is not None:
+            self._scope.cancel()
+            await trio.lowlevel.checkpoint()
+
+    def _end_block(self, error: BaseException | None) -> None:
+        self._error = error
+        self._end.set()
+
+    def _pass_on_cancellation(self, opened: Future[None]) -> None:
+        if opened.cancelled():
+            assert self._thread is not None
+            self._thread.run_soon(self._scope.cancel)
+
+
+def _closed() -> ClientError:
+    return ClientError("the producer or consumer has ended")
+
+
+def _alone(error: BaseException) -> BaseException:
+    """The only exception of a nursery's group."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _fail(future: Future[R], error: BaseException) -> None:
+    if not future.done() and future.set_running_or_notify_cancel():
+        future.set_exception(error)
+
+
+def _succeed(future: Future[None]) -> None:
+    if not future.done() and future.set_running_or_notify_cancel():
+        future.set_result(None)
