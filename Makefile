@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark; CONSOLE=1: its console stays open"
-	@echo "make test    format, lint, types, layers and all tests, each stage timed"
+	@echo "make test    format, lint, types, layers, words and all tests, each stage timed"
 	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: abuse, seeds (3 minutes)"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
@@ -24,7 +24,7 @@ help:
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
 	@echo "make bench-spark  Spark with and without the connector's jar, a gigabyte each: benchmarks/SPARK.md (8 minutes)"
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
-	@echo "make lint    only format, lint, types and layers"
+	@echo "make lint    only format, lint, types, layers and words"
 	@echo "make pythons unit, property and wire tests on each Python that is here (5 minutes each)"
 	@echo "make compiled  the loops over records and the way of a request in this checkout, by mypyc (half a minute on two cores)"
 	@echo "make wheels  a compiled wheel for each Python that is here, in dist/"

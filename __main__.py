@@ -1,4 +1,4 @@
-"""The command `pybroker`, and `python -m pybroker_kafka` for whoever starts it without a PATH.
+"""The command `pybroker`, and `python -m pybroker_kafka` without a PATH.
 
 From here on Ctrl-C ends it quietly, with what the shell shows as status 130: the system does it
 while modules are imported, then `cli/main.py`. Only the interpreter's own start is earlier.

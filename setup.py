@@ -154,7 +154,7 @@ def _compile_in(temporary: Path, unit: Any) -> None:
     _stage(stage, unit)
     configuration = temporary / "mypy.ini"
     configuration.write_text("[mypy]\nignore_missing_imports = True\nfollow_imports = silent\n")
-    os.chdir(stage)  # mypyc has no other way to be told where packages begin
+    os.chdir(stage)  # mypyc takes the place where packages begin from nowhere else
     from mypyc.build import mypycify
 
     extensions = mypycify(

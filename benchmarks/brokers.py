@@ -7,7 +7,7 @@ ports. `kill` always leaves nothing running: each process is in a group of its o
 ours      `pybroker start --brokers N`, with its embedded ZooKeeper; from bytecode, as pip has it
 kafka     Apache Kafka 3.9.1 in ZooKeeper mode: the ZooKeeper that it ships and N brokers, with the
           JVM flags of bin/kafka-run-class.sh and the heaps of its start scripts; logs only warnings
-tansu     tansu, a broker in Rust, over its memory engine; one broker, nothing on disk
+tansu     a broker in Rust, over its memory engine; one broker, nothing on disk
 c-server  benchmarks/server.c, the least that a broker can do: small produce requests, nothing else
 """
 

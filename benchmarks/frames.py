@@ -217,7 +217,7 @@ def leaders_of(
 ) -> dict[int, Address]:
     """The address of each partition's leader, once its replicas are all in sync.
 
-    Each leader must say so itself: on a busy machine others hear of it first.
+    Each leader must say so itself: on a busy machine other brokers know of it first.
     """
     while time.monotonic() < deadline:
         leaders = _leaders_by(bootstrap, name, partitions, replicas)

@@ -158,7 +158,7 @@ class CountedCluster(ControllerCluster):
         self.sent.clear()
         request: Any = effect.request
         name = type(request).__name__.removesuffix("Request")
-        # What all brokers are told is made once, but for each broker's epoch.
+        # The part that all brokers receive is made once, without each broker's epoch.
         states = request.topic_states
         key = (name, *(id(state) for state in states[:2]), len(states))
         if name == "LeaderAndIsr" or key not in self._sizes:
@@ -249,7 +249,7 @@ def stop(cluster: CountedCluster, broker: int) -> None:
 
 
 def lines(brokers: int, partitions: int) -> list[str]:
-    """The table, with what cluster it is of above it and what clients are told of it below."""
+    """The table, with the description of its cluster above it and the answer to clients below."""
     replicas = spaced(partitions * REPLICAS // brokers)
     return [
         f"{brokers} brokers, {spaced(partitions)} partitions in topics of {PARTITIONS_OF_A_TOPIC}, "

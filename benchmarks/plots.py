@@ -34,7 +34,7 @@ class Panel(NamedTuple):
     loads: Sequence[str]
     ticks: Sequence[str]
     lines: bool = False  # over an ordered axis instead of groups of bars
-    leave_out: str = ""  # a broker so far off that the others could not be told apart
+    leave_out: str = ""  # a broker so far off that the others would look the same
 
 
 class Plot(NamedTuple):

@@ -76,7 +76,7 @@ class ConfigChanges:
             loaded = await trio.to_thread.run_sync(tls.load, tls.wanted(self._ground.config))
         except ConfigError as error:
             if str(error) != self._tls_problem:
-                logger.error("TLS goes on with what it has: %s", error)
+                logger.error("TLS keeps its present configuration: %s", error)
             self._tls_problem = str(error)
             return
         self._tls_problem = ""

@@ -200,7 +200,7 @@ class Broker:
                 services = Services(nursery)
                 bound_metrics = await self._start_services(services, metrics_address)
                 await self._wait_until_ready()
-                heap.settle()
+                heap.freeze_startup()
                 self.state = BrokerState.RUNNING
                 logger.info("Broker %d is ready on %s", self.broker_id, addresses)
                 task_status.started(BoundAddresses(self.broker_id, addresses, bound_metrics))
@@ -414,7 +414,7 @@ class Broker:
             return
         self.parts.dispatcher.open()
         logger.warning(
-            "No controller has spoken to broker %d within %d s; going on without",
+            "No controller has spoken to broker %d within %d s; the start continues without one",
             self.broker_id, READY_TIMEOUT_SECONDS,
         )  # fmt: skip
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from ..broker.security.acl_words import acl_words
-from ..client.admin.acls import Acl, Acls
-from ..client.cluster import Cluster
+from ..client.admin.acls import Acl
+from ..client.admin.admin import Admin
+from ..client.admin.rows import Row, acl_rows
 from ..protocol.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -206,11 +206,11 @@ def add(
 ) -> None:
     """Allow or deny users operations on resources; without --operation, all operations."""
     if not entries:
-        raise UserError("name whom it is for, with --allow or --deny")
+        raise UserError("name the user, with --allow or --deny")
     if not resources:
-        raise UserError("name what it is for: --topic, --group, --cluster or --transactional-id")
+        raise UserError("name the resource: --topic, --group, --cluster or --transactional-id")
     if operations and (producer or consumer):
-        raise UserError("--producer and --consumer say which operations; leave out --operation")
+        raise UserError("--producer and --consumer choose the operations; leave out --operation")
     if producer or consumer:
         pairs = _convenient(resources, producer=producer, consumer=consumer)
     else:
@@ -230,8 +230,8 @@ def add(
         for host in hosts or (WILDCARD,)
     ]
 
-    target.ask(lambda cluster: Acls(cluster).create(creations))
-    _show(target, [acl_words(acl) for acl in creations], "added")
+    target.ask(lambda admin: admin.acls.create(creations))
+    _show(target, acl_rows(creations), "added")
 
 
 def _pattern(resource: Resource, prefix: bool) -> PatternType:
@@ -287,11 +287,11 @@ def list_command(target: Target, resources: list[Resource], prefix: bool, who: s
         for kind, name, pattern in _patterns(resources, prefix, PatternType.MATCH)
     ]
 
-    async def work(cluster: Cluster) -> list[dict[str, str]]:
-        return [acl_words(acl) for request in requests for acl in await Acls(cluster).list(request)]
+    async def work(admin: Admin) -> set[Acl]:
+        """Each ACL once: it may concern several of the resources."""
+        return {acl for request in requests for acl in await admin.acls.list(request)}
 
-    found = target.ask(work)  # one may concern several of the resources
-    _show(target, [row for at, row in enumerate(found) if row not in found[:at]], "")
+    _show(target, acl_rows(target.ask(work)), "")
 
 
 def _patterns(
@@ -331,7 +331,9 @@ def remove(
     The change takes effect at once, also for open connections.
     """
     if not entries and not resources:
-        raise UserError("name whose ACLs (--allow, --deny) or those of what (--topic, ...)")
+        raise UserError(
+            "name the users (--allow, --deny) or the resources (--topic, ...) of the ACLs"
+        )
     wanted: Iterable[tuple[str | None, AclPermission]] = entries or [(None, AclPermission.ANY)]
     filters = [
         DeleteAclsFilter(
@@ -349,19 +351,16 @@ def remove(
         for host in hosts or (None,)
     ]
 
-    async def work(cluster: Cluster) -> list[dict[str, str]]:
-        return [acl_words(acl) for acl in await Acls(cluster).delete(filters)]
-
-    _show(target, target.ask(work), "removed")
+    _show(target, acl_rows(target.ask(lambda admin: admin.acls.delete(filters))), "removed")
 
 
-def _show(target: Target, rows: list[dict[str, str]], done: str) -> None:
+def _show(target: Target, rows: list[Row], done: str) -> None:
     if target.as_json:
         show_json(rows)
         return
     if rows:
         made = table("", "who", "may", "resource", "name", "from host")
-        for row in sorted(rows, key=lambda row: (row["resource"], row["name"], row["principal"])):
+        for row in rows:
             color = "green" if row["permission"] == "allow" else "red"
             name = f"{row['name']}..." if row["pattern"] == "prefixed" else row["name"]
             made.add_row(

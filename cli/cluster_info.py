@@ -11,11 +11,10 @@ import click
 
 from .completion import brokers_option
 from .options import UserError, echo
-from .target import Row, Target, cluster_options, end_with_errors, pairs
+from .target import Row, Target, cluster_options, pairs
 
 if TYPE_CHECKING:
-    from ..client.admin.cluster_info import ClusterInfo
-    from ..client.cluster import Cluster
+    pass
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,12 +32,7 @@ def cluster() -> None:
 @cluster_options
 def info(target: Target) -> None:
     """Show the cluster's id, brokers and controller."""
-    from ..client.admin.cluster_info import ClusterQueries
-
-    async def work(client: Cluster) -> ClusterInfo:
-        return await ClusterQueries(client).describe()
-
-    found = target.ask(work)
+    found = target.ask(lambda admin: admin.cluster.describe())
     rows: list[Row] = [
         {
             "broker": one.broker_id,
@@ -63,9 +57,7 @@ def info(target: Target) -> None:
 @cluster_options
 def apis(target: Target, brokers: tuple[int, ...]) -> None:
     """Show the API versions of brokers, and the version of each that pybroker would use."""
-    from ..client.admin.cluster_info import ClusterQueries
-
-    found = target.ask(lambda client: ClusterQueries(client).api_versions(brokers or None))
+    found = target.ask(lambda admin: admin.cluster.api_versions(brokers or None))
     rows: list[Row] = [
         {
             "broker": broker_id,
@@ -78,17 +70,14 @@ def apis(target: Target, brokers: tuple[int, ...]) -> None:
         for broker_id, one in found.values.items()
         for api in one.apis
     ]
-    target.show(rows)
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors)
 
 
 @cluster.command()
 @cluster_options
 def features(target: Target) -> None:
     """Show the supported features of each broker and the finalized features of the cluster."""
-    from ..client.admin.cluster_info import ClusterQueries
-
-    found = target.ask(lambda client: ClusterQueries(client).api_versions())
+    found = target.ask(lambda admin: admin.cluster.api_versions())
     rows: list[Row] = []
     for broker_id, one in found.values.items():
         for name in sorted(one.supported_features.keys() | one.finalized_features.keys()):
@@ -116,19 +105,17 @@ def set_features(
     target: Target, levels: tuple[str, ...], allow_downgrade: bool, dry_run: bool
 ) -> None:
     """Set the finalized levels of cluster features."""
-    from ..client.admin.cluster_info import ClusterQueries
-
     texts = pairs(levels, "FEATURE=LEVEL")
     for name, level in texts.items():
         if not level.isdecimal():
             raise UserError(f"the level of {name} is a number, not {level!r}")
     wanted = {name: int(level) for name, level in texts.items()}
     found = target.ask(
-        lambda client: ClusterQueries(client).update_features(
+        lambda admin: admin.cluster.update_features(
             wanted, allow_downgrade=allow_downgrade, validate_only=dry_run
         )
     )
-    target.show(
-        [{"feature": name, "level": wanted[name], "done": not dry_run} for name in found.values]
+    target.show_found(
+        [{"feature": name, "level": wanted[name], "done": not dry_run} for name in found.values],
+        found.errors,
     )
-    end_with_errors(found.errors)

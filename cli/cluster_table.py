@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..broker.resources import machine
 from ..local.cluster_state import ClusterState, NodeState, NodeStatus
 from ..local.secured import ADMIN, SecurityFiles
+from .target import Target
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,7 +63,6 @@ async def look_at(state: ClusterState) -> ClusterView | None:
     """Ask the brokers that run; None when none answers in time."""
     import trio
 
-    from ..client.cluster import Cluster
     from ..client.errors import ClientError
 
     security = security_of(state)
@@ -71,8 +71,9 @@ async def look_at(state: ClusterState) -> ClusterView | None:
             continue
         with trio.move_on_after(METADATA_TIMEOUT_SECONDS):
             try:
-                async with Cluster(f"{node.host}:{node.port}", security=security) as cluster:
-                    return _view_of(await cluster.metadata(None))
+                target = Target(f"{node.host}:{node.port}", security, as_json=False)
+                async with target.opened(is_quiet=True) as admin:
+                    return _view_of(await admin.client.metadata(None))
             except ClientError:
                 continue
     return None

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import UserError, default_bootstrap
+from .target import Target
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from ..client.cluster import Cluster
+    from ..client.admin.admin import Admin
 
 PATIENCE_SECONDS = 1.5
 HINTS = {
@@ -47,7 +48,7 @@ def completion(shell: str) -> None:
 
 
 def _names(
-    context: click.Context, begin: str, ask: Callable[[Cluster], Awaitable[list[str]]]
+    context: click.Context, begin: str, ask: Callable[[Admin], Awaitable[list[str]]]
 ) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
@@ -57,19 +58,17 @@ def _names(
     return [CompletionItem(name) for name in found if name.startswith(begin)]
 
 
-def _asked(context: click.Context, ask: Callable[[Cluster], Awaitable[list[str]]]) -> list[str]:
+def _asked(context: click.Context, ask: Callable[[Admin], Awaitable[list[str]]]) -> list[str]:
     """Names from the cluster. Raises every error on the way."""
     import trio
 
-    from ..client.cluster import Cluster
-
     bootstrap = context.params.get("bootstrap") or default_bootstrap()
-    security = context.params.get("security") or {}
+    target = Target(bootstrap, context.params.get("security") or {}, as_json=False)
 
     async def run() -> list[str]:
         with trio.move_on_after(PATIENCE_SECONDS):
-            async with Cluster(bootstrap, security=security) as cluster:
-                return await ask(cluster)
+            async with target.opened(is_quiet=True) as admin:
+                return await ask(admin)
         return []
 
     return trio.run(run)
@@ -80,10 +79,8 @@ def complete_topics(
 ) -> list[CompletionItem]:
     """Names of topics."""
 
-    async def ask(cluster: Cluster) -> list[str]:
-        from ..client.admin.topics import list_topics
-
-        return [topic.name or "" for topic in await list_topics(cluster)]
+    async def ask(admin: Admin) -> list[str]:
+        return [topic.name or "" for topic in await admin.topics.list()]
 
     return _names(context, begin, ask)
 
@@ -93,10 +90,9 @@ def complete_groups(
 ) -> list[CompletionItem]:
     """Names of groups."""
 
-    async def ask(cluster: Cluster) -> list[str]:
-        from ..client.admin.groups import Groups
+    async def ask(admin: Admin) -> list[str]:
 
-        found = await Groups(cluster).list()
+        found = await admin.groups.list()
         return sorted(group.group_id for some in found.values.values() for group in some)
 
     return _names(context, begin, ask)
@@ -107,10 +103,9 @@ def complete_transactional_ids(
 ) -> list[CompletionItem]:
     """Ids of transactions that their coordinators know."""
 
-    async def ask(cluster: Cluster) -> list[str]:
-        from ..client.admin.transactions import Transactions
+    async def ask(admin: Admin) -> list[str]:
 
-        found = await Transactions(cluster).list()
+        found = await admin.transactions.list()
         return sorted(one.transactional_id for some in found.values.values() for one in some)
 
     return _names(context, begin, ask)
@@ -137,8 +132,8 @@ def complete_brokers(
 ) -> list[CompletionItem]:
     """Ids of brokers."""
 
-    async def ask(cluster: Cluster) -> list[str]:
-        return sorted(str(broker.node_id) for broker in (await cluster.metadata([])).brokers)
+    async def ask(admin: Admin) -> list[str]:
+        return sorted(str(broker.node_id) for broker in (await admin.client.metadata([])).brokers)
 
     return _names(context, begin, ask)
 
@@ -154,3 +149,16 @@ def brokers_option(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Only this broker. Default: all brokers.",
         shell_complete=complete_brokers,
     )(command)
+
+
+# `places`: partitions, in the forms that `places` reads; without any, those of all topics.
+places_argument = click.argument(
+    "places",
+    nargs=-1,
+    required=True,
+    metavar="TOPIC[:PARTITIONS]...",
+    shell_complete=complete_topics,
+)
+optional_places = click.argument(
+    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
+)

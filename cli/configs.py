@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..client.admin.rows import config_row as entry_row
 from .completion import complete_brokers, complete_groups, complete_topics
 from .options import UserError
-from .target import Row, Target, cluster_options, end_with_errors, pairs
+from .target import Row, Target, cluster_options, pairs
 
 if TYPE_CHECKING:
     from ..client.admin.config_types import Alteration, ConfigEntry, ConfigResource
@@ -109,10 +110,9 @@ def describe(target: Target, resources: list[ConfigResource], everything: bool, 
     Without --all, only values that are set on the topic or broker itself, or dynamically for all
     brokers.
     """
-    from ..client.admin.configs import Configs
 
     found = target.ask(
-        lambda cluster: Configs(cluster).describe(resources, synonyms=True, documentation=docs)
+        lambda admin: admin.configs.describe(resources, synonyms=True, documentation=docs)
     )
     rows = [
         config_row(resource, entry, docs=docs)
@@ -139,13 +139,9 @@ def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
 def config_row(resource: ConfigResource, entry: ConfigEntry, *, docs: bool = False) -> Row:
     """The row of a config; its value is hidden where the broker does not send it."""
     behind = [f"{one.name}={one.value} ({one.source.name.lower()})" for one in entry.synonyms[1:]]
-    row: dict[str, object] = {
-        "of": str(resource),
-        "key": entry.name,
-        "value": SECRET if entry.is_sensitive else entry.value,
-        "source": entry.source.name.lower(),
-        "else": behind,
-    }
+    row = {"of": str(resource), **entry_row(entry), "else": behind}
+    if entry.is_sensitive:
+        row["value"] = SECRET
     if docs:
         row["documentation"] = entry.documentation
     return row
@@ -224,10 +220,8 @@ def alter_resources(
     dry_run: bool,
 ) -> None:
     """Alter configs of resources, for all commands that do so."""
-    from ..client.admin.configs import Configs
-
     found = target.ask(
-        lambda cluster: Configs(cluster).alter(
+        lambda admin: admin.configs.alter(
             dict.fromkeys(resources, alterations), validate_only=dry_run
         )
     )
@@ -242,5 +236,4 @@ def alter_resources(
         for resource in found.values
         for one in alterations
     ]
-    target.show(rows)
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors)

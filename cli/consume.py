@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 import trio
 
+from ..client.admin.rows import place_text
 from ..client.schemas import schema_of
 from .completion import complete_groups, complete_topics
-from .interrupt import Interrupt, interruptible
+from .interrupt import Interrupt, run_interruptible
 from .meter import Meter, count_text
-from .options import UserError, bootstrap_option, command_config_option, run_client, user_errors
-from .places import find_topics, parse_place, partitions_of, place_text
+from .options import UserError
+from .places import find_topics, parse_place, partitions_of
 from .record_format import RecordText, Template, json_line
 from .registry import registry_at
 from .starts import End, Start, parse_end, parse_start
-from .target import tell
+from .target import Target, client_options, tell
 
 if TYPE_CHECKING:
-    from ..client.cluster import Cluster
+    from ..client.admin.admin import Admin
     from ..client.consumer.consumer import Consumer
     from ..client.consumer.received import Received
     from ..client.schemas import Registry
@@ -137,10 +138,9 @@ Fields of --format:
     "extra pybroker-kafka[schemas].",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Do not show the rate while reading.")
-@bootstrap_option
-@command_config_option
-@user_errors
+@client_options
 def consume(
+    target: Target,
     topics: tuple[str, ...],
     group: str | None,
     start: str | None,
@@ -156,8 +156,6 @@ def consume(
     null_text: str,
     registry: str | None,
     quiet: bool,
-    bootstrap: str,
-    security: dict[str, str],
 ) -> None:
     """Print the records of TOPICs, one per line, until Ctrl-C; then print their number.
 
@@ -199,8 +197,8 @@ def consume(
     line = json_line if as_json else template.line
     reading = _Reading(wish, line, registry_at(registry) if registry else None, is_quiet=quiet)
     try:
-        work = functools.partial(reading.run, bootstrap=bootstrap, security=security)
-        run_client(functools.partial(interruptible, work))
+        work = functools.partial(reading.run, target)
+        run_interruptible(work)
     except BrokenPipeError:  # the reader has closed the pipe; Python would write again at its end
         with open(os.devnull, "wb") as null:
             os.dup2(null.fileno(), sys.stdout.fileno())
@@ -224,37 +222,31 @@ class _Reading:
         self.count = 0
         self.meter = Meter(time.monotonic(), is_shown=not is_quiet and not sys.stdout.isatty())
 
-    async def run(self, interrupt: Interrupt, *, bootstrap: str, security: dict[str, str]) -> None:
+    async def run(self, target: Target, interrupt: Interrupt) -> None:
         """Run until the wanted end, or Ctrl-C."""
-        from ..client.cluster import Cluster
-        from ..client.consumer.consumer import Consumer
-
         wish = self._wish
         is_from_start = wish.start.word == "beginning"
         async with (
-            Cluster(bootstrap, tell, security=security) as cluster,
-            Consumer(
-                bootstrap,
-                security=security,
-                tell=tell,
+            target.opened() as admin,
+            target.consumer(
                 group_id=wish.group,
                 auto_offset_reset="earliest" if is_from_start else "latest",
                 isolation_level="read_committed" if wish.committed else "read_uncommitted",
                 allow_auto_create_topics=False,
             ) as consumer,
         ):
-            await interrupt.unless_told(functools.partial(self._begin, cluster, consumer))
+            await interrupt.unless_told(functools.partial(self._begin, admin, consumer))
             if not interrupt.is_told:
-                await self._read(interrupt, cluster, consumer)
+                await self._read(interrupt, admin, consumer)
 
-    async def _begin(self, cluster: Cluster, consumer: Consumer) -> None:
+    async def _begin(self, admin: Admin, consumer: Consumer) -> None:
         """Raises UserError, ClientError."""
         wish = self._wish
-        names = await self._names(cluster)
+        names = await self._names(admin)
         for name in names:
-            await cluster.led_topic(name, any_partition=True)
-        there = partitions_of(await find_topics(cluster, names)) if names else []
-        self._ends = await self._find_ends(cluster, there)
+            await admin.client.led_topic(name, any_partition=True)
+        there = partitions_of(await find_topics(admin, names)) if names else []
+        self._ends = await self._find_ends(admin, there)
         if wish.group is not None:
             pattern = _pattern(wish.topics)
             await consumer.subscribe(names if pattern is None else pattern)
@@ -268,34 +260,34 @@ class _Reading:
             there = [place for place in there if place[1] in wish.partitions]
             self._ends = {place: end for place, end in self._ends.items() if place in there}
         await consumer.assign(there)
-        await self._seek(cluster, consumer, there)
+        await self._seek(admin, consumer, there)
 
-    async def _names(self, cluster: Cluster) -> list[str]:
+    async def _names(self, admin: Admin) -> list[str]:
         """The named topics, and the topics that match patterns. Raises UserError."""
         plain = [name for name in self._wish.topics if not name.startswith("^")]
         patterns = [name for name in self._wish.topics if name.startswith("^")]
         for name in plain:
-            await cluster.topic(name)  # raises if it does not exist
+            await admin.client.topic(name)  # raises if it does not exist
         if patterns:
             matching = [_compiled(text) for text in patterns]
-            for topic in await find_topics(cluster, None):
+            for topic in await find_topics(admin, None):
                 name = topic.name or ""
                 if not topic.is_internal and any(one.match(name) for one in matching):
                     plain.append(name)
             if not plain:
-                raise UserError(f"no topic is like {' or '.join(patterns)}")
+                raise UserError(f"no topic matches {' or '.join(patterns)}")
         return sorted(set(plain))
 
     async def _find_ends(
-        self, cluster: Cluster, there: Collection[TopicPartition]
+        self, admin: Admin, there: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """The offsets at which reading ends; none for partitions that are read forever."""
-        from ..client.admin.records import LATEST, Records, all_at
+        from ..client.admin.records import LATEST, all_at
 
         end = self._wish.end
         if not end.at_end and end.at_ms is None:
             return {}
-        records = Records(cluster)
+        records = admin.records
         committed = self._wish.committed
         ends = (await records.offsets(all_at(there, LATEST), read_committed=committed)).all()
         found = {place: one.offset for place, one in ends.items()}
@@ -305,9 +297,9 @@ class _Reading:
         return found
 
     async def _seek(
-        self, cluster: Cluster, consumer: Consumer, there: Collection[TopicPartition]
+        self, admin: Admin, consumer: Consumer, there: Collection[TopicPartition]
     ) -> None:
-        from ..client.admin.records import EARLIEST, LATEST, Records, all_at
+        from ..client.admin.records import EARLIEST, LATEST, all_at
 
         start = self._wish.start
         if start.word is not None:
@@ -319,7 +311,7 @@ class _Reading:
         if start.at_ms is not None:
             await consumer.seek_to_timestamp(start.at_ms)
             return
-        records = Records(cluster)
+        records = admin.records
         first = (await records.offsets(all_at(there, EARLIEST))).all()
         ends = (await records.offsets(all_at(there, LATEST))).all()
         for place in there:
@@ -327,7 +319,7 @@ class _Reading:
             if offset is not None:
                 consumer.seek(place, offset)
 
-    async def _read(self, interrupt: Interrupt, cluster: Cluster, consumer: Consumer) -> None:
+    async def _read(self, interrupt: Interrupt, admin: Admin, consumer: Consumer) -> None:
         wish = self._wish
         self._last_seen = trio.current_time()
         output = sys.stdout.buffer
@@ -354,7 +346,7 @@ class _Reading:
                 self.count += len(records)
                 self.meter.add(len(records), len(lines), time.monotonic())
             else:
-                await self._tell_what_is_open(cluster, consumer, now)
+                await self._tell_what_is_open(admin, consumer, now)
             if self.count == wish.max_records:
                 return
             if wish.timeout_seconds is not None and now - self._last_seen >= wish.timeout_seconds:
@@ -387,15 +379,15 @@ class _Reading:
             if place in positions
         )
 
-    async def _tell_what_is_open(self, cluster: Cluster, consumer: Consumer, now: float) -> None:
+    async def _tell_what_is_open(self, admin: Admin, consumer: Consumer, now: float) -> None:
         """With --committed: report records behind open transactions, once a silence."""
         if not self._wish.committed or self._has_told or now - self._last_seen < SILENCE_SECONDS:
             return
-        from ..client.admin.records import LATEST, Records, all_at
+        from ..client.admin.records import LATEST, all_at
 
         self._has_told = True
         mine = sorted(consumer.assignment)
-        records = Records(cluster)
+        records = admin.records
         stable = await records.offsets(all_at(mine, LATEST), read_committed=True, wait=False)
         ends = await records.offsets(all_at(mine, LATEST), wait=False)
         for place in sorted(stable.values.keys() & ends.values.keys()):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -82,10 +84,11 @@ def _own_python() -> Finding:
 
 
 def _own_java() -> Finding:
+    """Asked of the module that Spark's jobs use, in a process: commands do not know Spark."""
     from ..client.diagnosis import Finding, State
-    from ..spark_jobs.java import JavaNotFoundError, find_java_home
 
-    try:
-        return Finding(State.OK, f"Java for Spark: {find_java_home()}")
-    except JavaNotFoundError as error:
-        return Finding(State.WARNING, f"no Java, which only Spark needs: {error}")
+    command = [sys.executable, "-P", "-m", "pybroker_kafka.spark_jobs.java"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return Finding(State.WARNING, "there is no Java 17 or newer, which only Spark needs")
+    return Finding(State.OK, f"Java for Spark: {done.stdout.strip()}")

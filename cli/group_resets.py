@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..client.admin.resets import Reset
 from .options import UserError
 
 if TYPE_CHECKING:
@@ -34,34 +35,6 @@ class ResetPlan(NamedTuple):
 
     before: Mapping[TopicPartition, CommittedOffset]
     after: Mapping[TopicPartition, int]
-
-
-class Reset(NamedTuple):
-    """A target; exactly one field is given. `word` is earliest, latest or current."""
-
-    word: str | None = None
-    absolute: int | None = None
-    shift: int | None = None
-    at_ms: int | None = None
-    ago_ms: int | None = None
-
-    def timestamp(self, now_ms: int) -> int | None:
-        """The time to look for; None if the target is no time."""
-        return now_ms - self.ago_ms if self.ago_ms is not None else self.at_ms
-
-    def offset(self, first: int, end: int, now: int | None, at_time: int | None) -> int | None:
-        """The new offset of a partition; None: unchanged. `at_time` -1: all records are older."""
-        if self.word == "earliest":
-            return first
-        if self.word == "latest":
-            return end
-        if self.word == "current":
-            return now
-        if self.shift is not None:
-            return None if now is None else now + self.shift
-        if at_time is not None:
-            return at_time if at_time >= 0 else end
-        return self.absolute
 
 
 class LikeGroup(NamedTuple):

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..client.admin.rows import group_rows, lag_rows, member_rows, place_text
 from .completion import complete_groups, complete_topics
-from .group_resets import LikeGroup, Reset, ResetPlan, parse_reset
+from .group_resets import LikeGroup, ResetPlan, parse_reset
 from .options import UserError, echo
-from .places import find_places, place_text
-from .target import Row, Target, cluster_options, end_with_errors
+from .places import find_places
+from .target import Row, Target, cluster_options
 
 if TYPE_CHECKING:
+    from ..client.admin.admin import Admin
     from ..client.admin.group_offsets import CommittedOffset
-    from ..client.admin.groups import GroupDescription, ListedGroup
-    from ..client.admin.records import OffsetFound
+    from ..client.admin.groups import GroupDescription
     from ..client.admin.results import Results
-    from ..client.cluster import Cluster
     from ..protocol.topics import TopicPartition
 
 MEMBERLESS = ("Empty", "Dead", "")
@@ -49,25 +49,8 @@ def groups() -> None:
 @cluster_options
 def list_command(target: Target, states: tuple[str, ...]) -> None:
     """Show all groups, with their states and coordinators."""
-    from ..client.admin.groups import Groups
-
-    async def work(cluster: Cluster) -> Results[int, tuple[ListedGroup, ...]]:
-        return await Groups(cluster).list(states)
-
-    found = target.ask(work)
-    listed = sorted(
-        (group for some in found.values.values() for group in some), key=lambda one: one.group_id
-    )
-    rows: list[Row] = [
-        {
-            "group": one.group_id,
-            "state": one.state,
-            "protocol": one.protocol_type,
-            "coordinator": one.coordinator,
-        }
-        for one in listed
-    ]
-    target.show_found(rows, found.errors, "there are no groups")
+    found = target.ask(lambda admin: admin.groups.list(states))
+    target.show_found(group_rows(found), found.errors, "there are no groups")
 
 
 @groups.command()
@@ -80,13 +63,12 @@ def describe(target: Target, names: tuple[str, ...], everything: bool, members: 
 
     The lag is the number of offsets between the committed offset and the end of the partition.
     """
-    from ..client.admin.groups import Groups
 
     if everything == bool(names):
         raise UserError("name the groups, or give --all; see: pybroker groups list")
 
-    async def work(cluster: Cluster) -> tuple[list[Row], dict[str, str]]:
-        groups_ = Groups(cluster)
+    async def work(admin: Admin) -> tuple[list[Row], dict[str, str]]:
+        groups_ = admin.groups
         wanted = list(names)
         if everything:
             listed = (await groups_.list()).all()
@@ -95,10 +77,10 @@ def describe(target: Target, names: tuple[str, ...], everything: bool, members: 
         rows: list[Row] = []
         for name in wanted:
             group = described[name]
-            committed = await _committed(cluster, name)
+            committed = await _committed(admin, name)
             if not group.is_there and not committed:
                 raise UserError(f"there is no group {name!r}; see: pybroker groups list")
-            rows += _member_rows(group) if members else await _lag_rows(cluster, group, committed)
+            rows += member_rows(group) if members else await _lag_rows(admin, group, committed)
         return rows, {name: described[name].state for name in wanted}
 
     rows, states = target.ask(work)
@@ -110,61 +92,21 @@ def describe(target: Target, names: tuple[str, ...], everything: bool, members: 
 
 
 async def _committed(
-    cluster: Cluster, group: str, places: list[TopicPartition] | None = None
+    admin: Admin, group: str, places: list[TopicPartition] | None = None
 ) -> dict[TopicPartition, CommittedOffset]:
-    from ..client.admin.group_offsets import GroupOffsets
 
-    return (await GroupOffsets(cluster).list(group, places)).all()
-
-
-async def _ends(
-    cluster: Cluster, wanted: dict[TopicPartition, int]
-) -> Results[TopicPartition, OffsetFound]:
-    """The end offsets; those of partitions without a leader are unknown, and missing."""
-    from ..client.admin.records import Records
-
-    return await Records(cluster).offsets(wanted, wait=False)
+    return (await admin.group_offsets.list(group, places)).all()
 
 
 async def _lag_rows(
-    cluster: Cluster, group: GroupDescription, committed: dict[TopicPartition, CommittedOffset]
+    admin: Admin, group: GroupDescription, committed: dict[TopicPartition, CommittedOffset]
 ) -> list[Row]:
     from ..client.admin.records import LATEST, all_at
 
-    owners = {place: member for member in group.members for place in member.assignment}
-    places = sorted(committed.keys() | owners.keys())
-    ends = (await _ends(cluster, all_at(places, LATEST))).values
-    rows: list[Row] = []
-    for place in places:
-        offset = committed[place].offset if place in committed else None
-        end = ends[place].offset if place in ends else None
-        owner = owners.get(place)
-        rows.append(
-            {
-                "group": group.group_id,
-                "partition": place_text(place),
-                "offset": offset,
-                "end": end,
-                "lag": None if end is None or offset is None else end - offset,
-                "client": owner.client_id if owner else None,
-                "host": owner.host if owner else None,
-            }
-        )
-    return rows
-
-
-def _member_rows(group: GroupDescription) -> list[Row]:
-    return [
-        {
-            "group": group.group_id,
-            "member": one.member_id,
-            "instance": one.instance_id,
-            "client": one.client_id,
-            "host": one.host,
-            "partitions": [place_text(place) for place in one.assignment],
-        }
-        for one in group.members
-    ]
+    assigned = {place for member in group.members for place in member.assignment}
+    places = sorted(committed.keys() | assigned)
+    ends = await admin.records.offsets(all_at(places, LATEST), wait=False)
+    return [row for _, row in lag_rows(group, committed, ends.values)]
 
 
 @groups.command(
@@ -225,26 +167,28 @@ def reset(
 ) -> None:
     """Change the committed offsets of GROUP; the group must have no members."""
     wish = parse_reset(where, file, other)
+    from ..client.admin.resets import Reset, new_offsets
+
     if isinstance(wish, Reset) and bool(places) == all_topics:
         raise UserError(
             "name the partitions, with --topic TOPIC or TOPIC:0,1; or give --all-topics"
         )
 
-    async def work(cluster: Cluster) -> ResetPlan:
+    async def work(admin: Admin) -> ResetPlan:
         if not (dry_run or export):
-            await _check_memberless(cluster, name)
-        before = await _committed(cluster, name)
+            await _check_memberless(admin, name)
+        before = await _committed(admin, name)
         plan = wish
         if isinstance(plan, LikeGroup):
-            plan = await _offsets_of(cluster, plan.name, places)
+            plan = await _offsets_of(admin, plan.name, places)
         if isinstance(plan, dict):
-            await find_places(cluster, [f"{topic}:{number}" for topic, number in plan])
+            await find_places(admin, [f"{topic}:{number}" for topic, number in plan])
             wanted = sorted(plan)
         else:
-            wanted = sorted(before) if all_topics else await find_places(cluster, places)
-        new = await _new_offsets(cluster, plan, wanted, before)
+            wanted = sorted(before) if all_topics else await find_places(admin, places)
+        new = await new_offsets(admin.records, plan, wanted, before, now_ms=int(time.time() * 1000))
         if not (dry_run or export) and new:
-            await _commit(cluster, name, new)
+            await _commit(admin, name, new)
         return ResetPlan(before, new)
 
     done = target.ask(work)
@@ -265,23 +209,19 @@ def reset(
     target.show(rows, "the group has no offsets")
 
 
-async def _offsets_of(
-    cluster: Cluster, group: str, places: Sequence[str]
-) -> dict[TopicPartition, int]:
+async def _offsets_of(admin: Admin, group: str, places: Sequence[str]) -> dict[TopicPartition, int]:
     """The committed offsets of another group, only of `places` if given. Raises UserError."""
-    found = {place: one.offset for place, one in (await _committed(cluster, group)).items()}
+    found = {place: one.offset for place, one in (await _committed(admin, group)).items()}
     if places:
-        wanted = set(await find_places(cluster, places))
+        wanted = set(await find_places(admin, places))
         found = {place: offset for place, offset in found.items() if place in wanted}
     if not found:
         raise UserError(f"group {group!r} has no offsets there")
     return found
 
 
-async def _check_memberless(cluster: Cluster, name: str) -> None:
-    from ..client.admin.groups import Groups
-
-    group = (await Groups(cluster).describe([name]))[name]
+async def _check_memberless(admin: Admin, name: str) -> None:
+    group = (await admin.groups.describe([name]))[name]
     if group.state not in MEMBERLESS:
         count = len(group.members)
         raise UserError(
@@ -290,42 +230,11 @@ async def _check_memberless(cluster: Cluster, name: str) -> None:
         )
 
 
-async def _new_offsets(
-    cluster: Cluster,
-    plan: Reset | dict[TopicPartition, int],
-    places: list[TopicPartition],
-    before: dict[TopicPartition, CommittedOffset],
-) -> dict[TopicPartition, int]:
-    """The new offsets, within the logs. Raises ClientError if a partition cannot be asked."""
-    from ..client.admin.records import EARLIEST, LATEST, Records, all_at
-
-    records = Records(cluster)
-    first = (await records.offsets(all_at(places, EARLIEST))).all()
-    end = (await records.offsets(all_at(places, LATEST))).all()
-    at: dict[TopicPartition, int] = {}
-    if not isinstance(plan, dict):
-        timestamp = plan.timestamp(int(time.time() * 1000))
-        if timestamp is not None:
-            found = (await records.offsets(all_at(places, timestamp))).all()
-            at = {place: one.offset for place, one in found.items()}
-    new = {}
-    for place in places:
-        low, high = first[place].offset, end[place].offset
-        now = before[place].offset if place in before else None
-        if isinstance(plan, dict):
-            wanted: int | None = plan[place]
-        else:
-            wanted = plan.offset(low, high, now, at.get(place))
-        if wanted is not None:
-            new[place] = min(max(wanted, low), high)
-    return new
-
-
-async def _commit(cluster: Cluster, name: str, new: dict[TopicPartition, int]) -> None:
-    from ..client.admin.group_offsets import CommittedOffset, GroupOffsets
+async def _commit(admin: Admin, name: str, new: dict[TopicPartition, int]) -> None:
+    from ..client.admin.group_offsets import CommittedOffset
 
     offsets = {place: CommittedOffset(offset) for place, offset in new.items()}
-    (await GroupOffsets(cluster).alter(name, offsets)).all()
+    (await admin.group_offsets.alter(name, offsets)).all()
 
 
 @groups.command()
@@ -335,11 +244,8 @@ async def _commit(cluster: Cluster, name: str, new: dict[TopicPartition, int]) -
 @cluster_options
 def delete(target: Target, names: tuple[str, ...]) -> None:
     """Delete groups without members, and their offsets."""
-    from ..client.admin.groups import Groups
-
-    found = target.ask(lambda cluster: Groups(cluster).delete(names))
-    target.show([{"group": name, "deleted": True} for name in found.values])
-    end_with_errors(found.errors)
+    found = target.ask(lambda admin: admin.groups.delete(names))
+    target.show_found([{"group": name, "deleted": True} for name in found.values], found.errors)
 
 
 @groups.command("delete-offsets")
@@ -356,20 +262,19 @@ def delete(target: Target, names: tuple[str, ...]) -> None:
 @cluster_options
 def delete_offsets(target: Target, name: str, places: tuple[str, ...]) -> None:
     """Delete the committed offsets of GROUP for topics that no member subscribes to."""
-    from ..client.admin.group_offsets import GroupOffsets
 
-    async def work(cluster: Cluster) -> Results[TopicPartition, None]:
-        wanted = await find_places(cluster, places)
-        return await GroupOffsets(cluster).delete(name, wanted)
+    async def work(admin: Admin) -> Results[TopicPartition, None]:
+        wanted = await find_places(admin, places)
+        return await admin.group_offsets.delete(name, wanted)
 
     found = target.ask(work)
-    target.show(
+    target.show_found(
         [
             {"group": name, "partition": place_text(place), "deleted": True}
             for place in sorted(found.values)
-        ]
+        ],
+        found.errors,
     )
-    end_with_errors(found.errors)
 
 
 @groups.command("remove-members")
@@ -385,10 +290,9 @@ def delete_offsets(target: Target, name: str, places: tuple[str, ...]) -> None:
 @cluster_options
 def remove_members(target: Target, name: str, ids: tuple[str, ...], reason: str) -> None:
     """Remove members from GROUP by member or instance id; running clients rejoin."""
-    from ..client.admin.groups import Groups
 
-    async def work(cluster: Cluster) -> Results[str, None]:
-        groups_ = Groups(cluster)
+    async def work(admin: Admin) -> Results[str, None]:
+        groups_ = admin.groups
         there = (await groups_.describe([name]))[name].members
         chosen = {
             one.member_id: one.instance_id
@@ -400,5 +304,6 @@ def remove_members(target: Target, name: str, ids: tuple[str, ...], reason: str)
         return await groups_.remove_members(name, chosen, reason)
 
     found = target.ask(work)
-    target.show([{"group": name, "member": one, "removed": True} for one in found.values])
-    end_with_errors(found.errors)
+    target.show_found(
+        [{"group": name, "member": one, "removed": True} for one in found.values], found.errors
+    )

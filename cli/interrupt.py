@@ -6,11 +6,14 @@ command off, as it would have without this.
 
 from __future__ import annotations
 
+import functools
 import signal
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import trio
+
+from .options import run_client
 
 T = TypeVar("T")
 
@@ -39,6 +42,11 @@ class Interrupt:
                 if self._waiting is not None:
                     self._waiting.cancel()
                 return
+
+
+def run_interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
+    """Do a client's work until it is done, or Ctrl-C. Raises UserError for expected failures."""
+    run_client(functools.partial(interruptible, work))
 
 
 async def interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:

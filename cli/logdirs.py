@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .completion import brokers_option, complete_topics
-from .places import find_places, place_text
+from ..client.admin.rows import place_text
+from .completion import brokers_option, optional_places
+from .places import find_places
 from .target import Row, Target, cluster_options
 
 if TYPE_CHECKING:
+    from ..client.admin.admin import Admin
     from ..client.admin.log_dirs import LogDir
     from ..client.admin.results import Results
-    from ..client.cluster import Cluster
 
 
 @click.command(
@@ -26,9 +27,7 @@ Examples:
   pybroker logdirs flights --broker 1 --replicas
 """
 )
-@click.argument(
-    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
-)
+@optional_places
 @brokers_option
 @click.option("--replicas", is_flag=True, help="Show each replica, not only the directories.")
 @cluster_options
@@ -36,11 +35,10 @@ def logdirs(
     target: Target, places: tuple[str, ...], brokers: tuple[int, ...], replicas: bool
 ) -> None:
     """Show the log directories of brokers: replicas, bytes, and free space of the volume."""
-    from ..client.admin.log_dirs import LogDirs
 
-    async def work(cluster: Cluster) -> Results[int, tuple[LogDir, ...]]:
-        wanted = await find_places(cluster, places) if places else None
-        return await LogDirs(cluster).describe(brokers or None, wanted)
+    async def work(admin: Admin) -> Results[int, tuple[LogDir, ...]]:
+        wanted = await find_places(admin, places) if places else None
+        return await admin.log_dirs.describe(brokers or None, wanted)
 
     found = target.ask(work)
     rows = [

@@ -16,9 +16,9 @@ import click
 import trio
 
 from .addresses import AddressError, read_properties
-from .interrupt import Interrupt, interruptible
+from .interrupt import Interrupt, run_interruptible
 from .mirror_views import MirrorMetrics, show_lines, show_table
-from .options import UserError, metrics_host_option, run_client, user_errors
+from .options import UserError, metrics_host_option, user_errors
 from .target import bytes_text, pairs, tell
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def mirror(
         finally:
             _tell_counts(made.stats, as_json)
 
-    run_client(lambda: interruptible(run))
+    run_interruptible(run)
 
 
 def _properties(

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
-from .completion import complete_brokers, complete_topics
+from ..client.admin.rows import place_text
+from .completion import complete_brokers, complete_topics, places_argument
 from .options import UserError
-from .places import find_places, find_topics, parse_place, place_text
+from .places import find_places, find_topics, parse_place
 from .reassigning import (
     MovePlan,
     follow,
@@ -28,7 +29,7 @@ from .reassigning import (
 from .target import Row, Target, cluster_options, end_with_errors
 
 if TYPE_CHECKING:
-    from ..client.cluster import Cluster
+    from ..client.admin.admin import Admin
     from ..protocol.topics import TopicPartition
 
 
@@ -60,16 +61,16 @@ def elect(target: Target, places: tuple[str, ...], everything: bool, unclean: bo
 
     With --all, only partitions with a new leader are shown.
     """
-    from ..client.admin.partitions import ElectionKind, Partitions
+    from ..client.admin.partitions import ElectionKind
     from ..client.admin.results import Results
 
     if everything == bool(places):
         raise UserError("name the partitions, as TOPIC or TOPIC:0,1; or give --all")
     kind = ElectionKind.UNCLEAN if unclean else ElectionKind.PREFERRED
 
-    async def work(cluster: Cluster) -> Results[TopicPartition, bool]:
-        wanted = await find_places(cluster, places)
-        return await Partitions(cluster).elect(kind, wanted)
+    async def work(admin: Admin) -> Results[TopicPartition, bool]:
+        wanted = await find_places(admin, places)
+        return await admin.partitions.elect(kind, wanted)
 
     found = target.ask(work)
     rows: list[Row] = [
@@ -130,41 +131,38 @@ def reassign(
     if rate and no_wait:
         raise UserError("a throttle is taken off at the end of the wait; leave out --no-wait")
 
-    async def work(cluster: Cluster) -> None:
+    async def work(admin: Admin) -> None:
         if cancel:
-            await _cancel(cluster, target, places)
+            await _cancel(admin, target, places)
             return
-        plan = await _plan(cluster, places, to_brokers, file)
+        plan = await _plan(admin, places, to_brokers, file)
         target.show(plan.rows(), "every partition is where it should be")
         if dry_run or not plan.targets:
             return
-        from ..client.admin.partitions import Partitions
 
         if rate:
-            await throttle(cluster, plan, rate)
-        begun = await Partitions(cluster).reassign(plan.targets)
+            await throttle(admin, plan, rate)
+        begun = await admin.partitions.reassign(plan.targets)
         end_with_errors(begun.errors)
         if not no_wait:
-            await follow(cluster, plan, is_quiet=target.as_json)
-            await remove_throttle(cluster, plan.topics())
+            await follow(admin, plan, is_quiet=target.as_json)
+            await remove_throttle(admin, plan.topics())
 
     target.ask(work)
 
 
-async def _cancel(cluster: Cluster, target: Target, texts: tuple[str, ...]) -> None:
-    from ..client.admin.partitions import Partitions
-
-    places = await find_places(cluster, texts)
-    under_way = await Partitions(cluster).reassignments(places)
+async def _cancel(admin: Admin, target: Target, texts: tuple[str, ...]) -> None:
+    places = await find_places(admin, texts)
+    under_way = await admin.partitions.reassignments(places)
     if under_way:
-        (await Partitions(cluster).reassign(dict.fromkeys(under_way))).all()
-    await remove_throttle(cluster, {topic for topic, _ in places})
+        (await admin.partitions.reassign(dict.fromkeys(under_way))).all()
+    await remove_throttle(admin, {topic for topic, _ in places})
     rows: list[Row] = [{"partition": place_text(one), "cancelled": True} for one in under_way]
-    target.show(rows, "none of these partitions is moving")
+    target.show(rows, "no partition of these is being reassigned")
 
 
 async def _plan(
-    cluster: Cluster, texts: tuple[str, ...], to_brokers: str | None, file: Path | None
+    admin: Admin, texts: tuple[str, ...], to_brokers: str | None, file: Path | None
 ) -> MovePlan:
     """Raises UserError."""
     wanted: dict[TopicPartition, list[int]] = _read_file(file) if file else {}
@@ -180,19 +178,19 @@ async def _plan(
             raise UserError(f"say where {text} goes: {text}:0=1,2, or give --to-brokers 1,2,3")
     loose = [text for text in texts if "=" not in text]
     names = sorted({topic for topic, _ in wanted} | {parse_place(text)[0] for text in loose})
-    topics = await find_topics(cluster, names)
+    topics = await find_topics(admin, names)
     now = {
         (topic.name or "", part.partition_index): list(part.replica_nodes)
         for topic in topics
         for part in topic.partitions
     }
     if loose and spread_over is not None:
-        places = await find_places(cluster, loose)
+        places = await find_places(admin, loose)
         wanted.update(spread({place: now[place] for place in places}, spread_over))
     for place in wanted:
         if place not in now:
             raise UserError(f"there is no partition {place_text(place)}")
-    alive = {broker.node_id for broker in (await cluster.metadata([])).brokers}
+    alive = {broker.node_id for broker in (await admin.client.metadata([])).brokers}
     absent = sorted({one for ids in wanted.values() for one in ids} - alive)
     if absent:
         raise UserError(
@@ -233,10 +231,9 @@ def _read_file(file: Path) -> dict[TopicPartition, list[int]]:
 @cluster_options
 def moves(target: Target, watch: bool) -> None:
     """Show the partitions that are being moved to other brokers."""
-    from ..client.admin.partitions import Partitions
 
-    async def work(cluster: Cluster) -> None:
-        under_way = await Partitions(cluster).reassignments()
+    async def work(admin: Admin) -> None:
+        under_way = await admin.partitions.reassignments()
         rows: list[Row] = [
             {
                 "partition": place_text(place),
@@ -257,20 +254,14 @@ def moves(target: Target, watch: bool) -> None:
                 for place, one in under_way.items()
             }
             plan = MovePlan(starts, ends)
-            await follow(cluster, plan, is_quiet=target.as_json)
-            await remove_throttle(cluster, plan.topics())
+            await follow(admin, plan, is_quiet=target.as_json)
+            await remove_throttle(admin, plan.topics())
 
     target.ask(work)
 
 
 @partitions.command("move-log-dir")
-@click.argument(
-    "places",
-    nargs=-1,
-    required=True,
-    metavar="TOPIC[:PARTITIONS]...",
-    shell_complete=complete_topics,
-)
+@places_argument
 @click.option(
     "--broker",
     type=int,
@@ -292,12 +283,11 @@ def move_log_dir(
     target: Target, places: tuple[str, ...], broker: int, path: str, no_wait: bool
 ) -> None:
     """Move replicas of a broker to another log directory of that broker."""
-    from ..client.admin.log_dirs import LogDirs
     from ..client.admin.results import Results
 
-    async def work(cluster: Cluster) -> Results[tuple[int, TopicPartition], None]:
-        wanted = await find_places(cluster, places)
-        dirs = LogDirs(cluster)
+    async def work(admin: Admin) -> Results[tuple[int, TopicPartition], None]:
+        wanted = await find_places(admin, places)
+        dirs = admin.log_dirs
         there = [one.path for one in (await dirs.describe([broker]))[broker]]
         if path not in there:
             raise UserError(

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +19,14 @@ import trio
 
 from ..protocol.records.compression import Compression
 from .completion import complete_groups, complete_topics
-from .interrupt import Interrupt, interruptible
+from .interrupt import Interrupt, run_interruptible
 from .latencies import Latencies
-from .options import UserError, run_client
+from .options import UserError
 from .perf_series import MEGABYTE, Series, check_plot
 from .target import Target, cluster_options, show_rows, tell
 
 if TYPE_CHECKING:
-    from ..client.cluster import Cluster
+    from ..client.admin.admin import Admin
     from ..client.consumer.consumer import Consumer
     from ..client.producer import Delivery, Producer
 
@@ -56,11 +55,6 @@ plot_option = click.option(
     metavar="FILE",
     help="Draw rate and latency over time to FILE (.png or .svg); needs matplotlib.",
 )
-
-
-def run_interruptible(work: Callable[[Interrupt], Awaitable[None]]) -> None:
-    """Do the work until it is done, or Ctrl-C."""
-    run_client(functools.partial(interruptible, work))
 
 
 @perf.command()
@@ -122,11 +116,7 @@ def produce(
     }
 
     async def run(interrupt: Interrupt) -> None:
-        from ..client.producer import Producer
-
-        async with Producer(
-            target.bootstrap, security=target.security, tell=tell, **settings
-        ) as producer:
+        async with target.producer(**settings) as producer:
             await interrupt.unless_told(functools.partial(producer.prepare, topic))
             series.start(time.monotonic())
             if transactional_id is not None:
@@ -212,20 +202,11 @@ def consume(
     series = Series(time.monotonic(), records, is_shown=not target.as_json)
 
     async def run(interrupt: Interrupt) -> None:
-        from ..client.cluster import Cluster
-        from ..client.consumer.consumer import Consumer
-
         async with (
-            Cluster(target.bootstrap, tell, security=target.security) as cluster,
-            Consumer(
-                target.bootstrap,
-                security=target.security,
-                tell=tell,
-                group_id=group,
-                auto_offset_reset="earliest",
-            ) as consumer,
+            target.opened() as admin,
+            target.consumer(group_id=group, auto_offset_reset="earliest") as consumer,
         ):
-            places = await find_places(cluster, topics)
+            places = await find_places(admin, topics)
             if group is None:
                 await consumer.assign(places)
                 await consumer.seek_to_beginning()
@@ -272,18 +253,13 @@ def e2e(target: Target, topic: str, records: int, size: int, plot: Path | None) 
     series = Series(time.monotonic(), records, is_shown=not target.as_json)
 
     async def run(interrupt: Interrupt) -> None:
-        from ..client.cluster import Cluster
-        from ..client.consumer.consumer import Consumer
-        from ..client.producer import Producer
-
-        common: dict[str, Any] = {"security": target.security, "tell": tell}
         async with (
-            Cluster(target.bootstrap, tell, security=target.security) as cluster,
-            Producer(target.bootstrap, linger_ms=0, **common) as producer,
-            Consumer(target.bootstrap, fetch_max_wait_seconds=0.1, **common) as consumer,
+            target.opened() as admin,
+            target.producer(linger_ms=0) as producer,
+            target.consumer(fetch_max_wait_seconds=0.1) as consumer,
         ):
             await producer.prepare(topic)
-            await consumer.assign(await find_places(cluster, [topic]))
+            await consumer.assign(await find_places(admin, [topic]))
             await consumer.seek_to_end()
             while any(consumer.position(place) is None for place in consumer.assignment):
                 await consumer.poll(0.1)
@@ -340,22 +316,14 @@ def groups(target: Target, topic: str, members: int, commits: int, group: str) -
 
     joining, committing = Latencies(), Latencies()
 
-    async def work(cluster: Cluster) -> None:
-        from ..client.consumer.consumer import Consumer
-
-        places = set(await find_places(cluster, [topic]))
+    async def work(admin: Admin) -> None:
+        places = set(await find_places(admin, [topic]))
         began = trio.current_time()
         assigned: dict[int, set[Any]] = {}
         all_there = trio.Event()
 
         async def be_member(number: int) -> None:
-            async with Consumer(
-                target.bootstrap,
-                security=target.security,
-                tell=tell,
-                group_id=group,
-                auto_commit=False,
-            ) as consumer:
+            async with target.consumer(group_id=group, auto_commit=False) as consumer:
                 await consumer.subscribe([topic])
                 while not all_there.is_set():
                     await consumer.poll(0.05)

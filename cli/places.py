@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .options import UserError
 
 if TYPE_CHECKING:
-    from ..client.cluster import Cluster
+    from ..client.admin.admin import Admin
     from ..protocol.apis.metadata import MetadataResponseTopic
     from ..protocol.topics import TopicPartition
 
@@ -38,11 +38,11 @@ def parse_place(text: str) -> tuple[str, list[int] | None]:
     return topic, found
 
 
-async def find_topics(cluster: Cluster, names: Sequence[str] | None) -> list[MetadataResponseTopic]:
+async def find_topics(admin: Admin, names: Sequence[str] | None) -> list[MetadataResponseTopic]:
     """The named topics (None: all), by name. Raises UserError for one that is not there."""
     from ..protocol.errors import ErrorCode
 
-    answer = await cluster.metadata(names)
+    answer = await admin.client.metadata(names)
     for topic in answer.topics:
         code = ErrorCode(topic.error_code)
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -51,7 +51,9 @@ async def find_topics(cluster: Cluster, names: Sequence[str] | None) -> list[Met
                 f"pybroker topics create {topic.name}"
             )
         if code and code != ErrorCode.LEADER_NOT_AVAILABLE:
-            cluster.asks("describe", topic.name or "").check(code, None, f"topic {topic.name!r}")
+            admin.client.asks("describe", topic.name or "").check(
+                code, None, f"topic {topic.name!r}"
+            )
     return sorted(answer.topics, key=lambda topic: topic.name or "")
 
 
@@ -62,11 +64,11 @@ def partitions_of(topics: Iterable[MetadataResponseTopic]) -> list[TopicPartitio
     )
 
 
-async def find_places(cluster: Cluster, texts: Sequence[str]) -> list[TopicPartition]:
+async def find_places(admin: Admin, texts: Sequence[str]) -> list[TopicPartition]:
     """The named partitions; without texts, those of all topics. Raises UserError."""
     wanted = [parse_place(text) for text in texts]
     names = sorted({topic for topic, _ in wanted}) if texts else None
-    there = partitions_of(await find_topics(cluster, names))
+    there = partitions_of(await find_topics(admin, names))
     if not texts:
         return there
     found: list[TopicPartition] = []
@@ -77,8 +79,3 @@ async def find_places(cluster: Cluster, texts: Sequence[str]) -> list[TopicParti
                 raise UserError(f"topic {topic!r} has no partition {number}: it has {len(mine)}")
             found.append((topic, number))
     return sorted(set(found))
-
-
-def place_text(place: TopicPartition) -> str:
-    """A partition in the usual form: `flights-0`."""
-    return f"{place[0]}-{place[1]}"

@@ -20,13 +20,13 @@ import trio
 
 from ..protocol.records.compression import Compression
 from .completion import complete_topics
-from .interrupt import Interrupt, interruptible
+from .interrupt import Interrupt, run_interruptible
 from .meter import Meter, count_text
-from .options import UserError, bootstrap_option, command_config_option, run_client, user_errors
+from .options import UserError
 from .record_format import Headers
 from .record_input import RecordInput, parse_header, parse_hex, parse_json
 from .registry import registry_at
-from .target import tell
+from .target import Target, client_options, tell
 
 if TYPE_CHECKING:
     from ..client.producer import Delivery, Producer
@@ -185,10 +185,9 @@ Examples:
 @click.option("--schema", "schema", type=click.IntRange(0), metavar="ID", help="Encode "
               "values, given as JSON, with this schema of the registry.")  # fmt: skip
 @click.option("--show", is_flag=True, help="Print the PARTITION and OFFSET of each record.")
-@bootstrap_option
-@command_config_option
-@user_errors
+@client_options
 def produce(
+    target: Target,
     topic: str,
     files: tuple[Path, ...],
     form: str,
@@ -204,8 +203,6 @@ def produce(
     registry: str | None,
     schema: int | None,
     show: bool,
-    bootstrap: str,
-    security: dict[str, str],
 ) -> None:
     """Write each line of standard input, or of FILEs, as a record to TOPIC.
 
@@ -240,16 +237,14 @@ def produce(
     }
 
     async def run(interrupt: Interrupt) -> None:
-        from ..client.producer import Producer
-
         if schemas is not None:
             await schemas.load([schema or 0])
-        async with Producer(bootstrap, security=security, tell=tell, **settings) as producer:
+        async with target.producer(**settings) as producer:
             pieces = _input(interrupt, files, end, is_whole=form == "whole")
             await writing.run(interrupt, producer, pieces, in_one=transactional_id is not None)
 
     try:
-        run_client(functools.partial(interruptible, run))
+        run_interruptible(run)
     finally:
         writing.meter.close()
     tell(f"wrote {count_text(writing.count)} to {topic}")

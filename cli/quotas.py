@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import click
 
-from ..client.admin.quotas import EntityQuotas, Quotas
+from ..client.admin.quotas import EntityQuotas
+from ..client.admin.rows import quota_rows
 from .options import UserError, echo, escape, show, show_json, table
 from .target import Target, cluster_options
 
@@ -90,17 +91,15 @@ def quotas() -> None:
 @cluster_options
 def describe(target: Target, entity: dict[str, str | None]) -> None:
     """Show all quotas, or only the quotas of the given user, client id or address."""
-
-    found: list[EntityQuotas] = target.ask(lambda cluster: Quotas(cluster).describe(entity))
+    found: list[EntityQuotas] = target.ask(lambda admin: admin.quotas.describe(entity))
     if target.as_json:
         show_json([{"entity": dict(one.entity), "quotas": dict(one.quotas)} for one in found])
         return
     made = table("user", "client id", "address", "quota", "value", "")
-    for entry in found:
-        names = {kind: name or DEFAULT for kind, name in entry.entity.items()}
+    for row in quota_rows(found):
+        names = {kind: name or DEFAULT for kind, name in row["entity"].items()}
         who = [escape(names.get(kind, "")) for kind in ("user", "client-id", "ip")]
-        for key, value in entry.quotas.items():
-            made.add_row(*who, key, f"{value:,.12g}", UNITS.get(key, ""))
+        made.add_row(*who, row["quota"], f"{row['value']:,.12g}", UNITS.get(row["quota"], ""))
     show(made)
 
 
@@ -141,8 +140,8 @@ def _alter(
     removed: tuple[str, ...],
 ) -> None:
     if not entity:
-        raise UserError("name whose: --user, --client-id or --ip, or the default of one")
-    target.ask(lambda cluster: Quotas(cluster).alter(entity, values, removed))
+        raise UserError("name the entity: --user, --client-id or --ip, or a default of one")
+    target.ask(lambda admin: admin.quotas.alter(entity, values, removed))
 
 
 def _check_key(key: str) -> None:

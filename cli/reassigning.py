@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 import trio
 
-from .places import place_text
+from ..client.admin.rows import place_text
 from .target import Row
 
 if TYPE_CHECKING:
+    from ..client.admin.admin import Admin
     from ..client.admin.config_types import Alteration
-    from ..client.cluster import Cluster
     from ..protocol.topics import TopicPartition
 
 POLL_SECONDS = 0.5
@@ -69,7 +69,7 @@ def spread(
     return targets
 
 
-async def throttle(cluster: Cluster, plan: MovePlan, bytes_per_second: int) -> None:
+async def throttle(admin: Admin, plan: MovePlan, bytes_per_second: int) -> None:
     """Throttle the brokers and replicas of this plan. Raises ClientError."""
     from ..client.admin.config_types import (
         Alteration,
@@ -77,7 +77,6 @@ async def throttle(cluster: Cluster, plan: MovePlan, bytes_per_second: int) -> N
         ConfigResource,
         ResourceKind,
     )
-    from ..client.admin.configs import Configs
 
     brokers = {one for place, ids in plan.targets.items() for one in (*ids, *plan.now[place])}
     alterations: dict[ConfigResource, list[Alteration]] = {
@@ -96,10 +95,10 @@ async def throttle(cluster: Cluster, plan: MovePlan, bytes_per_second: int) -> N
             Alteration(LEADERS, ConfigOperation.SET, ",".join(leaders)),
             Alteration(FOLLOWERS, ConfigOperation.SET, ",".join(followers)),
         ]
-    (await Configs(cluster).alter(alterations)).all()
+    (await admin.configs.alter(alterations)).all()
 
 
-async def remove_throttle(cluster: Cluster, topics: Collection[str]) -> None:
+async def remove_throttle(admin: Admin, topics: Collection[str]) -> None:
     """Remove the throttle from these topics and all brokers. Raises ClientError."""
     from ..client.admin.config_types import (
         Alteration,
@@ -108,10 +107,9 @@ async def remove_throttle(cluster: Cluster, topics: Collection[str]) -> None:
         ConfigSource,
         ResourceKind,
     )
-    from ..client.admin.configs import Configs
 
-    configs = Configs(cluster)
-    brokers = (await cluster.metadata([])).brokers
+    configs = admin.configs
+    brokers = (await admin.client.metadata([])).brokers
     resources = [ConfigResource(ResourceKind.TOPIC, topic) for topic in sorted(topics)]
     resources += [ConfigResource(ResourceKind.BROKER, str(one.node_id)) for one in brokers]
     found = await configs.describe(resources, names=[*RATES, LEADERS, FOLLOWERS])
@@ -128,10 +126,8 @@ async def remove_throttle(cluster: Cluster, topics: Collection[str]) -> None:
         (await configs.alter(present)).all()
 
 
-async def follow(cluster: Cluster, plan: MovePlan, *, is_quiet: bool) -> None:
+async def follow(admin: Admin, plan: MovePlan, *, is_quiet: bool) -> None:
     """Wait until all partitions have moved, with a bar on a terminal. Raises ClientError."""
-    from ..client.admin.partitions import Partitions
-
     total = len(plan.targets)
     if not total:
         return
@@ -141,7 +137,7 @@ async def follow(cluster: Cluster, plan: MovePlan, *, is_quiet: bool) -> None:
     ) as bar:
         done = 0
         while done < total:
-            under_way = await Partitions(cluster).reassignments(plan.targets.keys())
+            under_way = await admin.partitions.reassignments(plan.targets.keys())
             arrived = total - len(under_way)
             bar.update(max(arrived - done, 0))
             done = max(arrived, done)

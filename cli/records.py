@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .completion import complete_topics
+from ..client.admin.rows import place_text
+from .completion import optional_places, places_argument
 from .group_resets import parse_time
 from .options import UserError
-from .places import find_places, place_text
-from .target import Row, Target, cluster_options, end_with_errors
+from .places import find_places
+from .target import Row, Target, cluster_options
 
 if TYPE_CHECKING:
+    from ..client.admin.admin import Admin
     from ..client.admin.records import OffsetFound
     from ..client.admin.results import Results
-    from ..client.cluster import Cluster
     from ..protocol.topics import TopicPartition
 
 
@@ -35,13 +36,7 @@ def records() -> None:
 
 
 @records.command()
-@click.argument(
-    "places",
-    nargs=-1,
-    required=True,
-    metavar="TOPIC[:PARTITIONS]...",
-    shell_complete=complete_topics,
-)
+@places_argument
 @click.option(
     "--before",
     type=click.IntRange(0),
@@ -65,15 +60,15 @@ def delete(
     dry_run: bool,
 ) -> None:
     """Delete the oldest records of partitions, permanently and for all consumers."""
-    from ..client.admin.records import HIGH_WATERMARK, LATEST, Records, all_at
+    from ..client.admin.records import HIGH_WATERMARK, LATEST, all_at
     from ..client.admin.results import Results
 
     if (before is not None) + (before_time is not None) + everything != 1:
         raise UserError("say up to where: --before OFFSET, --before-time @TIME, or --all")
 
-    async def work(cluster: Cluster) -> Results[TopicPartition, int]:
-        wanted = await find_places(cluster, places)
-        api = Records(cluster)
+    async def work(admin: Admin) -> Results[TopicPartition, int]:
+        wanted = await find_places(admin, places)
+        api = admin.records
         offsets = dict.fromkeys(wanted, HIGH_WATERMARK if before is None else before)
         if before_time is not None:
             time_ms = parse_time(before_time.removeprefix("@"))
@@ -91,14 +86,11 @@ def delete(
         {"partition": place_text(place), "first_left": offset, "done": not dry_run}
         for place, offset in sorted(found.values.items())
     ]
-    target.show(rows)
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors)
 
 
 @records.command()
-@click.argument(
-    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
-)
+@optional_places
 @click.option(
     "--at", "time", metavar="@TIME", help="Also show the first offset at or after this time."
 )
@@ -112,11 +104,11 @@ def offsets(
     target: Target, places: tuple[str, ...], time: str | None, read_committed: bool
 ) -> None:
     """Show the first offset, the end offset and the newest timestamp of partitions."""
-    from ..client.admin.records import EARLIEST, LATEST, NEWEST, Records, all_at
+    from ..client.admin.records import EARLIEST, LATEST, NEWEST, all_at
 
-    async def work(cluster: Cluster) -> dict[str, Results[TopicPartition, OffsetFound]]:
-        wanted = await find_places(cluster, places)
-        api = Records(cluster)
+    async def work(admin: Admin) -> dict[str, Results[TopicPartition, OffsetFound]]:
+        wanted = await find_places(admin, places)
+        api = admin.records
         found = {
             "first": await api.offsets(all_at(wanted, EARLIEST), wait=False),
             "end": await api.offsets(

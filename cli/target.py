@@ -6,9 +6,10 @@ come after them on the standard error output, one line an item, with exit status
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -28,7 +29,9 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..client.cluster import Cluster
+    from ..client.admin.admin import Admin
+    from ..client.consumer.consumer import Consumer
+    from ..client.producer import Producer
 
 NOTHING = "-"
 TABLE_COLUMNS = 80
@@ -44,13 +47,32 @@ class Target(NamedTuple):
     security: dict[str, str]
     as_json: bool
 
-    def ask(self, work: Callable[[Cluster], Awaitable[T]]) -> T:
-        """Do the work with the cluster in a trio loop. Raises UserError for expected failures."""
+    @contextlib.asynccontextmanager
+    async def opened(self, *, is_quiet: bool = False) -> AsyncIterator[Admin]:
+        """The cluster's administration, inside the block; quiet: waits are not explained."""
+        from ..client.admin.admin import Admin
         from ..client.cluster import Cluster
 
+        explain = None if is_quiet else tell
+        async with Cluster(self.bootstrap, explain, security=self.security) as cluster:
+            yield Admin(cluster)
+
+    def consumer(self, **settings: Any) -> Consumer:
+        from ..client.consumer.consumer import Consumer
+
+        return Consumer(self.bootstrap, security=self.security, tell=tell, **settings)
+
+    def producer(self, **settings: Any) -> Producer:
+        from ..client.producer import Producer
+
+        return Producer(self.bootstrap, security=self.security, tell=tell, **settings)
+
+    def ask(self, work: Callable[[Admin], Awaitable[T]]) -> T:
+        """Do the work with the cluster in a trio loop. Raises UserError for expected failures."""
+
         async def run() -> T:
-            async with Cluster(self.bootstrap, tell, security=self.security) as cluster:
-                return await work(cluster)
+            async with self.opened() as admin:
+                return await work(admin)
 
         return run_client(run)
 
@@ -90,12 +112,20 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--bootstrap-server, --command-config and --json, as `target`."""
 
     @functools.wraps(command)
-    def wrapped(
-        *args: object, bootstrap: str, security: dict[str, str], as_json: bool, **rest: object
-    ) -> object:
-        return command(*args, target=Target(bootstrap, security, as_json), **rest)
+    def wrapped(*args: object, target: Target, as_json: bool, **rest: object) -> object:
+        return command(*args, target=target._replace(as_json=as_json), **rest)
 
-    return bootstrap_option(command_config_option(json_option(user_errors(wrapped))))
+    return client_options(json_option(wrapped))
+
+
+def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--bootstrap-server and --command-config, as `target`."""
+
+    @functools.wraps(command)
+    def wrapped(*args: object, bootstrap: str, security: dict[str, str], **rest: object) -> object:
+        return command(*args, target=Target(bootstrap, security, as_json=False), **rest)
+
+    return bootstrap_option(command_config_option(user_errors(wrapped)))
 
 
 def show_rows(rows: Sequence[Row]) -> None:

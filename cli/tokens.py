@@ -13,9 +13,9 @@ import time
 
 import click
 
-from ..client.admin.tokens import Token, Tokens
-from ..client.cluster import Cluster
-from ..client.errors import ClientError
+from ..client.admin.admin import Admin
+from ..client.admin.rows import token_row
+from ..client.admin.tokens import Token
 from ..protocol.sasl.jaas import MODULES
 from ..storage.retention import date_text
 from .options import echo, escape, principal, show, show_json, table
@@ -65,9 +65,8 @@ def create(
     hours: float | None,
 ) -> None:
     """Create a token and show the client settings for it, once."""
-
     made: Token = target.ask(
-        lambda cluster: Tokens(cluster).create(
+        lambda admin: admin.tokens.create(
             _parts(owner) if owner else None,
             [_parts(one) for one in renewers],
             -1 if hours is None else int(hours * HOUR_MS),
@@ -102,46 +101,21 @@ def create(
 @cluster_options
 def list_command(target: Target, owners: tuple[str, ...]) -> None:
     """Show the tokens that you own, may renew or may describe, without their HMACs."""
-
     wanted = [_parts(one) for one in owners] or None
-    found: list[Token] = target.ask(lambda cluster: Tokens(cluster).list(wanted))
+    found: list[Token] = target.ask(lambda admin: admin.tokens.list(wanted))
     if target.as_json:
-        show_json(
-            [
-                {
-                    "token_id": token.token_id,
-                    "owner": ":".join(token.owner),
-                    "renewers": _renewers(token),
-                    "issued_ms": token.issued_ms,
-                    "expires_ms": token.expires_ms,
-                    "ends_ms": token.ends_ms,
-                }
-                for token in found
-            ]
-        )
+        show_json([token_row(token) for token in found])
         return
     made = table("token", "owner", "renewers", "expires", "renewable until")
     for token in found:
         made.add_row(
             token.token_id,
             escape(":".join(token.owner)),
-            escape(", ".join(_renewers(token))),
+            escape(", ".join(":".join(who) for who in token.renewers)),
             date_text(token.expires_ms),
             date_text(token.ends_ms),
         )
     show(made)
-
-
-def _renewers(token: Token) -> list[str]:
-    return [":".join(one) for one in token.renewers]
-
-
-async def _find(cluster: Cluster, token_id: str) -> Token:
-    """The token with its HMAC: every user who may see a token gets it. Raises ClientError."""
-    for token in await Tokens(cluster).list():
-        if token.token_id == token_id:
-            return token
-    raise ClientError(f"there is no token {token_id!r} that you may see; see: pybroker tokens list")
 
 
 @tokens.command()
@@ -155,9 +129,9 @@ async def _find(cluster: Cluster, token_id: str) -> Token:
 def renew(target: Target, token_id: str, hours: float | None) -> None:
     """Extend a token within its maximum lifetime, as its owner or as a renewer."""
 
-    async def work(cluster: Cluster) -> int:
-        token = await _find(cluster, token_id)
-        return await Tokens(cluster).renew(token, -1 if hours is None else int(hours * HOUR_MS))
+    async def work(admin: Admin) -> int:
+        token = await admin.tokens.find(token_id)
+        return await admin.tokens.renew(token, -1 if hours is None else int(hours * HOUR_MS))
 
     _tell_end(target, token_id, target.ask(work))
 
@@ -169,10 +143,10 @@ def renew(target: Target, token_id: str, hours: float | None) -> None:
 def expire(target: Target, token_id: str, hours: float | None) -> None:
     """Expire a token, now or later; it is no login from then on."""
 
-    async def work(cluster: Cluster) -> int:
-        token = await _find(cluster, token_id)
+    async def work(admin: Admin) -> int:
+        token = await admin.tokens.find(token_id)
         period_ms = AT_ONCE if hours is None else int(hours * HOUR_MS)
-        return await Tokens(cluster).expire(token, period_ms)
+        return await admin.tokens.expire(token, period_ms)
 
     _tell_end(target, token_id, target.ask(work))
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
+from ..client.admin.rows import config_row, place_text
 from .completion import complete_topics
 from .options import UserError, echo, parse_overrides
-from .places import find_topics, partitions_of, place_text
-from .target import Row, Target, cluster_options, end_with_errors
+from .places import find_topics, partitions_of
+from .target import Row, Target, cluster_options
 from .topic_table import Problem, TopicView, is_problem, show_topic, topic_json
 
 if TYPE_CHECKING:
-    from ..client.admin.config_types import ConfigEntry
+    from ..client.admin.admin import Admin
     from ..client.admin.records import OffsetFound
-    from ..client.cluster import Cluster
     from ..protocol.apis.metadata import MetadataResponseTopic
     from ..protocol.topics import TopicPartition
 
@@ -87,7 +87,7 @@ def create(
     dry_run: bool,
 ) -> None:
     """Create topic NAME and wait until it accepts records."""
-    from ..client.admin.topics import NewTopic, Topics
+    from ..client.admin.topics import NewTopic
     from ..client.errors import Refused
     from ..protocol.errors import ErrorCode
 
@@ -95,16 +95,16 @@ def create(
         raise UserError("--replicas says how many partitions and replicas; leave out the numbers")
     topic = NewTopic(name, partitions, replication_factor, _assignments(assigned), configs)
 
-    async def work(cluster: Cluster) -> int | None:
+    async def work(admin: Admin) -> int | None:
         try:
-            (await Topics(cluster).create([topic], validate_only=dry_run)).all()
+            (await admin.topics.create([topic], validate_only=dry_run)).all()
         except Refused as error:
             if if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 return None
             raise
         if dry_run:
             return 0
-        return len((await cluster.led_topic(name, wait_for_missing=True)).partitions)
+        return len((await admin.client.led_topic(name, wait_for_missing=True)).partitions)
 
     count = target.ask(work)
     made = {"topic": name, "created": bool(count), "partitions": count or None}
@@ -138,9 +138,8 @@ def _assignments(text: str | None) -> dict[int, list[int]]:
 @cluster_options
 def list_command(target: Target, internal: bool) -> None:
     """Print the names of all topics, one per line."""
-    from ..client.admin.topics import list_topics
-
-    found = [topic for topic in target.ask(list_topics) if internal or not topic.is_internal]
+    listed = target.ask(lambda admin: admin.topics.list())
+    found = [topic for topic in listed if internal or not topic.is_internal]
     if target.as_json:
         target.show(
             [
@@ -209,8 +208,8 @@ def describe(
     if not names:
         raise UserError("name the topics; see: pybroker topics list")
 
-    async def work(cluster: Cluster) -> list[TopicView]:
-        return [await look_at(cluster, one, rates) for one in await find_topics(cluster, names)]
+    async def work(admin: Admin) -> list[TopicView]:
+        return [await look_at(admin, one, rates) for one in await find_topics(admin, names)]
 
     views = target.ask(work)
     if target.as_json:
@@ -219,33 +218,28 @@ def describe(
     for view in views:
         show_topic(view, int(time.time() * 1000))
         if with_configs:
-            target.show([_config_row(entry) for entry in view.configs])
+            target.show([config_row(entry) for entry in view.configs])
 
 
-def _config_row(entry: ConfigEntry) -> Row:
-    return {"key": entry.name, "value": entry.value, "source": entry.source.name.lower()}
-
-
-async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -> TopicView:
+async def look_at(admin: Admin, topic: MetadataResponseTopic, rates: bool) -> TopicView:
     """All facts of a topic, except those that the leaders of its partitions do not answer."""
     from ..client.admin.config_types import ConfigResource, ResourceKind
-    from ..client.admin.configs import Configs
-    from ..client.admin.records import EARLIEST, LATEST, NEWEST, Records, all_at
+    from ..client.admin.records import EARLIEST, LATEST, NEWEST, all_at
     from ..client.errors import Unsupported
 
     name = topic.name or ""
     places = partitions_of([topic])
     resource = ConfigResource(ResourceKind.TOPIC, name)
-    records = Records(cluster)
+    records = admin.records
     ends = (await records.offsets(all_at(places, LATEST), wait=False)).values
-    sizes = await _sizes(cluster, places)
+    sizes = await _sizes(admin, places)
     speeds: dict[int, float] = {}
     byte_speeds: dict[int, float] = {}
     if rates:
         before, sizes_before, began = ends, sizes, trio.current_time()
         await trio.sleep(RATE_SECONDS)
         ends = (await records.offsets(all_at(places, LATEST), wait=False)).values
-        sizes = await _sizes(cluster, places)
+        sizes = await _sizes(admin, places)
         elapsed = trio.current_time() - began
         both = ends.keys() & before.keys()
         speeds = {p[1]: (ends[p].offset - before[p].offset) / elapsed for p in both}
@@ -255,7 +249,7 @@ async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -
         }
     newest = (await records.offsets(all_at(places, NEWEST), wait=False)).values
     try:
-        configs = (await Configs(cluster).describe([resource]))[resource]
+        configs = (await admin.configs.describe([resource]))[resource]
     except Unsupported:
         configs = ()
     return TopicView(
@@ -270,17 +264,10 @@ async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -
     )
 
 
-async def _sizes(cluster: Cluster, places: list[TopicPartition]) -> dict[int, int]:
+async def _sizes(admin: Admin, places: list[TopicPartition]) -> dict[int, int]:
     """Bytes of the largest replica of each partition of a topic."""
-    from ..client.admin.log_dirs import LogDirs
-
-    dirs = (await LogDirs(cluster).describe(partitions=places)).values
-    sizes: dict[int, int] = {}
-    for found in (one for some in dirs.values() for one in some):
-        for (place, is_future), replica in found.replicas.items():
-            if not is_future:
-                sizes[place[1]] = max(sizes.get(place[1], 0), replica.size_bytes)
-    return sizes
+    sizes = await admin.log_dirs.sizes(partitions=places)
+    return {place[1]: max(of.values()) for place, of in sizes.items()}
 
 
 def _numbers(found: dict[TopicPartition, OffsetFound]) -> dict[int, int]:
@@ -289,14 +276,13 @@ def _numbers(found: dict[TopicPartition, OffsetFound]) -> dict[int, int]:
 
 def _describe_problems(target: Target, names: Sequence[str], wanted: list[Problem]) -> None:
     from ..client.admin.config_types import ConfigResource, ResourceKind
-    from ..client.admin.configs import Configs
 
-    async def work(cluster: Cluster) -> list[Row]:
-        found = await find_topics(cluster, names or None)
+    async def work(admin: Admin) -> list[Row]:
+        found = await find_topics(admin, names or None)
         least: dict[str, int] = {}
         if Problem.BELOW_MIN_ISR in wanted and found:
             resources = [ConfigResource(ResourceKind.TOPIC, topic.name or "") for topic in found]
-            described = await Configs(cluster).describe(resources, names=["min.insync.replicas"])
+            described = await admin.configs.describe(resources, names=["min.insync.replicas"])
             least = {one.name: int(some[0].value or 1) for one, some in described.values.items()}
         return [
             {
@@ -352,13 +338,13 @@ def alter(
 @cluster_options
 def add_partitions(target: Target, name: str, total: int, dry_run: bool) -> None:
     """Add partitions to topic NAME; most keys then map to other partitions."""
-    from ..client.admin.topics import Topics
-
     found = target.ask(
-        lambda cluster: Topics(cluster).add_partitions({name: total}, validate_only=dry_run)
+        lambda admin: admin.topics.add_partitions({name: total}, validate_only=dry_run)
     )
-    target.show([{"topic": one, "partitions": total, "done": not dry_run} for one in found.values])
-    end_with_errors(found.errors)
+    target.show_found(
+        [{"topic": one, "partitions": total, "done": not dry_run} for one in found.values],
+        found.errors,
+    )
 
 
 @topics.command()
@@ -371,15 +357,15 @@ def delete(target: Target, names: tuple[str, ...], force: bool) -> None:
     """Delete topics and their data, and wait until they are gone."""
     from ..client.admin.topics import delete_topic
 
-    async def work(cluster: Cluster) -> None:
-        for found in (await cluster.metadata(names)).topics:
+    async def work(admin: Admin) -> None:
+        for found in (await admin.client.metadata(names)).topics:
             if found.is_internal and not force:
                 raise UserError(
                     f"{found.name} is one of the broker's own: what it keeps for all groups or "
                     "transactions would be lost; delete it all the same with --force"
                 )
         for name in names:
-            await delete_topic(cluster, name)
+            await delete_topic(admin.client, name)
 
     target.ask(work)
     if target.as_json:

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..client.admin.rows import place_text, producer_row, transaction_row, transaction_rows
 from ..storage.retention import age_text
-from .completion import complete_topics, complete_transactional_ids
+from .completion import (
+    complete_topics,
+    complete_transactional_ids,
+    optional_places,
+    places_argument,
+)
 from .options import UserError
-from .places import find_places, parse_place, place_text
-from .target import Row, Target, cluster_options, end_with_errors
+from .places import find_places, parse_place
+from .target import Row, Target, cluster_options
 
 if TYPE_CHECKING:
+    from ..client.admin.admin import Admin
     from ..client.admin.results import Results
     from ..client.admin.transactions import ActiveProducer
-    from ..client.cluster import Cluster
     from ..protocol.topics import TopicPartition
 
 MAX_TIMEOUT_MINUTES = 15  # transaction.max.timeout.ms, unless the brokers have another
@@ -64,27 +70,14 @@ def list_command(
     target: Target, states: tuple[str, ...], ids: tuple[int, ...], longer_than: int | None
 ) -> None:
     """Show the transactional ids and the state of each."""
-    from ..client.admin.transactions import Transactions
-
     found = target.ask(
-        lambda cluster: Transactions(cluster).list(
+        lambda admin: admin.transactions.list(
             states=states,
             producer_ids=ids,
             longer_than_ms=-1 if longer_than is None else longer_than,
         )
     )
-    rows: list[Row] = [
-        {
-            "transactional_id": one.transactional_id,
-            "state": one.state,
-            "producer_id": one.producer_id,
-            "coordinator": one.coordinator,
-        }
-        for some in found.values.values()
-        for one in some
-    ]
-    rows.sort(key=lambda row: str(row["transactional_id"]))
-    target.show_found(rows, found.errors, "there are no transactions")
+    target.show_found(transaction_rows(found), found.errors, "there are no transactions")
 
 
 @transactions.command()
@@ -98,29 +91,12 @@ def list_command(
 @cluster_options
 def describe(target: Target, ids: tuple[str, ...]) -> None:
     """Show the open transaction of each transactional id: its start and its partitions."""
-    from ..client.admin.transactions import Transactions
-
-    found = target.ask(lambda cluster: Transactions(cluster).describe(ids))
-    rows: list[Row] = [
-        {
-            "transactional_id": one.transactional_id,
-            "state": one.state,
-            "producer_id": one.producer_id,
-            "epoch": one.producer_epoch,
-            "timeout_ms": one.timeout_ms,
-            "began_ms": one.began_ms if one.began_ms >= 0 else None,
-            "partitions": [place_text(place) for place in sorted(one.partitions)],
-        }
-        for one in found.values.values()
-    ]
-    target.show(rows)
-    end_with_errors(found.errors)
+    found = target.ask(lambda admin: admin.transactions.describe(ids))
+    target.show_found([transaction_row(one) for one in found.values.values()], found.errors)
 
 
 @transactions.command("find-hanging")
-@click.argument(
-    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
-)
+@optional_places
 @click.option(
     "--minutes",
     type=click.FloatRange(0),
@@ -134,14 +110,13 @@ def find_hanging(target: Target, places: tuple[str, ...], minutes: float) -> Non
 
     Consumers with read_committed never get past them; pybroker transactions abort ends them.
     """
-    from ..client.admin.transactions import Transactions
 
     now_ms = int(time.time() * 1000)
 
-    async def work(cluster: Cluster) -> list[tuple[TopicPartition, ActiveProducer]]:
-        wanted = await find_places(cluster, places)
+    async def work(admin: Admin) -> list[tuple[TopicPartition, ActiveProducer]]:
+        wanted = await find_places(admin, places)
         before_ms = now_ms - int(minutes * MINUTE_MS)
-        return await Transactions(cluster).find_hanging(wanted, before_ms=before_ms)
+        return await admin.transactions.find_hanging(wanted, before_ms=before_ms)
 
     rows: list[Row] = [
         {
@@ -172,19 +147,18 @@ def abort(target: Target, place: str, first_offset: int) -> None:
     Use it only for a transaction that find-hanging has shown: the coordinator does not notice this
     abort.
     """
-    from ..client.admin.transactions import Transactions
 
     _, numbers = parse_place(place)
     if numbers is None or len(numbers) != 1:
         raise UserError(f"{place!r} is not TOPIC:PARTITION")
 
-    async def work(cluster: Cluster) -> tuple[TopicPartition, ActiveProducer]:
-        api = Transactions(cluster)
-        (wanted,) = await find_places(cluster, [place])
-        for one in (await api.producers([wanted]))[wanted]:
-            if one.first_offset == first_offset:
-                await api.abort(wanted, one)
-                return wanted, one
+    async def work(admin: Admin) -> tuple[TopicPartition, ActiveProducer]:
+        api = admin.transactions
+        (wanted,) = await find_places(admin, [place])
+        producer = await api.open_at(wanted, first_offset)
+        if producer is not None:
+            await api.abort(wanted, producer)
+            return wanted, producer
         raise UserError(
             f"no transaction that is open in {place_text(wanted)} begins at offset {first_offset}; "
             f"see: pybroker producers {place}"
@@ -208,50 +182,29 @@ def abort(target: Target, place: str, first_offset: int) -> None:
 @cluster_options
 def fence(target: Target, ids: tuple[str, ...]) -> None:
     """Fence the present producers with these ids and abort their open transactions."""
-    from ..client.admin.transactions import Transactions
-
-    async def work(cluster: Cluster) -> Results[str, tuple[int, int]]:
-        return await Transactions(cluster).fence(ids)
-
-    found = target.ask(work)
-    target.show(
+    found = target.ask(lambda admin: admin.transactions.fence(ids))
+    target.show_found(
         [
             {"transactional_id": name, "producer_id": made[0], "epoch": made[1], "fenced": True}
             for name, made in found.values.items()
-        ]
+        ],
+        found.errors,
     )
-    end_with_errors(found.errors)
 
 
 @click.command(epilog="Example:  pybroker producers flights:0")
-@click.argument(
-    "places",
-    nargs=-1,
-    required=True,
-    metavar="TOPIC[:PARTITIONS]...",
-    shell_complete=complete_topics,
-)
+@places_argument
 @cluster_options
 def producers(target: Target, places: tuple[str, ...]) -> None:
     """Show the idempotent and transactional producers of partitions and their open transactions."""
-    from ..client.admin.transactions import Transactions
 
     async def work(
-        cluster: Cluster,
+        admin: Admin,
     ) -> Results[TopicPartition, tuple[ActiveProducer, ...]]:
-        return await Transactions(cluster).producers(await find_places(cluster, places))
+        return await admin.transactions.producers(await find_places(admin, places))
 
     found = target.ask(work)
-    rows: list[Row] = [
-        {
-            "partition": place_text(place),
-            "producer_id": one.producer_id,
-            "epoch": one.producer_epoch,
-            "last_sequence": one.last_sequence,
-            "last_ms": one.last_timestamp_ms,
-            "open_since_offset": one.first_offset if one.first_offset >= 0 else None,
-        }
-        for place, some in sorted(found.values.items())
-        for one in some
+    rows = [
+        producer_row(place, one) for place, some in sorted(found.values.items()) for one in some
     ]
-    target.show_found(rows, found.errors, "nobody has written there with a producer id")
+    target.show_found(rows, found.errors, "no producer with an id has written to it")

@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from ..client.admin.users import Users
-from ..client.cluster import Cluster
+from ..client.admin.admin import Admin
+from ..client.admin.rows import user_rows
 from ..protocol.sasl import MECHANISMS, ScramHash
 from ..protocol.sasl.scram import MIN_ITERATIONS
 from .options import UserError, echo, escape, keep_local_password, show, show_json, table
@@ -88,8 +88,7 @@ def users() -> None:
 @cluster_options
 def list_command(target: Target) -> None:
     """Show the users with a password, and their mechanisms. Passwords cannot be read."""
-
-    found = sorted(target.ask(lambda cluster: Users(cluster).list()).items())
+    found = sorted(target.ask(lambda admin: admin.users.list()).items())
     if target.as_json:
         show_json(
             [
@@ -99,12 +98,11 @@ def list_command(target: Target) -> None:
         )
         return
     if not found:
-        echo("nobody logs in with a password; see: pybroker users add --help")
+        echo("there are no users with a password; see: pybroker users add --help")
         return
     made = table("user", "mechanism", "iterations")
-    for user, kinds in found:
-        for kind, iterations in sorted(kinds.items(), key=lambda item: item[0].mechanism):
-            made.add_row(escape(user), kind.mechanism, str(iterations))
+    for row in user_rows(dict(found)):
+        made.add_row(escape(row["user"]), row["mechanism"], str(row["iterations"]))
     show(made)
 
 
@@ -137,13 +135,13 @@ def _set(
 ) -> None:
     password = _password(name, password_file, generate=generate)
 
-    async def work(cluster: Cluster) -> None:
-        exists = name in await Users(cluster).list([name])
+    async def work(admin: Admin) -> None:
+        exists = name in await admin.users.list([name])
         if exists and is_new:
             raise UserError(f"there is a user {name!r}; see: pybroker users alter {name}")
         if not exists and not is_new:
             raise UserError(f"there is no user {name!r}; see: pybroker users add {name}")
-        await Users(cluster).set_password(name, password, mechanisms, iterations)
+        await admin.users.set_password(name, password, mechanisms, iterations)
 
     target.ask(work)
     if ScramHash.SHA_512 in mechanisms:
@@ -186,7 +184,7 @@ def _password(name: str, file: Path | None, *, generate: bool) -> str:
     except (OSError, ValueError):
         raise UserError(f"{file} cannot be read as text") from None
     if not password:
-        raise UserError("an empty password is none")
+        raise UserError("the password is empty; give one")
     return password
 
 
@@ -200,12 +198,12 @@ def remove(target: Target, name: str, mechanisms: list[ScramHash]) -> None:
     Open connections stay logged in until they close. The user's ACLs remain.
     """
 
-    async def work(cluster: Cluster) -> list[ScramHash]:
-        has = (await Users(cluster).list([name])).get(name, {})
+    async def work(admin: Admin) -> list[ScramHash]:
+        has = (await admin.users.list([name])).get(name, {})
         kinds = [kind for kind in mechanisms if kind in has]
         if not kinds:
             raise UserError(f"there is no user {name!r} with such a password")
-        await Users(cluster).remove_password(name, kinds)
+        await admin.users.remove_password(name, kinds)
         return kinds
 
     removed = [kind.mechanism for kind in target.ask(work)]

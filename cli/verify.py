@@ -16,9 +16,9 @@ import click
 import trio
 
 from .completion import complete_topics
-from .interrupt import Interrupt, interruptible
+from .interrupt import Interrupt, run_interruptible
 from .meter import Meter
-from .options import UserError, run_client
+from .options import UserError
 from .places import find_places
 from .target import Target, cluster_options, tell
 
@@ -121,18 +121,13 @@ def verify(
     failed: list[str] = []
 
     async def run(interrupt: Interrupt) -> None:
-        from ..client.cluster import Cluster
-        from ..client.consumer.consumer import Consumer
-        from ..client.producer import Producer
-
-        common: dict[str, Any] = {"security": target.security, "tell": tell}
         async with (
-            Cluster(target.bootstrap, tell, security=target.security) as cluster,
-            Consumer(target.bootstrap, **common) as consumer,
-            Producer(target.bootstrap, **common) as producer,
+            target.opened() as admin,
+            target.consumer() as consumer,
+            target.producer() as producer,
         ):
             await producer.prepare(topic)
-            await consumer.assign(await find_places(cluster, [topic]))
+            await consumer.assign(await find_places(admin, [topic]))
             await consumer.seek_to_end()
             with trio.move_on_after(patience):
                 while any(consumer.position(place) is None for place in consumer.assignment):
@@ -149,7 +144,7 @@ def verify(
                     await news.wait()
                 nursery.cancel_scope.cancel()
 
-    run_client(functools.partial(interruptible, run))
+    run_interruptible(run)
     meter.close()
     missing = ledger.missing()
     found = {

@@ -104,7 +104,7 @@ class Cluster:
         security: Mapping[str, str] | None = None,
         network: Reach | None = None,
     ) -> None:
-        self.tell = tell or _tell_nobody
+        self.tell = tell or _discard
         self._connector = connector_from(security) if security else OPEN
         if network is not None:
             self._connector = self._connector._replace(reach=network)
@@ -119,7 +119,7 @@ class Cluster:
         self._any: Connection | None = None
         self._any_opening: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)  # by address
         self._addresses: dict[int, tuple[str, int]] = {}
-        # Of brokers, which they advertise: since when they are not reached, and which were told.
+        # Of brokers, which they advertise: since when they are not reached, and reported ones.
         self._unreached: dict[tuple[str, int], float] = {}
         self._told_unreached: set[tuple[str, int]] = set()
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
@@ -251,8 +251,8 @@ class Cluster:
     def _not_reached(
         self, broker_id: int, address: tuple[str, int], error: ClientError
     ) -> ClientError:
-        """The error for a broker that is not reached at the address that it advertises; after a
-        while its user is told, since others retry."""
+        """The error for a broker that is not reached at the address that it advertises. Callers
+        retry, so after a while the error is reported by `tell`."""
         cause = error.__cause__
         is_unreached = isinstance(cause, OSError | trio.TooSlowError)
         if address in self._bootstrap or not is_unreached or isinstance(error, LoginError):
@@ -527,7 +527,7 @@ def why_leaderless(topic: MetadataResponseTopic, partitions: Collection[int]) ->
     )
 
 
-def _tell_nobody(_line: str) -> None:
+def _discard(_line: str) -> None:
     pass
 
 

@@ -323,7 +323,9 @@ class Connection:
         try:
             sent, frame = self._exchanges.encode(message, version)
         except ProtocolError as error:
-            raise Unsupported(f"{self.address} cannot be told that: {error}") from error
+            raise Unsupported(
+                f"the request cannot be written for {self.address}: {error}"
+            ) from error
         if self._is_sending:
             self._outgoing.append(frame)
             return sent
@@ -366,7 +368,7 @@ class Connection:
 
     def _take(self, frame: memoryview) -> None:
         if not self._in_flight:
-            raise ProtocolError("an answer that nobody asked for")
+            raise ProtocolError("an answer without a request")
         awaited = self._in_flight[0]
         if awaited.is_dropped:
             awaited.sent.drop(frame)
@@ -479,7 +481,7 @@ async def open_link(host: str, port: int, connector: Connector) -> Link:
             tcp = await connector.reach(host, port)
     except socket.gaierror as error:
         raise ClientError(
-            f"nobody knows the name {host!r} of {address}: {error.strerror}"
+            f"the name {host!r} of {address} cannot be resolved: {error.strerror}"
         ) from error
     except (OSError, trio.TooSlowError) as error:
         raise ClientError(

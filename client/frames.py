@@ -23,7 +23,7 @@ from .security.tls_stream import TlsStream
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 FIRST_BUFFER_BYTES = 64 * 1024
 STEP_BYTES = 256 * 1024  # of a big frame: after each, `steps` grows
-# Received bytes of a big frame are taken without a wait up to here; then other tasks run.
+# Up to here, received bytes of a big frame are taken without a wait; then other tasks run.
 AT_ONCE_BYTES = 2 * 1024 * 1024
 # A grown reused buffer is freed after this many frames that did not need it.
 SMALL_FRAMES_BEFORE_SHRINKING = 1000
@@ -79,7 +79,7 @@ class FrameReader:
         if filled < end:
             filled = await _fill(stream, view[:end], filled, end)
         if filled > end:
-            raise ProtocolError("more bytes than the frame has: nobody asked for them")
+            raise ProtocolError("bytes follow the frame that no request asked for")
         return self._give(view[_SIZE.size : end], end)
 
     def _give(self, frame: memoryview, end: int) -> memoryview:

@@ -1,4 +1,4 @@
-"""What answers at an address: a broker, TLS, ZooKeeper, a web server, nobody.
+"""Find out what answers at an address: a broker, TLS, ZooKeeper, a web server, or nothing.
 
 One question a connection, each with a limit of time, so that the first answer comes within seconds
 even where packets vanish. Used to explain why a client gets no further; nothing is changed.

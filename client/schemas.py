@@ -97,7 +97,7 @@ class Registry:
         try:
             value = self._schemas[number].decode(data[HEAD_BYTES:], plain=plain)
         except Exception as error:  # the libraries raise all kinds
-            raise SchemaError(f"a value is not as schema {number} says: {_reason(error)}") from None
+            raise SchemaError(f"a value does not match schema {number}: {_reason(error)}") from None
         return json.dumps(value, default=_plain, ensure_ascii=False).encode()
 
     def encode(self, number: int, data: bytes | None) -> bytes | None:
@@ -108,7 +108,7 @@ class Registry:
             encoded = self._schemas[number].encode(json.loads(data))
         except Exception as error:  # the libraries raise all kinds
             raise SchemaError(
-                f"{data[:80].decode(errors='replace')!r} is not as schema {number} says: "
+                f"{data[:80].decode(errors='replace')!r} does not match schema {number}: "
                 f"{_reason(error)}"
             ) from None
         return bytes([MAGIC]) + number.to_bytes(4, "big") + encoded

@@ -53,13 +53,13 @@ class Access:
         if stranger is not None:
             return stranger
         if not self._is_known(asked) and not self.brings_token(asked):
-            return Denied(401, "open the address that pybroker printed: it has the token")
+            return Denied(401, "open the address that pybroker printed: the token is in it")
         if asked.method in READ_METHODS:
             return None
         if asked.headers.get("origin") not in self._origins():
             return Denied(403, "only the console's own pages may change anything")
         if asked.headers.get("content-type", "").split(";")[0] != "application/json":
-            return Denied(415, "what is sent is JSON")
+            return Denied(415, "the body must be JSON")
         if not self.may_write:
             return Denied(403, "this console only reads: start it with --console-write")
         return None

@@ -77,7 +77,7 @@ POLICY_VIOLATION: Final = 1008  # of websockets, RFC 6455
 ANSWER_SECONDS: Final = 60.0
 
 Answer = Callable[[Request], Awaitable[object]]
-Obey = Callable[[Collector, dict[str, Any]], Awaitable[object]]
+Execute = Callable[[Collector, dict[str, Any]], Awaitable[object]]
 
 
 def application(access: Access, collector: Collector) -> ASGIApp:
@@ -134,10 +134,10 @@ async def _series(collector: Collector) -> object:
 
 
 def _writing(collector: Collector) -> list[Route]:
-    def orders(path: str, obey: Obey) -> Route:
+    def orders(path: str, execute: Execute) -> Route:
         async def answer(request: Request) -> object:
             try:
-                return await obey(collector, await body_of(request))
+                return await execute(collector, await body_of(request))
             finally:
                 collector.shared.forget()
 

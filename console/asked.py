@@ -30,9 +30,9 @@ async def body_of(request: Request) -> dict[str, Any]:
         if _SURROGATE.search(received):
             json.dumps(found, ensure_ascii=False).encode()  # halves of pairs are no text
     except (ValueError, RecursionError):
-        raise Wrong("what was sent is not JSON, or nested too deep") from None
+        raise Wrong("the body is not JSON, or nested too deep") from None
     if not isinstance(found, dict):
-        raise Wrong("what was sent is not a JSON object")
+        raise Wrong("the body is not a JSON object")
     return found
 
 

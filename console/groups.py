@@ -8,12 +8,13 @@ from typing import Any, Final
 import trio
 
 from ..client.admin.group_offsets import CommittedOffset
-from ..client.admin.groups import GroupMember
-from ..client.admin.records import EARLIEST, LATEST
+from ..client.admin.records import LATEST, OffsetFound, all_at
+from ..client.admin.resets import Reset, new_offsets
+from ..client.admin.rows import group_rows, lag_rows, member_rows
 from ..client.errors import ClientError
 from ..protocol.topics import TopicPartition
 from .asked import Wrong, number, text
-from .collector import Collector
+from .collector import Collector, now_ms
 
 LIST_SECONDS: Final = 2.0
 DETAILS_SECONDS: Final = 1.0
@@ -27,21 +28,9 @@ async def group_list(collector: Collector) -> list[dict[str, Any]]:
     """A row a group. Raises ClientError."""
 
     async def ask() -> list[dict[str, Any]]:
-        found = await collector.admin.groups.list()
-        rows = [
-            {
-                "group": one.group_id,
-                "state": one.state,
-                "kind": one.protocol_type,
-                "coordinator": one.coordinator,
-            }
-            for groups in found.values.values()
-            for one in groups
-        ]
-        return sorted(rows, key=lambda row: str(row["group"]))[:GROUPS_MAX]
+        return group_rows(await collector.admin.groups.list())[:GROUPS_MAX]
 
-    rows: list[dict[str, Any]] = await collector.shared.get("groups", LIST_SECONDS, ask)
-    return rows
+    return await collector.shared.get("groups", LIST_SECONDS, ask)
 
 
 async def group_details(collector: Collector, name: str) -> dict[str, Any]:
@@ -49,32 +38,21 @@ async def group_details(collector: Collector, name: str) -> dict[str, Any]:
 
     async def ask() -> dict[str, Any]:
         one = (await collector.admin.groups.describe([name]))[name]
-        owners = {place: member for member in one.members for place in member.assignment}
         committed = (await collector.admin.group_offsets.list(name)).values
-        places = sorted({*committed, *owners})
-        ends = await _ends(collector, places, LATEST)
+        assigned = {place for member in one.members for place in member.assignment}
+        ends = await _ends(collector, sorted(committed.keys() | assigned))
         return {
             "group": name,
             "state": one.state,
             "assignor": one.assignor,
-            "members": [
-                {
-                    "id": member.member_id,
-                    "instance": member.instance_id,
-                    "client": member.client_id,
-                    "host": member.host,
-                    "partitions": [f"{topic}-{index}" for topic, index in member.assignment],
-                }
-                for member in one.members
-            ],
+            "members": member_rows(one),
             "partitions": [
-                _place_row(place, committed.get(place), ends.get(place), owners.get(place))
-                for place in places
+                {**row, "topic": place[0], "partition": place[1]}
+                for place, row in lag_rows(one, committed, ends)
             ],
         }
 
-    found: dict[str, Any] = await collector.shared.get(f"group {name}", DETAILS_SECONDS, ask)
-    return found
+    return await collector.shared.get(f"group {name}", DETAILS_SECONDS, ask)
 
 
 async def topic_lags(collector: Collector, topic: str) -> list[dict[str, Any]]:
@@ -103,40 +81,25 @@ async def topic_lags(collector: Collector, topic: str) -> list[dict[str, Any]]:
     committed = await collector.shared.get("committed", LAGS_SECONDS, ask)
     places = [(topic, index) for index in range(len(await collector.partitions(topic)))]
     ends = await collector.shared.get(
-        f"ends {topic}", DETAILS_SECONDS, lambda: _ends(collector, places, LATEST)
+        f"ends {topic}", DETAILS_SECONDS, lambda: _ends(collector, places)
     )
     rows = []
     for group, (state, offsets) in committed.items():
-        lags = {p[1]: max(ends[p] - offsets[p], 0) for p in places if p in offsets and p in ends}
+        lags = {
+            p[1]: max(ends[p].offset - offsets[p], 0) for p in places if p in offsets and p in ends
+        }
         if lags:
             row = {"group": group, "state": state, "lag": sum(lags.values()), "lags": lags}
             rows.append(row)
     return sorted(rows, key=lambda row: (-row["lag"], row["group"]))
 
 
-def _place_row(
-    place: TopicPartition,
-    committed: CommittedOffset | None,
-    end: int | None,
-    owner: GroupMember | None,
-) -> dict[str, Any]:
-    offset = None if committed is None else committed.offset
-    return {
-        "topic": place[0],
-        "partition": place[1],
-        "committed": offset,
-        "end": end,
-        "lag": None if offset is None or end is None else max(end - offset, 0),
-        "member": None if owner is None else owner.client_id,
-    }
-
-
 async def _ends(
-    collector: Collector, places: list[TopicPartition], at: int
-) -> dict[TopicPartition, int]:
+    collector: Collector, places: list[TopicPartition]
+) -> dict[TopicPartition, OffsetFound]:
+    """The ends of the partitions that are there and have a leader."""
     there = [p for p in places if p[1] < len(collector.view.topics.get(p[0], ()))]
-    found = await collector.admin.records.offsets(dict.fromkeys(there, at), wait=False)
-    return {place: one.offset for place, one in found.values.items()}
+    return (await collector.admin.records.offsets(all_at(there, LATEST), wait=False)).values
 
 
 async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, Any]:
@@ -150,13 +113,15 @@ async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         (await collector.admin.groups.delete([name])).all()
         return {"done": f"deleted group {name}"}
     if what != "reset":
-        raise Wrong(f"a group cannot be told to {what!r}")
+        raise Wrong(f"{what!r} is no command for a group")
     before = (await collector.admin.group_offsets.list(name)).values
     topic = text(asked, "topic", "")
     places = [place for place in before if not topic or place[0] == topic]
     if topic:
         places = [(topic, index) for index in range(len(await collector.partitions(topic)))]
-    after = await _reset(collector, asked, places)
+    after = await new_offsets(
+        collector.admin.records, _target(asked), places, before, now_ms=now_ms(), wait=False
+    )
     rows = [
         {
             "topic": place[0],
@@ -170,24 +135,16 @@ async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         return {"plan": rows}
     changes = {place: CommittedOffset(offset) for place, offset in after.items()}
     (await collector.admin.group_offsets.alter(name, changes)).all()
-    return {"plan": rows, "done": f"group {name} goes on at these {len(rows)} offsets"}
+    return {"plan": rows, "done": f"group {name} continues at these {len(rows)} offsets"}
 
 
-async def _reset(
-    collector: Collector, asked: dict[str, Any], places: list[TopicPartition]
-) -> dict[TopicPartition, int]:
-    """The new offsets, within the logs."""
+def _target(asked: dict[str, Any]) -> Reset:
+    """Raises Wrong."""
     to = text(asked, "to")
-    begins = await _ends(collector, places, EARLIEST)
-    ends = await _ends(collector, places, LATEST)
-    if to == "earliest":
-        return begins
-    if to == "latest":
-        return ends
+    if to in ("earliest", "latest"):
+        return Reset(word=to)
     if to == "offset":
-        at = number(asked, "at")
-        return {place: min(max(at, begins.get(place, 0)), ends[place]) for place in ends}
+        return Reset(absolute=number(asked, "at"))
     if to == "time":
-        found = await _ends(collector, places, number(asked, "at"))
-        return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
-    raise Wrong("a group goes on at: earliest, latest, offset or time")
+        return Reset(at_ms=number(asked, "at"))
+    raise Wrong("name the new position of the group: earliest, latest, offset or time")

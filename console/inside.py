@@ -21,7 +21,7 @@ WORDS: Final = frozenset({"srvr", "cons", "dump", "wchp"})
 WORD_SECONDS: Final = 5.0
 WORD_MAX_BYTES: Final = 1024 * 1024
 ONLY_OURS: Final = (
-    "only a broker of pybroker on this machine tells of its inside, over its metrics port; "
+    "only a broker of pybroker on this machine shows its inside, over its metrics port; "
     "pybroker start --console gives it one"
 )
 
@@ -31,7 +31,7 @@ async def inside_of(collector: Collector, query: QueryParams) -> object:
     view = query.get("view", "")
     address = collector.metrics_ports().get(whole(query.get("broker", "")))
     if view not in VIEWS:
-        raise Wrong(f"{view!r} is none of {', '.join(sorted(VIEWS))}")
+        raise Wrong(f"{view!r} is not one of {', '.join(sorted(VIEWS))}")
     if address is None:
         raise Wrong(ONLY_OURS)
     asked = {name: query[name] for name in PASSED_ON if query.get(name)}
@@ -74,7 +74,7 @@ async def zookeeper_says(collector: Collector, query: QueryParams) -> dict[str, 
     """The answer to a four-letter word, of the local cluster's ZooKeeper. Raises Wrong."""
     word = query.get("word", "")
     if word not in WORDS:
-        raise Wrong(f"{word!r} is none of {', '.join(sorted(WORDS))}")
+        raise Wrong(f"{word!r} is not one of {', '.join(sorted(WORDS))}")
     rows = [one for one in collector.nodes if one["kind"] == "zookeeper"]
     if not rows:
         raise Wrong(ONLY_OURS)

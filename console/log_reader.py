@@ -86,7 +86,7 @@ class Scan:
                     await trio.sleep(IDLE_SECONDS)
 
     def _rounds(self) -> list[tuple[int, bool]]:
-        """Whom to ask, and whether below the last stable offsets."""
+        """The brokers to ask, and whether to read only below the last stable offsets."""
         return sorted({(self.leaders[place], self._is_stable(place)) for place in self.unread})
 
     def _is_stable(self, place: TopicPartition) -> bool:

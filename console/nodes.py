@@ -20,9 +20,9 @@ async def node_command(collector: Collector, asked: dict[str, Any]) -> dict[str,
     command, node = text(asked, "command"), text(asked, "node")
     data_dir: Path | None = collector.data_dir
     if data_dir is None:
-        raise Wrong("only the nodes of a local cluster can be told")
+        raise Wrong("only nodes of a local cluster have commands")
     if command not in COMMANDS:
-        raise Wrong(f"a node can be told to {', '.join(COMMANDS)}")
+        raise Wrong(f"the commands for a node are {', '.join(COMMANDS)}")
     collector.tell([Happening("node", f"{command} {node}, asked in the console")])
     done = await trio.to_thread.run_sync(command_node, data_dir, command, node)
     return {"done": done}

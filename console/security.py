@@ -9,9 +9,8 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
-from ..broker.security.acl_words import acl_words
 from ..client.admin.acls import Acl
-from ..client.errors import ClientError
+from ..client.admin.rows import Row, acl_rows, quota_rows, token_row, user_rows
 from ..protocol.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -21,7 +20,6 @@ from ..protocol.acls import (
     ResourceType,
 )
 from ..protocol.apis.delete_acls import DeleteAclsFilter
-from ..protocol.apis.describe_acls import DescribeAclsRequest
 from ..protocol.sasl import MECHANISMS
 from ..protocol.sasl.scram import MIN_ITERATIONS
 from .asked import Wrong, number, text
@@ -34,72 +32,40 @@ AT_ONCE: Final = -1
 BY_BROKERS: Final = -1  # as long as they let it live
 
 
-async def acl_list(collector: Collector) -> list[dict[str, str]]:
+async def acl_list(collector: Collector) -> list[Row]:
     """A row an ACL. Raises ClientError."""
 
-    async def ask() -> list[dict[str, str]]:
-        everything = DescribeAclsRequest(
-            resource_type_filter=ResourceType.ANY,
-            resource_name_filter=None,
-            pattern_type_filter=PatternType.ANY,
-            principal_filter=None,
-            host_filter=None,
-            operation=AclOperation.ANY,
-            permission_type=AclPermission.ANY,
-        )
-        rows = [acl_words(acl) for acl in await collector.admin.acls.list(everything)]
-        return sorted(rows, key=lambda row: (row["resource"], row["name"], row["principal"]))
+    async def ask() -> list[Row]:
+        return acl_rows(await collector.admin.acls.list())
 
-    rows: list[dict[str, str]] = await collector.shared.get("acls", LIST_SECONDS, ask)
-    return rows[:ROWS_MAX]
+    return (await collector.shared.get("acls", LIST_SECONDS, ask))[:ROWS_MAX]
 
 
-async def user_list(collector: Collector) -> list[dict[str, Any]]:
+async def user_list(collector: Collector) -> list[Row]:
     """A row a user and mechanism. Raises ClientError."""
 
-    async def ask() -> list[dict[str, Any]]:
-        found = await collector.admin.users.list()
-        return [
-            {"user": user, "mechanism": kind.mechanism, "iterations": iterations}
-            for user, kinds in sorted(found.items())
-            for kind, iterations in sorted(kinds.items(), key=lambda pair: pair[0].mechanism)
-        ]
+    async def ask() -> list[Row]:
+        return user_rows(await collector.admin.users.list())
 
-    rows: list[dict[str, Any]] = await collector.shared.get("users", LIST_SECONDS, ask)
-    return rows[:ROWS_MAX]
+    return (await collector.shared.get("users", LIST_SECONDS, ask))[:ROWS_MAX]
 
 
-async def quota_list(collector: Collector) -> list[dict[str, Any]]:
+async def quota_list(collector: Collector) -> list[Row]:
     """A row a quota of an entity: types with names, null: a type's default. Raises ClientError."""
 
-    async def ask() -> list[dict[str, Any]]:
-        return [
-            {"entity": dict(one.entity), "quota": key, "value": value}
-            for one in await collector.admin.quotas.describe()
-            for key, value in sorted(one.quotas.items())
-        ]
+    async def ask() -> list[Row]:
+        return quota_rows(await collector.admin.quotas.describe())
 
-    rows: list[dict[str, Any]] = await collector.shared.get("quotas", LIST_SECONDS, ask)
-    return rows[:ROWS_MAX]
+    return (await collector.shared.get("quotas", LIST_SECONDS, ask))[:ROWS_MAX]
 
 
-async def token_list(collector: Collector) -> list[dict[str, Any]]:
+async def token_list(collector: Collector) -> list[Row]:
     """A row a token, without its HMAC. Raises ClientError."""
 
-    async def ask() -> list[dict[str, Any]]:
-        return [
-            {
-                "id": one.token_id,
-                "owner": ":".join(one.owner),
-                "renewers": [":".join(who) for who in one.renewers],
-                "expires_ms": one.expires_ms,
-                "ends_ms": one.ends_ms,
-            }
-            for one in await collector.admin.tokens.list()
-        ]
+    async def ask() -> list[Row]:
+        return [token_row(one) for one in await collector.admin.tokens.list()]
 
-    rows: list[dict[str, Any]] = await collector.shared.get("tokens", LIST_SECONDS, ask)
-    return rows[:ROWS_MAX]
+    return (await collector.shared.get("tokens", LIST_SECONDS, ask))[:ROWS_MAX]
 
 
 async def order_acl(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
@@ -109,7 +75,7 @@ async def order_acl(collector: Collector, asked: dict[str, Any]) -> dict[str, st
         await collector.admin.acls.create([acl])
         return {"done": "the ACL is added"}
     if what != "remove":
-        raise Wrong(f"an ACL cannot be told to {what!r}")
+        raise Wrong(f"{what!r} is no command for an ACL")
     wanted = DeleteAclsFilter(
         resource_type_filter=acl.resource_type,
         resource_name_filter=acl.resource_name,
@@ -147,7 +113,7 @@ def _principal(given: str) -> tuple[str, str]:
     """Its type and its name: `alice` is short for `User:alice`. Raises Wrong."""
     kind, colon, name = given.partition(":")
     if not (name if colon else kind):
-        raise Wrong("name whom it is for")
+        raise Wrong("name the user")
     return (kind, name) if colon else ("User", kind)
 
 
@@ -162,10 +128,10 @@ async def order_user(collector: Collector, asked: dict[str, Any]) -> dict[str, s
         await users.remove_password(user, [kind])
         return {"done": f"{user} has no password for {kind.mechanism} any more"}
     if what != "set":
-        raise Wrong(f"a user cannot be told to {what!r}")
+        raise Wrong(f"{what!r} is no command for a user")
     password = text(asked, "password")
     if not password:
-        raise Wrong("an empty password is none")
+        raise Wrong("the password is empty; give one")
     await users.set_password(user, password, [kind], MIN_ITERATIONS)
     return {"done": f"the password of {user} for {kind.mechanism} is set"}
 
@@ -204,15 +170,11 @@ async def order_token(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         hmac = base64.b64encode(made.hmac).decode()
         return {"done": f"made token {made.token_id}", "id": made.token_id, "hmac": hmac}
     name = text(asked, "id")
-    for token in await tokens.list():
-        if token.token_id == name:
-            break
-    else:
-        raise ClientError(f"there is no token {name!r} that you may see")
+    token = await tokens.find(name)
     if what == "renew":
         await tokens.renew(token, BY_BROKERS)
         return {"done": f"token {name} is renewed"}
     if what == "expire":
         await tokens.expire(token, AT_ONCE)
         return {"done": f"token {name} has ended"}
-    raise Wrong(f"a token cannot be told to {what!r}")
+    raise Wrong(f"{what!r} is no command for a token")

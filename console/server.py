@@ -5,6 +5,10 @@ It listens on 127.0.0.1 alone. docs/decisions/console.md explains the choice and
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from h11 import Request
 import logging
 import secrets
 from collections.abc import Callable, Mapping
@@ -18,7 +22,6 @@ from ..client.schemas import Registry
 from .access import Access
 from .app import application
 from .collector import Collector
-from .http_1 import speak_http_1_only
 from .schemas import Schemas
 
 HOST: Final = "127.0.0.1"
@@ -109,3 +112,20 @@ async def _serve(
         task_status=task_status,
         mode="asgi",
     )
+
+
+def speak_http_1_only() -> None:
+    """Switch HTTP/2 off in all of Hypercorn's servers in this process: it has no option for it.
+
+    Hypercorn switches to HTTP/2 on request (`Upgrade: h2c`, or the first bytes of HTTP/2), before
+    any check that the client is allowed here. So a request for another protocol is a request like
+    others: `access` judges it, and the answer is HTTP/1.1 (RFC 9110, 7.8).
+    """
+    import hypercorn.protocol
+    from hypercorn.protocol.h11 import H11Protocol
+
+    class Http1Protocol(H11Protocol):
+        async def _check_protocol(self, event: Request) -> None:
+            """Overrides the place where Hypercorn changes the protocol."""
+
+    vars(hypercorn.protocol)["H11Protocol"] = Http1Protocol

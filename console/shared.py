@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final, TypeVar, cast
 
 import trio
 
 ANSWERS_MAX: Final = 200
+T = TypeVar("T")
 
 
 class Shared:
@@ -22,14 +23,14 @@ class Shared:
         """Forget all answers after a change, so that later questions do not get the old state."""
         self._answers.clear()
 
-    async def get(self, name: str, seconds: float, ask: Callable[[], Awaitable[Any]]) -> Any:
+    async def get(self, name: str, seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
         """An answer of at most this age; an error is raised to its own callers, and not kept."""
         lock = self._asking.setdefault(name, trio.Lock())
         try:
             async with lock:
                 known = self._answers.get(name)
                 if known is not None and trio.current_time() - known[0] < seconds:
-                    return known[1]
+                    return cast(T, known[1])
                 found = await ask()
                 self._answers[name] = (trio.current_time(), found)
                 self._answers.move_to_end(name)

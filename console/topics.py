@@ -30,7 +30,7 @@ async def topic_list(collector: Collector) -> list[dict[str, Any]]:
     places = [(name, index) for name, parts in view.topics.items() for index in range(len(parts))]
     ends = await _offsets(collector, "all", places, LATEST)
     starts = await _offsets(collector, "all", places, EARLIEST)
-    sizes = await collector.shared.get("sizes", SIZES_SECONDS, lambda: _sizes(collector))
+    sizes = await collector.shared.get("sizes", SIZES_SECONDS, collector.admin.log_dirs.sizes)
     rows = []
     for name, parts in sorted(view.topics.items()):
         mine = [(name, index) for index in range(len(parts))]
@@ -55,7 +55,7 @@ async def topic_details(collector: Collector, name: str) -> dict[str, Any]:
     ends = await _offsets(collector, name, places, LATEST)
     starts = await _offsets(collector, name, places, EARLIEST)
     stable = await _offsets(collector, name, places, LATEST, committed=True)
-    sizes = await collector.shared.get("sizes", SIZES_SECONDS, lambda: _sizes(collector))
+    sizes = await collector.shared.get("sizes", SIZES_SECONDS, collector.admin.log_dirs.sizes)
     texts = await collector.shared.get(
         "log ends", SIZES_SECONDS, lambda: read_all(collector.metrics_ports(), (LOG_END,))
     )
@@ -98,10 +98,7 @@ async def topic_configs(collector: Collector, name: str) -> list[dict[str, Any]]
             for one in found[resource]
         ]
 
-    found: list[dict[str, Any]] = await collector.shared.get(
-        f"configs {name}", CONFIGS_SECONDS, ask
-    )
-    return found
+    return await collector.shared.get(f"configs {name}", CONFIGS_SECONDS, ask)
 
 
 async def _offsets(
@@ -120,10 +117,7 @@ async def _offsets(
         found = await collector.admin.records.offsets(wanted, read_committed=committed, wait=False)
         return {place: one.offset for place, one in found.values.items()}
 
-    kept: dict[TopicPartition, int] = await collector.shared.get(
-        f"offsets {what} {at} {committed}", OFFSETS_SECONDS, ask
-    )
-    return kept
+    return await collector.shared.get(f"offsets {what} {at} {committed}", OFFSETS_SECONDS, ask)
 
 
 def _is_led(view: ClusterView, place: TopicPartition) -> bool:
@@ -132,18 +126,6 @@ def _is_led(view: ClusterView, place: TopicPartition) -> bool:
     parts = view.topics.get(topic, ())
     one = parts[index] if index < len(parts) else None
     return one is not None and one.leader >= 0
-
-
-async def _sizes(collector: Collector) -> dict[TopicPartition, dict[int, int]]:
-    """Bytes of each replica, by partition and broker."""
-    found = await collector.admin.log_dirs.describe(list(collector.view.brokers))
-    sizes: dict[TopicPartition, dict[int, int]] = {}
-    for broker_id, directories in found.values.items():
-        for directory in directories:
-            for (place, _), replica in directory.replicas.items():
-                of_place = sizes.setdefault(place, {})
-                of_place[broker_id] = of_place.get(broker_id, 0) + replica.size_bytes
-    return sizes
 
 
 async def order_topic(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
@@ -178,7 +160,7 @@ async def order_topic(collector: Collector, asked: dict[str, Any]) -> dict[str, 
         return {"done": f"the first record of {name}-{place[1]} is {found[place]}"}
     if what == "config":
         return await _set_config(collector, name, asked)
-    raise Wrong(f"a topic cannot be told to {what!r}")
+    raise Wrong(f"{what!r} is no command for a topic")
 
 
 async def _set_config(collector: Collector, name: str, asked: dict[str, Any]) -> dict[str, str]:

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..client.admin.rows import (
+    place_text,
+    producer_row,
+    transaction_row,
+    transaction_rows,
+)
 from ..client.admin.transactions import OPEN_STATES, ActiveProducer
 from ..protocol.topics import TopicPartition
 from .asked import Wrong, number, text, whole
@@ -22,25 +28,14 @@ async def transaction_list(collector: Collector) -> dict[str, Any]:
 
     async def ask() -> dict[str, Any]:
         found = await collector.admin.transactions.list()
-        rows = [
-            {
-                "id": one.transactional_id,
-                "state": one.state,
-                "producer": one.producer_id,
-                "coordinator": one.coordinator,
-            }
-            for some in found.values.values()
-            for one in some
-        ]
-        rows.sort(key=lambda row: str(row["id"]))
+        rows = transaction_rows(found)
         return {
             "rows": rows[:ROWS_MAX],
             "count": len(rows),
             "errors": [str(error) for error in found.errors.values()],
         }
 
-    kept: dict[str, Any] = await collector.shared.get("transactions", LIST_SECONDS, ask)
-    return kept
+    return await collector.shared.get("transactions", LIST_SECONDS, ask)
 
 
 async def transaction_details(collector: Collector, name: str) -> dict[str, Any]:
@@ -48,18 +43,12 @@ async def transaction_details(collector: Collector, name: str) -> dict[str, Any]
 
     async def ask() -> dict[str, Any]:
         one = (await collector.admin.transactions.describe([name]))[name]
-        return {
-            "id": name,
-            "state": one.state,
-            "producer": one.producer_id,
-            "epoch": one.producer_epoch,
-            "timeout_ms": one.timeout_ms,
-            "open_ms": max(now_ms() - one.began_ms, 0) if one.state in OPEN_STATES else None,
-            "partitions": sorted(one.partitions),
-        }
+        row = transaction_row(one)
+        row["open_ms"] = max(now_ms() - one.began_ms, 0) if one.state in OPEN_STATES else None
+        row["partitions"] = sorted(one.partitions)
+        return row
 
-    kept: dict[str, Any] = await collector.shared.get(f"transaction {name}", DETAILS_SECONDS, ask)
-    return kept
+    return await collector.shared.get(f"transaction {name}", DETAILS_SECONDS, ask)
 
 
 async def producers_of(collector: Collector, asked: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -71,10 +60,7 @@ async def producers_of(collector: Collector, asked: Mapping[str, str]) -> list[d
         newest = sorted(found, key=lambda one: -one.last_timestamp_ms)
         return [_producer_row(place, one) for one in newest[:ROWS_MAX]]
 
-    kept: list[dict[str, Any]] = await collector.shared.get(
-        f"producers {place}", DETAILS_SECONDS, ask
-    )
-    return kept
+    return await collector.shared.get(f"producers {place}", DETAILS_SECONDS, ask)
 
 
 async def hanging_transactions(
@@ -105,16 +91,9 @@ async def _place(collector: Collector, topic: str, partition: int) -> TopicParti
 
 
 def _producer_row(place: TopicPartition, one: ActiveProducer) -> dict[str, Any]:
-    return {
-        "topic": place[0],
-        "partition": place[1],
-        "producer": one.producer_id,
-        "epoch": one.producer_epoch,
-        "coordinator_epoch": one.coordinator_epoch,
-        "sequence": one.last_sequence,
-        "last_ms": one.last_timestamp_ms,
-        "open_from": one.first_offset if one.first_offset >= 0 else None,
-    }
+    row = producer_row(place, one)
+    row |= {"topic": place[0], "partition": place[1], "coordinator_epoch": one.coordinator_epoch}
+    return row
 
 
 async def order_transaction(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
@@ -127,12 +106,11 @@ async def order_transaction(collector: Collector, asked: dict[str, Any]) -> dict
         producer, epoch = (await api.fence([name]))[name]
         return {"done": f"{name} is producer {producer} from epoch {epoch} on; others are shut out"}
     if what != "abort":
-        raise Wrong(f"a transaction cannot be told to {what!r}")
+        raise Wrong(f"{what!r} is no command for a transaction")
     place = await _place(collector, text(asked, "topic"), number(asked, "partition"))
-    offset = number(asked, "first_offset")
-    for one in (await api.producers([place]))[place]:
-        if one.first_offset == offset >= 0:
-            await api.abort(place, one)
-            where = f"{place[0]}-{place[1]}"
-            return {"done": f"aborted the transaction of producer {one.producer_id} in {where}"}
-    raise Wrong(f"no transaction that is open in {place[0]}-{place[1]} begins at offset {offset}")
+    where, offset = place_text(place), number(asked, "first_offset")
+    one = await api.open_at(place, offset)
+    if one is not None:
+        await api.abort(place, one)
+        return {"done": f"aborted the transaction of producer {one.producer_id} in {where}"}
+    raise Wrong(f"no transaction that is open in {where} begins at offset {offset}")

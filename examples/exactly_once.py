@@ -5,8 +5,8 @@
 
 You see a worker that takes orders from one topic and writes invoices to another. It fails in the
 middle of the second batch, after it has written the invoices; it aborts, and does the batch again.
-The invoices and the worker's place among the orders are committed together, or neither is: whoever
-reads committed records sees one invoice an order, whoever reads all of them sees the aborted ones.
+The invoices and the worker's place among the orders are committed together, or neither is: a reader
+of committed records sees one invoice an order, a reader of all records sees the aborted ones too.
 """
 
 import os

@@ -4,8 +4,7 @@
     python examples/rebalancing_group.py [BOOTSTRAP_SERVERS]
 
 You see how the six partitions of a topic are shared out anew whenever a member joins or leaves:
-each partition always has one owner, and nobody tells the members what to do but the group's
-coordinator, a broker.
+each partition always has one owner, and only the group's coordinator, a broker, decides which.
 """
 
 import os

@@ -4,8 +4,8 @@
     python examples/secured_cluster.py [DATA_DIR]
 
 `--secure` writes the settings of two users, `admin` and `user`, into the data directory; this
-program takes those of `admin` for confluent-kafka. You see that Alice, whom it makes, may log in
-and no more, that she may write once an ACL says so, and that she may still not read what she wrote.
+program takes those of `admin` for confluent-kafka. It makes a user Alice. You see that she may log
+in and no more, that she may write once an ACL says so, and still not read what she wrote.
 """
 
 import os
@@ -58,7 +58,7 @@ acl = kafka.AclBinding(
     f"User:{NAME}", "*", kafka.AclOperation.WRITE, kafka.AclPermissionType.ALLOW,
 )  # fmt: skip
 admin.create_acls([acl])[acl].result()
-while (answer := write()) != "done":  # the broker that has the topic hears of it a moment later
+while (answer := write()) != "done":  # the ACL reaches the topic's broker a moment later
     time.sleep(0.1)
 print(f"with an ACL for it: {answer}")
 print(f"{NAME} reads it: {read()}")

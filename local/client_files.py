@@ -91,7 +91,7 @@ SECURED = {{
 }}
 '''
 
-KCAT = """# kcat -F kcat.conf -L, and whatever else is made of librdkafka
+KCAT = """# kcat -F kcat.conf -L, and other programs that use librdkafka
 bootstrap.servers={bootstrap}
 security.protocol=sasl_ssl
 ssl.ca.location={authority}

@@ -138,26 +138,26 @@ class ControlSocket:
             self._drop(connection)
         return None
 
-    def serve(self, ready: object, obey: Callable[[str, str], str]) -> None:
-        """Accept a caller, or read from one. A whole line is executed by `obey` and answered; no
-        exception of `obey` passes.
+    def serve(self, ready: object, execute: Callable[[str, str], str]) -> None:
+        """Accept a caller, or read from one. A whole line is executed by `execute` and answered;
+        no exception of `execute` passes.
         """
         if ready is self._listener:
             self._accept()
         elif isinstance(ready, socket.socket) and ready in self._callers:
             line = self._received(ready)
             if line is not None:
-                self._obey(ready, line, obey)
+                self._execute(ready, line, execute)
 
-    def _obey(
-        self, connection: socket.socket, line: bytes, obey: Callable[[str, str], str]
+    def _execute(
+        self, connection: socket.socket, line: bytes, execute: Callable[[str, str], str]
     ) -> None:
-        """Obey and answer. No time limit of a caller is running meanwhile; others are served, if
+        """Execute and answer. No time limit of a caller is running meanwhile; others are served, if
         the command waits for something."""
         self._forget(connection)
         self._answered.append(connection)
         try:
-            answer = _answer(line, obey)
+            answer = _answer(line, execute)
             with contextlib.suppress(OSError):
                 connection.send(json.dumps(answer).encode() + b"\n")
         finally:
@@ -213,7 +213,7 @@ class _Caller:
         self.received = bytearray()
 
 
-def _answer(line: bytes, obey: Callable[[str, str], str]) -> Mapping[str, str]:
+def _answer(line: bytes, execute: Callable[[str, str], str]) -> Mapping[str, str]:
     try:
         request = parsed_request(line)
         command, node = request.get("command"), request.get("node")
@@ -222,7 +222,7 @@ def _answer(line: bytes, obey: Callable[[str, str], str]) -> Mapping[str, str]:
     except ValueError as error:
         return {"error": f"this is no request: {error}"}
     try:
-        return {"done": obey(command, node)}
+        return {"done": execute(command, node)}
     except ClusterError as error:
         return {"error": str(error)}
     except Exception as error:

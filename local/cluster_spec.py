@@ -154,8 +154,8 @@ class ClusterSpec:
         if self.zookeeper_credentials is None and self.zookeeper_connect is not None:
             if self.security is not None:
                 raise ClusterError(
-                    "--secure with --zookeeper needs --zookeeper-credentials: whoever could write "
-                    "there could let himself in"
+                    "--secure with --zookeeper needs --zookeeper-credentials: without them, "
+                    "every client of ZooKeeper could add users"
                 )
         elif self.zookeeper_credentials != found.zookeeper:  # that one is made later
             zookeeper_credentials(self.zookeeper_credentials)

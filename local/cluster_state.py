@@ -178,8 +178,8 @@ def claim_nodes(data_dir: Path, report: Callable[[str], None]) -> int:
     os.close(descriptor)
     which = f" ({', '.join(map(str, holders))})" if holders else ""
     raise ClusterError(
-        f"processes{which} of the last cluster on {data_dir} are still running; end them, they "
-        f"are those that have {path} open"
+        f"processes{which} of the last cluster on {data_dir} are still running; end the "
+        f"processes that have {path} open"
     )
 
 

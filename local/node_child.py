@@ -44,13 +44,13 @@ class NodeChild:
                 time.sleep(0.001)
 
     def end(self, wait_status: int) -> None:
-        self._hear_last_words()
+        self._read_last_words()
         self.exit_status = os.waitstatus_to_exitcode(wait_status)
         self.state.status = _status_of_exit(self.exit_status)
         # A clean stop closes its own.
         self.has_open_session = self.state.kind == "broker" and self.exit_status != 0
 
-    def _hear_last_words(self) -> None:
+    def _read_last_words(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.set_blocking(self.status_fd, False)
             self.received += os.read(self.status_fd, STATUS_LINE_MAX_BYTES)

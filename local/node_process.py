@@ -214,7 +214,7 @@ async def _broker(
     from ..broker.server import BoundAddresses, run_broker
 
     stop, began = trio.Event(), trio.current_time()
-    _tell_start(config)
+    _log_start(config)
 
     async def serve(*, task_status: trio.TaskStatus[BoundAddresses]) -> None:
         await run_broker(
@@ -243,7 +243,7 @@ async def _broker(
     logger.info("stopped after %d s", trio.current_time() - began)
 
 
-def _tell_start(config: KafkaConfig) -> None:
+def _log_start(config: KafkaConfig) -> None:
     """Write the first line of a broker's log: version, compiled parts and changed keys."""
     from ..broker.config import passwords
 
@@ -301,7 +301,7 @@ async def _stop_on_signal(
     with trio.open_signal_receiver(*stop_signals) as signals:
         task_status.started()
         async for number in signals:
-            logger.info("told to stop by %s", signal.Signals(number).name)
+            logger.info("stopping on %s", signal.Signals(number).name)
             stop.set()
 
 
@@ -317,6 +317,6 @@ async def _cancel_after(stop: trio.Event, start: trio.CancelScope) -> None:
 async def _stop_with_lifeline(lifeline_fd: int, stop: Callable[[], None]) -> None:
     """The pipe never carries data: it becomes readable when its other end is closed everywhere."""
     await trio.lowlevel.wait_readable(lifeline_fd)
-    logger.info("the cluster stops, or its supervisor is gone")
+    logger.info("the cluster stops, or its supervisor has exited")
     end_of_lifeline()
     stop()

@@ -45,7 +45,7 @@ def behave_as_node(kind: str, supervisor_pid: int) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _signal_with_parent(signal.SIGCONT)
     if os.getppid() != supervisor_pid:
-        raise ProcessLookupError("the supervisor was gone before this node had begun")
+        raise ProcessLookupError("the supervisor had exited before this node started")
 
 
 def die_with_parent() -> None:

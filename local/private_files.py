@@ -21,8 +21,8 @@ def private_directory(path: Path) -> None:
         raise ClusterError(f"{path} is no directory")
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
         raise ClusterError(
-            f"{path} holds secrets, and others may enter it: whoever may have read them must not "
-            f"be trusted; remove it to have new ones made, or chmod 700 {path}"
+            f"{path} holds secrets, and other users of this machine may have read them: remove it "
+            f"to get new secrets, or run chmod 700 {path} if you trust those users"
         )
 
 

@@ -132,7 +132,7 @@ class Supervisor:
         try:
             self.state.save()
         except OSError as error:
-            self._report(f"what pybroker status shows is out of date: {error}")
+            self._report(f"pybroker status shows old data: {error}")
 
     def _start_all(self) -> None:
         import_broker_code()
@@ -328,7 +328,7 @@ class Supervisor:
                         self._tend(waiting)
                         self._need_zookeeper()
                     elif key.data is control:
-                        control.serve(key.fileobj, self._obey_while_starting)
+                        control.serve(key.fileobj, self._execute_while_starting)
                     elif not self._stopping and self._read_status(key.data):
                         selector.unregister(key.data.status_fd)
                         pending.remove(key.data)
@@ -408,22 +408,22 @@ class Supervisor:
                     patience = _sooner(SESSION_RETRY_SECONDS, patience)
                 for key, _ in selector.select(patience):
                     if key.data is control:
-                        control.serve(key.fileobj, self._obey)
+                        control.serve(key.fileobj, self._execute)
                     elif key.fd == self._owner:
                         self._stopping = True
                 self._drain_wakeups()
         return 0
 
-    def _obey_while_starting(self, command: str, _node: str) -> str:
+    def _execute_while_starting(self, command: str, _node: str) -> str:
         if command != "shutdown":
             raise ClusterError("the cluster is still starting; try again")
         self._stopping = True
         return "stopping"
 
-    def _obey(self, command: str, node: str) -> str:
+    def _execute(self, command: str, node: str) -> str:
         """Carry out a command; returns a text for the user. Raises ClusterError."""
         if command == "shutdown":
-            return self._obey_while_starting(command, node)
+            return self._execute_while_starting(command, node)
         child = self._find(node)
         state = child.state
         if command == "restart":

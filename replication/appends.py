@@ -99,7 +99,7 @@ class Appends:
         open_keys: set[TopicPartition],
         append: ReplicatedAppend,
     ) -> Parked:
-        """Park a produce until its open partitions are settled."""
+        """Park a produce until its open partitions are complete."""
         operation = DelayedProduce(token, append.required_acks, results, open_keys)
         # With acks=1 only our own disk is waited for, which answers or fails: no deadline.
         deadline_ms = None

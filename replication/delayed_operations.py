@@ -1,13 +1,13 @@
 """The operations that wait in the purgatories, and when each of them is complete.
 
-Delayed produce (acks=all, or a flush that the topic asks for). A partition of it is settled when
+Delayed produce (acks=all, or a flush that the topic asks for). A partition of it is complete when
   A. this broker no longer hosts the partition, or its log directory is offline: that error;
   B. this broker is no longer its leader: NOT_LEADER_OR_FOLLOWER;
   C. the HW has reached the append and the ISR is large enough: success;
   D. the HW has reached it, but the ISR is smaller than min.insync.replicas by now:
      NOT_ENOUGH_REPLICAS_AFTER_APPEND;
   E. (acks=1) the log is flushed up to the append: success;
-and the operation is complete when F. all its partitions are settled, or G. its time is over: its
+and the operation is complete when F. all its partitions are complete, or G. its time is over: its
 open partitions get REQUEST_TIMED_OUT (the records stay in the log).
 
 Delayed fetch. One partition completes it, independently of the others, when
@@ -20,7 +20,7 @@ Delayed fetch. One partition completes it, independently of the others, when
 or when F. the partitions together hold `min_bytes`, each up to its own limit, or H. its time is
 over. Partitions that have changed in one of these ways, or in their HW, are then read anew.
 
-Delayed delete-records: a partition is settled when A. it is no longer led here (error), B. the
+Delayed delete-records: a partition is complete when A. it is no longer led here (error), B. the
 low watermark has reached the wanted offset; C. time over: REQUEST_TIMED_OUT with the low watermark.
 
 Mirrors DelayedProduce, DelayedFetch and DelayedDeleteRecords. The classes here hold data and
@@ -69,10 +69,12 @@ class DelayedProduce(Operation):
         self.required_acks = required_acks
         # Of all partitions of the request; those that wait have no error yet.
         self.results = results
-        # Partitions that are not settled. `settle` and `time_out` remove them; none is added.
+        # Partitions that are not complete: `check_partition` and `time_out` remove them.
         self.open_keys = open_keys
 
-    def settle(self, key: TopicPartition, partition: Partition | None, missing: ErrorCode) -> bool:
+    def check_partition(
+        self, key: TopicPartition, partition: Partition | None, missing: ErrorCode
+    ) -> bool:
         """Check one partition again; True if the whole operation is complete."""
         if key not in self.open_keys:
             return False
@@ -164,7 +166,7 @@ class DelayedFetch(Operation):
             entry = self.entries[index]
             assert entry.topic is not None
             partition = partitions.get((entry.topic, entry.partition))
-            if self._is_settled(index, partition, quota):
+            if self._is_completed_by(index, partition, quota):
                 self.changed.add(index)
                 return True
         return self.total_bytes >= self.wanted_bytes  # Case F
@@ -176,18 +178,20 @@ class DelayedFetch(Operation):
         if self.params.is_from_follower or self.wanted_bytes <= 1:
             return False
         for key, index in self.index_of.items():
-            if self._is_settled(index, partitions[key], quota):
+            if self._is_completed_by(index, partitions[key], quota):
                 return False  # the next look at the partition finds the reason
         return self.total_bytes >= self.wanted_bytes
 
-    def _is_settled(self, index: int, partition: Partition | None, quota: ReplicationQuota) -> bool:
+    def _is_completed_by(
+        self, index: int, partition: Partition | None, quota: ReplicationQuota
+    ) -> bool:
         """Whether one partition completes it; otherwise its bytes are counted."""
         self.ends[index] = NOWHERE
         if partition is None:  # Cases B and C
             return True
         entry, params = self.entries[index], self.params
         try:
-            check_readable(partition, entry, params)  # Cases A and D raise
+            check_readable(partition, entry, params)  # raises in case `A` or `D`
             end_offset = partition.readable_end_offset(params.isolation)
             fetch_offset = entry.fetch_offset
             log = partition.log
@@ -266,7 +270,9 @@ class DelayedDeleteRecords(Operation):
         self.results = results
         self.open_offsets = open_offsets
 
-    def settle(self, key: TopicPartition, partition: Partition | None, missing: ErrorCode) -> bool:
+    def check_partition(
+        self, key: TopicPartition, partition: Partition | None, missing: ErrorCode
+    ) -> bool:
         wanted = self.open_offsets.get(key)
         if wanted is None:
             return False

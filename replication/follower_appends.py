@@ -142,7 +142,8 @@ class FollowerAppends:
         log = state.partition.log
         topic, partition = state.key
         logger.warning(
-            "%s-%d ends at %d, before the start %d of its leader's log on broker %d: starting anew",
+            "%s-%d ends at %d, before the start %d of its leader's log "
+            "on broker %d: the log restarts there",
             topic, partition, log.log_end_offset, offset, self._table.source_id,
         )  # fmt: skip
         log.truncate_fully_and_start_at(offset, now_ms)

@@ -158,7 +158,7 @@ class FollowerFetcher:
         if not len(self._session) and not request.forgotten:
             return Wait(table.next_due_ms())
         # A new session must be answered at once: no other request would open it meanwhile.
-        is_long_poll = self._session.is_settled
+        is_long_poll = self._session.needs_no_session
         wait_ms = config.wait_max_ms if is_long_poll else 0
         due_ms = table.next_due_ms() if table.delayed else None
         if due_ms is not None:
@@ -279,7 +279,7 @@ class FollowerFetcher:
         answers = self._session.accept(request, response)
         if answers is None:
             code = ErrorCode(response.error_code)
-            logger.info("Fetch session with broker %d is over: %s", self.source_id, code.name)
+            logger.info("Fetch session with broker %d has ended: %s", self.source_id, code.name)
             if code not in _SESSION_ERRORS:
                 for state in list(self.table.states.values()):
                     self.table.delay(state, now_ms)

@@ -75,7 +75,7 @@ class FollowerSession:
         return self._epoch != INITIAL_EPOCH
 
     @property
-    def is_settled(self) -> bool:
+    def needs_no_session(self) -> bool:
         """Established, or the leader has no room for a session and will not open one."""
         return self._is_refused or self._epoch != INITIAL_EPOCH
 

@@ -137,10 +137,10 @@ class FollowerTable:
         topic, partition = state.key
         if code is ErrorCode.FENCED_LEADER_EPOCH:
             # Ours is the newest epoch we know of, so the controller has news that are on the way.
-            self.fail(state, f"its leader epoch {state.leader_epoch} is over", logging.INFO)
+            self.fail(state, f"its leader epoch {state.leader_epoch} has ended", logging.INFO)
             return
         logger.info(
-            "Broker %d says %s of %s-%d (leader epoch %d); trying again",
+            "Broker %d answered %s for %s-%d (leader epoch %d); retrying",
             self.source_id, code.name, topic, partition, state.leader_epoch,
         )  # fmt: skip
         self.delay(state, now_ms)

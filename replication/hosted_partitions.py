@@ -103,9 +103,9 @@ class HostedPartitions:
         if isinstance(error, (OutOfDescriptors, UnreadableSegment)):
             return  # the disk is as good as before
         self.offline.add(key)
-        self.give_up_failed_dirs()
+        self.drop_failed_dirs()
 
-    def give_up_failed_dirs(self) -> None:
+    def drop_failed_dirs(self) -> None:
         """Remove the partitions of directories that went offline, as Kafka does."""
         for directory, lost in self.log_manager.take_newly_offline():
             self.offline.update(lost)

@@ -150,7 +150,7 @@ class Leadership:
         if self._hosted.config.broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition is None:
-            if self._cannot_tell_yet(key, state):
+            if self._is_undecided(key, state):
                 logger.warning("The topic id of %s-%d cannot be read; it waits for a leader", *key)
                 return ErrorCode.NONE
             partition = self._create_partition(key, topic_id, state, now_ms)
@@ -201,7 +201,7 @@ class Leadership:
         self._hosted.partitions[key] = partition
         return partition
 
-    def _cannot_tell_yet(self, key: TopicPartition, state: LeaderAndIsrPartitionState) -> bool:
+    def _is_undecided(self, key: TopicPartition, state: LeaderAndIsrPartitionState) -> bool:
         """Whether to decide later on a log whose topic id cannot be read (`_claim_log`): it may
         belong to an earlier topic, or be needed while there is no leader to copy from."""
         log = self._hosted.log_manager.get_log(*key)
@@ -227,7 +227,7 @@ class Leadership:
         """
         if self._hosted.config.broker_id in state.isr and not state.is_new:
             return log
-        logger.warning("The topic id of %s cannot be read: it is made anew", log.name)
+        logger.warning("The topic id of %s cannot be read: the log is created anew", log.name)
         self._hosted.log_manager.delete_log(*key, now_ms)
         return None
 

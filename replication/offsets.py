@@ -1,6 +1,6 @@
 """Questions about offsets: ListOffsets, OffsetForLeaderEpoch, DeleteRecords.
 
-Invariants: no answer names an offset that the asker could not fetch; after an election, until the
+Invariants: no answer names an offset that the client could not fetch; after an election, until the
 HW has reached the start of the new epoch, "latest" is not answered (KIP-207), since an earlier
 leader may have shown more.
 

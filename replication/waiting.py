@@ -38,18 +38,18 @@ MAX_RESULTS_AT_ONCE: Final = 200
 MAX_LOOKS_AT_ONCE: Final = 1000
 _MORE: Final = MoreToAnswer()
 
-SettledT = TypeVar("SettledT", DelayedProduce, DelayedDeleteRecords)
+DelayedT = TypeVar("DelayedT", DelayedProduce, DelayedDeleteRecords)
 
 
 class WaitingOperations:
     __slots__ = (
+        "_completions",
         "_due",
         "_effects",
         "_hosted",
-        "_is_more_told",
+        "_is_more_announced",
         "_partitions",
         "_reader",
-        "_settled",
         "collected",
         "completed",
         "deletes",
@@ -76,12 +76,12 @@ class WaitingOperations:
         self.produces: KeyedPurgatory[DelayedProduce] = KeyedPurgatory("Produce", now_ms)
         self.fetches = FetchPurgatory(hosted.partitions, now_ms)
         self.deletes: KeyedPurgatory[DelayedDeleteRecords] = KeyedPurgatory("DeleteRecords", now_ms)
-        # Fetches to look at, oldest first; `_is_more_told`: the driver knows that `answer_more` is
-        # due.
+        # Fetches to look at, oldest first; `_is_more_announced`: the driver knows that
+        # `answer_more` is due.
         self._due: deque[DelayedFetch] = deque()
         # Results of produces and deletes that are known, and not in `completed` yet.
-        self._settled: deque[Completion] = deque()
-        self._is_more_told = False
+        self._completions: deque[Completion] = deque()
+        self._is_more_announced = False
         # Complete operations of `fetches` that are held for more records.
         self.collected = CollectedFetches()
 
@@ -92,20 +92,20 @@ class WaitingOperations:
         if self.fetches.watched:
             self.check_fetches(key, partition)
         if self.produces.watched and key in self.produces.watched:
-            self._settle(self.produces, key, partition)
+            self._check_partition(self.produces, key, partition)
         if self.deletes.watched and key in self.deletes.watched:
-            self._settle(self.deletes, key, partition)
+            self._check_partition(self.deletes, key, partition)
 
     def check(self, key: TopicPartition) -> None:
         """The partition changed in some way (role, ISR, config, gone): look at all waiting
         operations."""
         partition = self._partitions.get(key)
         if key in self.produces.watched:
-            self._settle(self.produces, key, partition)
+            self._check_partition(self.produces, key, partition)
         if key in self.fetches.watched:
             self._look(key, self.fetches.watchers(key))
         if key in self.deletes.watched:
-            self._settle(self.deletes, key, partition)
+            self._check_partition(self.deletes, key, partition)
 
     def check_fetches(self, key: TopicPartition, partition: Partition) -> None:
         """The partition has more records, or more of them may be read."""
@@ -130,7 +130,7 @@ class WaitingOperations:
                 operation.is_queued = True
                 self._due.append(operation)
         if self._due:
-            self._tell_of_more()
+            self._announce_more()
 
     def _look_at(self, operation: DelayedFetch) -> None:
         if not operation.is_complete(self._partitions, self.leader_quota):
@@ -140,14 +140,14 @@ class WaitingOperations:
         else:
             self._answer_fetch(operation)
 
-    def _tell_of_more(self) -> None:
-        if not self._is_more_told:
-            self._is_more_told = True
+    def _announce_more(self) -> None:
+        if not self._is_more_announced:
+            self._is_more_announced = True
             self._effects.append(_MORE)
 
     def answer_more(self, now_ms: int) -> bool:
         """Continue with due operations; True if more are left."""
-        self._complete_settled()
+        self._move_completed()
         due = self._due
         for _ in range(min(len(due), MAX_LOOKS_AT_ONCE)):
             if len(self.completed) >= MAX_ANSWERS_AT_ONCE:
@@ -157,30 +157,30 @@ class WaitingOperations:
             if operation.is_waiting:
                 self._look_at(operation)
         self._expire(now_ms)
-        self._is_more_told = bool(due) or bool(self._settled) or self._is_overdue(now_ms)
-        return self._is_more_told
+        self._is_more_announced = bool(due) or bool(self._completions) or self._is_overdue(now_ms)
+        return self._is_more_announced
 
     def check_deletes(self, key: TopicPartition, partition: Partition | None) -> None:
-        self._settle(self.deletes, key, partition)
+        self._check_partition(self.deletes, key, partition)
 
-    def _settle(
-        self, purgatory: KeyedPurgatory[SettledT], key: TopicPartition, partition: Partition | None
+    def _check_partition(
+        self, purgatory: KeyedPurgatory[DelayedT], key: TopicPartition, partition: Partition | None
     ) -> None:
         missing = ErrorCode.NONE if partition is not None else self._hosted.missing_error(key)
         for operation in purgatory.watchers(key):
-            if operation.is_waiting and operation.settle(key, partition, missing):
+            if operation.is_waiting and operation.check_partition(key, partition, missing):
                 if not purgatory.remove(operation):
                     raise BrokenInvariant(f"{operation.token!r} is answered twice")
-                self._settled.append(Completion(operation.token, operation.results))
-        if self._settled:
-            self._complete_settled()
-            if self._settled:
-                self._tell_of_more()
+                self._completions.append(Completion(operation.token, operation.results))
+        if self._completions:
+            self._move_completed()
+            if self._completions:
+                self._announce_more()
 
-    def _complete_settled(self) -> None:
-        settled, completed = self._settled, self.completed
-        while settled and len(completed) < MAX_RESULTS_AT_ONCE:
-            completed.append(settled.popleft())
+    def _move_completed(self) -> None:
+        completions, completed = self._completions, self.completed
+        while completions and len(completed) < MAX_RESULTS_AT_ONCE:
+            completed.append(completions.popleft())
 
     # A disk has failed
 
@@ -191,7 +191,7 @@ class WaitingOperations:
 
     def check_log_dirs(self) -> None:
         """Remove the partitions of directories that went offline."""
-        self._hosted.give_up_failed_dirs()
+        self._hosted.drop_failed_dirs()
         self.check_lost()
 
     def check_lost(self) -> None:
@@ -242,7 +242,7 @@ class WaitingOperations:
         """Answer the operations whose time is over."""
         self._expire(now_ms)
         if self._is_overdue(now_ms):
-            self._tell_of_more()
+            self._announce_more()
 
     def _expire(self, now_ms: int) -> None:
         completed = self.completed

@@ -76,7 +76,7 @@ class _Daemon:
             if found is not None:
                 return found
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise ClusterError(f"Spark is not ready; it said: {text[-TOLD_CHARACTERS:]}")
+                raise ClusterError(f"Spark is not ready; it printed: {text[-TOLD_CHARACTERS:]}")
             time.sleep(POLL_SECONDS)
 
     def end(self, number: signal.Signals) -> None:
@@ -191,7 +191,7 @@ def main() -> int:
             console.print(f"{error}", markup=False)
             return 1
         console.print(
-            "\nA job goes there with --master, and runs this Python if it is told so:\n"
+            "\nSubmit a job with --master; this variable makes it run this Python:\n"
             f"  export PYSPARK_PYTHON={sys.executable}\n"
             f"  python -m pybroker_kafka.spark_jobs.pipelines.flight_delays --master {cluster.url} "
             "--bootstrap-servers localhost:9092\n"

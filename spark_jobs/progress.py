@@ -170,11 +170,11 @@ class Metrics:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Passes a report of each batch, with its lag, to all of `hearers`."""
+    """Passes a report of each batch, with its lag, to all of `listeners`."""
 
-    def __init__(self, options: Options, hearers: Sequence[Callable[[Report], None]]) -> None:
+    def __init__(self, options: Options, listeners: Sequence[Callable[[Report], None]]) -> None:
         self._options = options
-        self._hearers = hearers
+        self._listeners = listeners
         self.ended = 0
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
@@ -185,8 +185,8 @@ class ProgressListener(StreamingQueryListener):
         lag = self._lag(report)
         fields = {name: getattr(report, name) for name in Report.__slots__}
         report = Report(**{**fields, "lag": lag})
-        for hearer in self._hearers:
-            hearer(report)
+        for listener in self._listeners:
+            listener(report)
 
     def _lag(self, report: Report) -> dict[str, int] | None:
         if not report.offsets:
@@ -259,10 +259,10 @@ def run(
     printed.
     """
     display = Display(session)
-    hearers: list[Callable[[Report], None]] = [display.add]
+    listeners: list[Callable[[Report], None]] = [display.add]
     if options.metrics_port is not None:
-        hearers.append(serve_metrics(options.metrics_port).add)
-    listener = ProgressListener(options, hearers)
+        listeners.append(serve_metrics(options.metrics_port).add)
+    listener = ProgressListener(options, listeners)
     session.streams.addListener(listener)
     told_to_stop: list[int] = []
     before = {
@@ -280,7 +280,7 @@ def run(
                 time.sleep(POLL_SECONDS)
             for query in queries:
                 query.stop()
-            _hear_the_last(listener, len(queries))
+            _drain(listener, len(queries))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -292,7 +292,7 @@ def run(
     words = "stopped" if told_to_stop else "failed" if failed else "done"
     display.console.print(
         f"{words}: {display.records:,} records in {display.batches} batches, "
-        f"{time.monotonic() - started:.1f} s; the next run goes on from {options.checkpoint_dir}"
+        f"{time.monotonic() - started:.1f} s; the next run continues from {options.checkpoint_dir}"
     )
     if display.malformed and options.dead_letter_topic is None:
         display.console.print(
@@ -301,7 +301,7 @@ def run(
     return 1 if failed else 0
 
 
-def _hear_the_last(listener: ProgressListener, queries: int) -> None:
+def _drain(listener: ProgressListener, queries: int) -> None:
     """Wait for the last events: they arrive some time after the query has ended."""
     deadline = time.monotonic() + LAST_EVENTS_SECONDS
     while listener.ended < queries and time.monotonic() < deadline:

@@ -69,7 +69,7 @@ def parse_json(
         texts = records.withColumn(_TEXT, f.col("value").cast("string"))
         return _parse(texts.withColumn(_TOLD, f.lit(None)), ddl, required, count_as)
     read = f.udf(functools.partial(_read_registered, registry), f"{_TEXT} STRING, {_TOLD} STRING")
-    # Otherwise Spark would call Python twice: for the rows, and for the filter.
+    # Otherwise, Spark would call Python twice: for the rows, and for the filter.
     told = records.withColumn("_read", read.asNondeterministic()(f.col("value")))
     return _parse(told.select("*", "_read.*").drop("_read"), ddl, required, count_as)
 
@@ -106,7 +106,7 @@ def _parse(records: DataFrame, ddl: str, required: Sequence[str], count_as: str 
         f.when(f.col("value").isNull(), "the record has no value")
         .when(f.col(_TOLD).isNotNull(), f.col(_TOLD))
         .when(f.col("parsed").isNull(), "the value is empty")
-        .when(f.col("parsed")[_CORRUPT].isNotNull(), f"the value is not JSON as {ddl} says")
+        .when(f.col("parsed")[_CORRUPT].isNotNull(), f"the value is not JSON of the schema {ddl}")
     )
     for expression in required:
         problem = problem.when(f.expr(expression).isNull(), f"{expression} is missing or unusable")

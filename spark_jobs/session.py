@@ -105,7 +105,7 @@ def kafka_session(
     config = {
         "spark.app.name": name,
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
-        # Otherwise `availableNow` is a single batch for a source in Python: after a kill it runs
+        # Otherwise, `availableNow` is a single batch for a source in Python: after a kill it runs
         # the unfinished batch alone, and newer records are not read.
         "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
     }

@@ -196,7 +196,7 @@ def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
     if version is None or (broker_id is None) != (id_text is None):
         raise CheckpointError(f"{path} is damaged: malformed numbers")
     if not values.keys() & {"version", "broker.id", "cluster.id"}:
-        raise CheckpointError(f"{path} is damaged: it does not say whose directory this is")
+        raise CheckpointError(f"{path} is damaged: it names no broker and no cluster")
     return MetaProperties(broker_id, values.get("cluster.id"), version)
 
 

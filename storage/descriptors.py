@@ -16,7 +16,7 @@ __all__ = ["OutOfDescriptors", "left_by_partitions", "require_descriptors"]
 
 # New partitions, each of which keeps one descriptor while it exists, leave a share of all
 # descriptors: for clients, for other brokers and ZooKeeper, for checkpoints and syncs; a larger
-# share if there are few. A new segment needs no more: it takes the descriptor of the segment before
+# share if logs are few. A new segment needs no more: it takes the descriptor of the segment before
 # it.
 SHARE_LEFT_BY_PARTITIONS = 8
 FEW_LEFT_BY_PARTITIONS = 64

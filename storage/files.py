@@ -229,14 +229,14 @@ class Files:
                 return False
             if lowest.fileno() >= self.descriptor_limit - leaving:
                 del lowest
-                return self._kept_let_go() and self.has_spare_descriptors(leaving)
+                return self._release_kept() and self.has_spare_descriptors(leaving)
         while len(self._spare) < self._spare_wanted:
             try:
                 fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             except OSError as error:
                 if not is_out_of_descriptors(error):
                     raise
-                if self._kept_let_go():
+                if self._release_kept():
                     continue
                 return False
             self._spare.append(DataFile(fd, os.devnull))
@@ -250,7 +250,7 @@ class Files:
             except OSError as error:
                 if not is_out_of_descriptors(error):
                     raise
-                if self._kept_let_go():
+                if self._release_kept():
                     continue
                 try:
                     self._spare.pop()
@@ -264,9 +264,9 @@ class Files:
             return False
         return self.has_spare_descriptors()
 
-    def _kept_let_go(self) -> bool:
+    def _release_kept(self) -> bool:
         """Release all files that are kept open without need; False if there were none."""
-        return self._kept is not None and self._kept.let_go_of_all()
+        return self._kept is not None and self._kept.close_all()
 
     # Files
 

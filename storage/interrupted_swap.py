@@ -44,7 +44,7 @@ def finish_interrupted_swap(files: Files, directory: str, report: Report) -> Non
             if name not in KEPT_FILES:
                 files.remove(path)
         elif _kind_of(name) in _KINDS and offset_in_name(name.partition(".")[0]) is None:
-            report(f"{path!a} is left alone: its name is not that of a file of a log")
+            report(f"{path!a} is ignored: a log has no file with such a name")
     names = segment_files(files, directory)
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
     lowest_cleaned = min((_offset_of(name) for name in cleaned), default=None)

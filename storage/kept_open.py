@@ -34,7 +34,7 @@ def dispose(held: object) -> None:
     """Drop the last reference to a file or a mapping that a field had until now.
 
     To close one lets other threads run. Compiled code drops the old value of a field before it
-    assigns the new one, so these threads would find a closed file in the field. Hence each owner
+    assigns the new one, so these threads would find a closed file in the field. So each owner
     takes the old value, assigns, and passes the old value here.
     """
 
@@ -56,7 +56,7 @@ class KeptOpen:
         """
         opened, most = self._open, self._most
         opened.add(ref(file, opened.discard))
-        while (len(opened) > most or len(self._files) > most) and self._let_go_of_one():
+        while (len(opened) > most or len(self._files) > most) and self._close_one():
             pass
         if len(opened) > most:
             return False
@@ -66,7 +66,7 @@ class KeptOpen:
             self._files.append(kept)
         return True
 
-    def _let_go_of_one(self) -> bool:
+    def _close_one(self) -> bool:
         for _ in range(2 * len(self._files)):
             try:
                 kept = self._files.popleft()
@@ -79,7 +79,7 @@ class KeptOpen:
             self._files.append(kept)
         return False
 
-    def let_go_of_all(self) -> bool:
+    def close_all(self) -> bool:
         """Release all files, for want of descriptors. False if there was none."""
         found = False
         while self._files:

@@ -48,7 +48,7 @@ _COSTS: Mapping[str, str] = {
     checkpoints.RECOVERY_POINT_FILE: "they are read from the beginning if they must be recovered",
     checkpoints.LOG_START_OFFSET_FILE: "they begin with their first segment, and records that were "
     "deleted in it may be back",
-    checkpoints.HIGH_WATERMARK_FILE: "their high watermark is told by their leader, or found anew",
+    checkpoints.HIGH_WATERMARK_FILE: "their leader sends their high watermark, or it is found anew",
     checkpoints.CLEANER_FILE: "they are compacted from the beginning",
 }
 

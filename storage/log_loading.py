@@ -208,7 +208,7 @@ class LogLoading:
             if key is None:
                 why = "a KRaft broker has put it aside"
                 if not name.endswith(STRAY_SUFFIX):
-                    why = "its name is not that of a partition (topic-number)"
+                    why = "a partition's directory is named topic-number"
                 logger.warning("Leaving the directory %a alone: %s", path, why)
                 continue
             homes = (table.current if future is None else table.future).homes

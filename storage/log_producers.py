@@ -1,7 +1,7 @@
 """The producers of one log: their state, its rebuild after a truncation, and their snapshots.
 
 `known` is the state in memory. A log that is cut needs an earlier one, which is built from the
-newest good snapshot and the batches behind it, in pieces of a fraction of a millisecond. Meanwhile
+newest good snapshot and the batches behind it, in pieces of a fraction of a millisecond. Meanwhile,
 `known` is still the state before the cut: it includes truncated batches, and lacks no transaction
 of the log. After the last piece the new state takes its place, and the old one is freed, in pieces
 too. To restart a log empty needs no rebuild, and frees the old state likewise.

@@ -166,7 +166,7 @@ class FrozenProducers:
         self._at = end
         if end < self._count:
             return False
-        self._let_go()
+        self._release()
         return True
 
     def keep(self, entry: ProducerEntry) -> None:
@@ -178,8 +178,8 @@ class FrozenProducers:
         """Drop the rows: they are in a file, or are not needed any more."""
         self.is_over = True
         self.rows = bytearray()
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._entries = []
         self._count = self._at = 0

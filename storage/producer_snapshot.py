@@ -143,7 +143,7 @@ class SnapshotStore:
         offset = state.map_end_offset
         if offset <= self.last_snapshot_offset:
             return False
-        self._give_up()
+        self._drop_unwritten()
         file = self._files.open(self.path(offset), create=True)
         file.truncate(0)
         file.write_at(encode_snapshot(state.entries.values()), 0)
@@ -211,7 +211,7 @@ class SnapshotStore:
         if self._writing is frozen:
             self._writing = None
 
-    def _give_up(self, low_exclusive: int = -1, high_inclusive: int = -1) -> None:
+    def _drop_unwritten(self, low_exclusive: int = -1, high_inclusive: int = -1) -> None:
         """Drop the snapshots not written yet whose offsets lie outside the interval."""
         for frozen in (self._writing, self._waiting):
             if frozen is not None and not low_exclusive < frozen.offset <= high_inclusive:
@@ -270,7 +270,7 @@ class SnapshotStore:
         self._files.remove(self.path(offset))
 
     def delete_outside(self, low_exclusive: int, high_inclusive: int) -> None:
-        self._give_up(low_exclusive, high_inclusive)
+        self._drop_unwritten(low_exclusive, high_inclusive)
         for offset in list(self.offsets):
             if offset > high_inclusive or offset <= low_exclusive:
                 self.delete(offset)
@@ -278,12 +278,12 @@ class SnapshotStore:
     def delete_below(self, offset: int) -> None:
         """Delete the snapshots below `offset`, the new log start: the log has no records behind
         them."""
-        self._give_up(offset - 1, MAX_OFFSET)
+        self._drop_unwritten(offset - 1, MAX_OFFSET)
         for older in self.offsets[: bisect_left(self.offsets, offset)]:
             self.delete(older)
 
     def delete_all(self) -> None:
-        self._give_up()
+        self._drop_unwritten()
         for offset in list(self.offsets):
             self.delete(offset)
         self.last_snapshot_offset = 0

@@ -360,7 +360,9 @@ class LogLoader:
         pending = self.segments.from_base(start)
         before = self.segments.floor(start - 1)
         if before is not None and first is not None and _end_of(before) > start:
-            self.report(f"{before.path} goes on beyond the next one's base; cutting that off")
+            self.report(
+                f"{before.path} goes on beyond the next segment's base offset; truncating it"
+            )
             self._recover(before, first)
         noted = gaps_below(self.files, self.directory)
         while pending:
@@ -398,7 +400,7 @@ class LogLoader:
     def _ends_below(self, segment: Segment, base_offset: int) -> bool:
         end = segment.next_offset()
         if end < base_offset:
-            self.report(f"{segment.path} ends at {end}, below the next one's base")
+            self.report(f"{segment.path} ends at {end}, below the next segment's base offset")
         return end < base_offset
 
     def _discard(self, segment: Segment) -> None:

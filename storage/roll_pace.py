@@ -5,7 +5,7 @@ which producers choose: a batch of 70 bytes with a timestamp a week after that o
 begins a segment, which takes four files, and memory for as long as it is kept. So small segments
 are rolled by time only MAX_BURST times at once (enough to load nineteen years week by week), and
 then once in REFILL_MS. A segment of FREE_BYTES has cost its producer as much as a roll costs us.
-Meanwhile the segment grows, so that its records are deleted, or compacted, later than they might
+Meanwhile, the segment grows, so that its records are deleted, or compacted, later than they might
 have been; full segments are never held back.
 
 Mirrors nothing: Kafka rolls at each such batch.

@@ -49,7 +49,7 @@ SECURITY = ROOT / "docs" / "SECURITY.md"
 COMMANDS = ROOT / "docs" / "COMMANDS.md"
 COMMAND = "python -m tests.pages"
 
-# Keys that `broker/config/checks.py` lets nobody set, whatever else is set.
+# Keys that `broker/config/checks.py` never lets anyone set.
 REFUSED = frozenset(
     {"process.roles", "controller.listener.names", "zookeeper.metadata.migration.enable"}
 )
@@ -131,7 +131,7 @@ _CONFIG_TEXTS = {
     "of Java": (
         "TLS is done by OpenSSL here, which has its own of each of them. With a TLS listener, a "
         "broker stops at the start if one of them is set to anything that the last column does "
-        "not have: it would run in Java alone. Without a TLS listener nobody reads them."
+        "not have: it would run in Java alone. Without a TLS listener they are not read."
     ),
     "no effect": (
         "They are known, checked for their type and bounds, and described by DescribeConfigs. "
@@ -153,7 +153,7 @@ What a listener asks of one login mechanism has the mechanism's name behind its 
 `sasl.oauthbearer.`. `sasl.jaas.config` counts in no other form.
 
 With such a prefix a key may be changed for one broker while it runs, even if it is read-only
-without; connections that come from then on obey it.
+without; it applies to connections made from then on.
 """
 _DYNAMIC_ONLY_TEXT = (
     "They exist in no file: they are set with AlterConfigs or IncrementalAlterConfigs, and "
@@ -301,7 +301,7 @@ the last samples, see `broker/observability/metrics.py`. What counts logins is t
 that have them. Metrics of the process (`process_*`) and of Python's collector (`python_gc_*`) are
 there as well. A scrape is written in slices between the broker's other work: of 5 000 partitions
 it takes 75 ms (50 770 lines; `python -m benchmarks.scrape`, two quiet cores), and thousands of
-partitions hold nobody up.
+partitions delay no request.
 
 "{NOT_KAFKAS}" in the last column: Apache Kafka has no such metric.
 

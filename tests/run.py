@@ -181,6 +181,7 @@ def stages() -> list[Stage]:
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."], lane=1),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."], lane=1),
         Stage("layers", "lint", [str(BIN / "lint-imports")], lane=1),
+        Stage("words", "lint", [python, "-m", "tests.words.check"], lane=1),
         Stage(
             "unit and property tests",
             "test",

@@ -156,7 +156,7 @@ def _restrict(context: ssl.SSLContext, settings: TlsSettings, name: Naming) -> N
         raise TlsSettingsError(
             f"{name('ssl.cipher.suites')}: of TLS 1.3 all of "
             f"{', '.join(sorted(cipher_suites.OFFERED_TLS_1_3))} have to be named, or none: "
-            "single ones cannot be switched off here"
+            "OpenSSL cannot switch off single ones here"
         )
     if older:
         names = [cipher_suites.openssl_name(suite) for suite in older]

@@ -89,7 +89,7 @@ def read_jks(data: bytes, password: str | None, key_password: str | None) -> Jks
     out; a `key_password` of None means the store's password. Raises JksError."""
     reader = _Reader(data[:-_DIGEST_BYTES])
     if reader.take(4) != MAGIC:
-        raise JksError("it is no JKS file")
+        raise JksError("it is not a JKS file")
     version = reader.u32()
     if version not in (1, 2):
         raise JksError(f"its version {version} is not known")

@@ -52,13 +52,13 @@ def allow_as_java(
                 continue  # the signature of a trusted certificate is never checked
             raise TlsSettingsError(
                 f"{key_name}: the certificate {_name(one)} has {reason}, which Java refuses too: "
-                "have it made anew"
+                "replace it"
             )
         if needed < context.security_level:
             level = min(level, needed)
             logger.warning(
                 "%s: the certificate %s has %s. It is taken, as Java takes it, at OpenSSL's "
-                "security level %d: have it made anew with SHA-256 and 2048 bits",
+                "security level %d: replace it by one with SHA-256 and 2048 bits",
                 key_name, _name(one), reason, needed,
             )  # fmt: skip
     if level < context.security_level:

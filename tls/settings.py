@@ -31,12 +31,15 @@ MAX_LIST_ENTRIES: Final = 200
 # Keys that name classes or algorithms of Java: the values that change nothing, and a hint for
 # others.
 OF_JAVA: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    "ssl.engine.factory.class": ((), "it names a class of Java; the ssl.* keys say all there is"),
-    "ssl.provider": ((), "it names a provider of Java; TLS is done by OpenSSL here"),
-    "security.providers": ((), "it names providers of Java; TLS is done by OpenSSL here"),
+    "ssl.engine.factory.class": (
+        (),
+        "it names a Java class; use the ssl.* keys instead",
+    ),
+    "ssl.provider": ((), "it names a Java provider; this broker uses OpenSSL for TLS"),
+    "security.providers": ((), "it names Java providers; this broker uses OpenSSL for TLS"),
     "ssl.secure.random.implementation": (
         ("SHA1PRNG", "NativePRNG", "NativePRNGNonBlocking", "DRBG"),
-        "it names a generator of Java; OpenSSL has its own",
+        "it names a Java random generator; OpenSSL has its own",
     ),
     "ssl.keymanager.algorithm": (("SunX509", "NewSunX509", "PKIX"), "use SunX509 or PKIX"),
     "ssl.trustmanager.algorithm": (("PKIX", "SunX509", "X509", "SunPKIX"), "use PKIX"),

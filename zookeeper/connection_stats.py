@@ -129,20 +129,20 @@ class ConnectionStats:
         """Requests that have no reply yet."""
         return len(self._waiting)
 
-    def heard_word(self) -> None:
+    def count_word(self) -> None:
         """A four-letter word: a packet of its connection; its answer counts for the server."""
         self.received += 1
         self._server.received += 1
         self._server.sent += 1
 
-    def heard(self, frame: bytes, now_ms: int, *, is_connect: bool) -> None:
+    def count_request(self, frame: bytes, now_ms: int, *, is_connect: bool) -> None:
         """A whole request that the machine has taken."""
         self.received += 1
         self._server.received += 1
         xid, operation = (0, Op.CREATE_SESSION) if is_connect else _REQUEST.unpack_from(frame)
         self._waiting.append(_Waiting(xid, operation, now_ms))
 
-    def told(self, frame: bytes, now_ms: int, last_zxid: int) -> None:
+    def count_reply(self, frame: bytes, now_ms: int, last_zxid: int) -> None:
         """A reply or a notification leaves, with its size in front."""
         self.sent += 1
         self._server.sent += 1

@@ -101,7 +101,7 @@ def decode_snapshot(data: bytes) -> tuple[DataTree, dict[int, int]]:
         raise ProtocolError("it is cut short")
     magic, version, zxid = _HEADER.unpack_from(data)
     if magic != _MAGIC:
-        raise ProtocolError("it is not a snapshot of ours")
+        raise ProtocolError("it is not a snapshot of pybroker's ZooKeeper")
     if version != FORMAT_VERSION:
         raise ProtocolError(f"it has format {version}; this version reads {FORMAT_VERSION}")
     body = memoryview(data)[: -_CRC.size]

@@ -219,7 +219,7 @@ def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = F
     except RecoveryError as error:
         if not cut or tree.last_zxid == 0:
             raise
-        notes.append(f"{error}; all from there on is given up")
+        notes.append(f"{error}; everything from there on is dropped")
         put_aside = logs[logs.index(error.name) + (1 if error.offset else 0) :]
         replay.end_at(error)
     # The name of an unreadable snapshot still has the zxid of its state.
@@ -300,7 +300,9 @@ class _Replay:
         before = f"the last transaction before it is {self._tree.last_zxid:#x}"
         if self.last_log is not None:
             before += f", in {self.last_log}"
-        why = f"goes on at transaction {zxid:#x} (byte {position}), but {before}: some are missing"
+        why = (
+            f"continues at transaction {zxid:#x} (byte {position}), but {before}: some are missing"
+        )
         return RecoveryError(name, position, "; ".join([why, *self._notes]))
 
 

@@ -173,7 +173,7 @@ class ZooKeeperMachine:
             if connection.claim is None:
                 self._connect(connection, frame, now_ms)
             else:
-                self._hear_stranger(connection, connection.claim, frame, now_ms)
+                self._handle_stranger(connection, connection.claim, frame, now_ms)
             return
         session = self.sessions.sessions.get(connection.session_id)
         if session is None or session.connection is not connection:
@@ -269,7 +269,7 @@ class ZooKeeperMachine:
         session.connection = connection
         connection.session_id = session_id
 
-    def _hear_stranger(
+    def _handle_stranger(
         self, connection: Connection, claim: Claim, frame: Buffer, now_ms: int
     ) -> None:
         """Handle the first frame of a stranger: it must be the admitted login, or the connection
@@ -416,7 +416,7 @@ class ZooKeeperMachine:
         if invariants.THOROUGH:
             self._check_ephemerals()
         for change in changes:
-            self._tell(change, txn.header.zxid)
+            self._notify_watchers(change, txn.header.zxid)
         if (self.tree.containers or self.tree.ttls) and self._container_check_at_ms is None:
             self._schedule_container_check(now_ms)
         return stats
@@ -456,7 +456,7 @@ class ZooKeeperMachine:
 
     # Output
 
-    def _tell(self, change: Change, zxid: int) -> None:
+    def _notify_watchers(self, change: Change, zxid: int) -> None:
         for watcher in self.watches.trigger(change.event, change.path):
             assert isinstance(watcher, Connection)
             if change.acl is OPEN_ACL or may_read(change.acl, watcher.identities):

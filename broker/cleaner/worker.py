@@ -109,15 +109,15 @@ class Worker:
 
     def pace(self, count: int) -> None:
         """`count` bytes were read or written: wait for the throttle, then read messages."""
-        self._hear(0)
+        self._receive_orders(0)
         if self._rate is None:
             return
         now = time.monotonic()
         self._free_at = max(self._free_at, now) + count / self._rate
         while (wait := self._free_at - time.monotonic()) > 0 and self._rate is not None:
-            self._hear(min(wait, MAX_SLEEP_SECONDS))
+            self._receive_orders(min(wait, MAX_SLEEP_SECONDS))
 
-    def _hear(self, timeout_seconds: float) -> None:
+    def _receive_orders(self, timeout_seconds: float) -> None:
         if not self._receive(timeout_seconds):
             raise CleaningAborted
         while self._messages:

@@ -83,14 +83,18 @@ class _ToListener:
                     client_tls, self._config, self._listener
                 )
             except ConfigError as error:
-                logger.error("Connections to other brokers go on with the TLS they had: %s", error)
+                logger.error(
+                    "Connections to other brokers keep their present TLS configuration: %s", error
+                )
         try:
             link = await self._connector().open(endpoint.host, endpoint.port, self._client_id)
         except LoginError as error:
             self._refused(endpoint, error)
             raise
         if self._told_at.pop(endpoint, None) is not None:
-            logger.info("Broker at %s:%d lets this one in now", endpoint.host, endpoint.port)
+            logger.info(
+                "Broker at %s:%d accepts the login of this broker now", endpoint.host, endpoint.port
+            )
         return link
 
     def _refused(self, endpoint: Endpoint, error: LoginError) -> None:
@@ -99,9 +103,9 @@ class _ToListener:
             return
         self._told_at[endpoint] = now
         logger.error(
-            "Another broker does not let this one in by listener %s (%s): %s. %s. It is asked "
-            "again and again; until then this broker replicates nothing from there, and hears "
-            "nothing of it if it is the controller",
+            "Another broker refuses the login of this broker at listener %s (%s): %s. %s. This "
+            "broker retries; until then it replicates nothing from there, and receives "
+            "no orders if that broker is the controller",
             self._listener.name, self._how(), error, self._what_to_do(),
         )  # fmt: skip
 

@@ -69,7 +69,7 @@ class ControlChannel:
                 if self._failures == 1:
                     endpoint = self._connection.endpoint
                     logger.warning(
-                        "cannot send %s to %s:%d, trying again until it is gone: %s",
+                        "cannot send %s to %s:%d, retrying until that broker is gone: %s",
                         type(request).__name__,
                         endpoint.host,
                         endpoint.port,

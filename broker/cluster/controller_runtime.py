@@ -176,7 +176,7 @@ class ControllerRuntime:
             logger.exception("controller event %s failed", type(event).__name__)
             self._perform()
             if self.machine.is_active:
-                await self._drive(self.machine.give_up())
+                await self._drive(self.machine.step_down())
                 await trio.sleep(FAILURE_PAUSE_MS / 1000)
         done, self._event_done = self._event_done, trio.Event()
         done.set()

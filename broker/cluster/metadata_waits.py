@@ -38,7 +38,7 @@ class MetadataWaits:
         partitions = range(partition_count)
         return await self._until(lambda: self._cache.has_leaders(topic, partitions), deadline)
 
-    async def until_gone(self, topic: str, deadline: float) -> bool:
+    async def until_deleted(self, topic: str, deadline: float) -> bool:
         return await self._until(lambda: not self._cache.contains(topic), deadline)
 
     async def until_leader_is(

@@ -41,7 +41,7 @@ MAX_AUTO_CREATIONS_AT_ONCE = 4
 AUTO_CREATION_WAIT_MS = 5_000
 
 # Called with the error code for the answer to Metadata.
-Tell = Callable[[ErrorCode], None]
+OnCreated = Callable[[ErrorCode], None]
 
 
 class CreatedTopic(NamedTuple):
@@ -61,21 +61,21 @@ class TopicSettings(NamedTuple):
 class _AutoCreation:
     """A topic that is being created, and the waiters for it."""
 
-    __slots__ = ("_tell", "before", "done", "earlier", "settings")
+    __slots__ = ("_complete", "before", "done", "earlier", "settings")
 
     def __init__(
-        self, settings: TopicSettings, before: Callable[[int], None] | None, tell: Tell
+        self, settings: TopicSettings, before: Callable[[int], None] | None, complete: OnCreated
     ) -> None:
         self.settings = settings
         self.before = before
-        self._tell: Tell | None = tell
+        self._complete: OnCreated | None = complete
         self.done = trio.Event()
         self.earlier: trio.Event | None = None  # it waits for it
 
     def finish(self, code: ErrorCode) -> None:
-        tell, self._tell = self._tell, None
-        if tell is not None:
-            tell(code)
+        complete, self._complete = self._complete, None
+        if complete is not None:
+            complete(code)
 
 
 def random_uuid(generator: random.Random) -> bytes:
@@ -172,11 +172,11 @@ class TopicCreator:
     # Automatic creation
 
     def auto_create(
-        self, topic: str, before: Callable[[int], None] | None, tell: Tell
+        self, topic: str, before: Callable[[int], None] | None, complete: OnCreated
     ) -> ErrorCode | None:
         """Start creating a topic that a client asked for.
 
-        Returns the error code to answer with at once, or None: then `tell` is called with it.
+        Returns the error code to answer with at once, or None: then `complete` is called with it.
         `before` charges the mutations to the first client that asked.
         """
         if topic in self._in_flight or len(self._in_flight) >= MAX_AUTO_CREATIONS:
@@ -188,13 +188,14 @@ class TopicCreator:
             if settings.replication_factor > alive:
                 raise KafkaError(
                     ErrorCode.INVALID_REPLICATION_FACTOR,
-                    f"{settings.replication_factor} replicas are wanted, {alive} broker(s) are up.",
+                    f"{settings.replication_factor} replicas are requested, "
+                    f"{alive} broker(s) are alive.",
                 )
         except KafkaError as error:
             self._log_refusal(topic, error.message)
             return error.code
         self._in_flight.add(topic)
-        creation = self._wanted[topic] = _AutoCreation(settings, before, tell)
+        creation = self._wanted[topic] = _AutoCreation(settings, before, complete)
         if topic_admin.may_collide(topic):
             creation.earlier, self._last_of_colliding = self._last_of_colliding, creation.done
         self._wake.set()
@@ -210,7 +211,7 @@ class TopicCreator:
 
     def auto_create_internal(self, topic: str) -> None:
         """Like `auto_create`, for coordinators, which answer COORDINATOR_NOT_AVAILABLE anyway."""
-        self.auto_create(topic, None, _nobody_waits)
+        self.auto_create(topic, None, _ignore)
 
     def settings_of(self, topic: str) -> TopicSettings:
         """Size and configs of a topic that is created automatically."""
@@ -279,5 +280,5 @@ async def _answer_late(creation: _AutoCreation) -> None:
     creation.finish(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _nobody_waits(_: ErrorCode) -> None:
+def _ignore(_: ErrorCode) -> None:
     pass

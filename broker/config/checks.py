@@ -195,12 +195,12 @@ def _check_formats(config: KafkaConfig) -> None:
     elif message_format.record_version_of(text) > newest:
         raise ConfigError(
             f"log.message.format.version={text} needs a newer format than "
-            f"inter.broker.protocol.version={protocol} has: lower the one or raise the other"
+            f"inter.broker.protocol.version={protocol} has: lower the first or raise the second"
         )
     if message_format.parse_version(protocol) < message_format.parse_version(FLOOR):
         logger.warning(
             "inter.broker.protocol.version=%s: no broker of a release before %s can be a member of "
-            "this cluster; requests between brokers are those of %s",
+            "this cluster; this broker sends the inter-broker requests of %s",
             protocol, FLOOR, FLOOR,
         )  # fmt: skip
     if config.get_int("offsets.topic.compression.codec") == ZSTD_CODEC and newest < 2:
@@ -273,6 +273,6 @@ def _check_limits(config: KafkaConfig) -> None:
     overrides = config.max_connections_per_ip_overrides
     if config.get_int("max.connections.per.ip") == 0 and not overrides:
         raise ConfigError(
-            "max.connections.per.ip=0 lets no one connect; "
+            "max.connections.per.ip=0 refuses every connect; "
             "set max.connections.per.ip.overrides as well"
         )

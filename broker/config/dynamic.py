@@ -170,7 +170,7 @@ def _problem(config: KafkaConfig, entry: _Entry) -> str | None:
     if definition.name in _CONNECTION_LIMITS and value <= 0:
         return f"Invalid {shortened(name)} {value}"
     if definition.name == "ssl.engine.factory.class":
-        return f"{shortened(name)}: it names a class of Java; the ssl.* keys say all there is"
+        return f"{shortened(name)}: it names a Java class; use the ssl.* keys instead"
     if name == "metric.reporters" and not _REPORTER_CLASSES.issuperset(value):
         return f"{name}={shortened(entry.text)}: there is no such class"
     return None

@@ -21,9 +21,9 @@ from .definitions import base_key
 ALLOW = "pybroker.allow.ineffective.security"
 
 _NO_POLICY = "no policy is asked"
-_NO_QUOTA_CLASS = "quotas are those set with kafka-configs, not a Java class's"
-_NO_ZOOKEEPER_REVOCATION = "nobody asks whether ZooKeeper's certificate was revoked"
-_NO_NAMES = "names are those of logins and certificates, no class is asked"
+_NO_QUOTA_CLASS = "set quotas with kafka-configs; this broker loads no Java class"
+_NO_ZOOKEEPER_REVOCATION = "this broker does not check whether ZooKeeper's certificate was revoked"
+_NO_NAMES = "principals come from logins and certificates; this broker loads no Java class"
 
 PROTECTIONS: Mapping[str, str] = MappingProxyType(
     {

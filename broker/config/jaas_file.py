@@ -41,7 +41,7 @@ class Section(NamedTuple):
             if module.name == MODULES[mechanism]:
                 return module
         raise ConfigError(
-            f"{self.where}: it has no login module for {mechanism}; add to it: "
+            f"{self.where}: no login module for {mechanism}; add: "
             f"{MODULES[mechanism]} required ...;"
         )
 

@@ -47,7 +47,7 @@ _KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 _HANDLERS = {
     "PLAIN": (
         "org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",
-        "passwords stand in sasl.jaas.config as user_<name>",
+        "give passwords in sasl.jaas.config as user_<name>",
     ),
     "SCRAM-SHA-256": (_SCRAM_HANDLER, "users are kept in ZooKeeper (kafka-configs.sh)"),
     "SCRAM-SHA-512": (_SCRAM_HANDLER, "users are kept in ZooKeeper (kafka-configs.sh)"),
@@ -59,7 +59,7 @@ _HANDLERS = {
 }
 _OF_SIGNED = {("OAUTHBEARER", handler) for handler in _SIGNED_HANDLERS}
 _NEED_JAAS = {
-    "PLAIN": "nobody could log in",
+    "PLAIN": "no client could log in",
     "GSSAPI": "it says where the broker's key is",
     "OAUTHBEARER": "its options say which tokens are valid",
 }

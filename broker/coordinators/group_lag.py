@@ -153,7 +153,7 @@ class GroupLag:
                         if told.error_code == ErrorCode.NONE:
                             found[topic.name, told.partition_index] = told.offset
         except ChannelError as problem:
-            logger.info("Broker %d does not tell where its partitions end: %s", leader, problem)
+            logger.info("Broker %d returned no end offsets of its partitions: %s", leader, problem)
         finally:
             connection.close()
 

@@ -88,7 +88,9 @@ class MarkerSender:
             if self.queues.waits(broker_id):
                 self._wake(broker_id)
         if routed.gone:
-            logger.info("%s is over for deleted partitions %s", job.transactional_id, routed.gone)
+            logger.info(
+                "%s is complete for deleted partitions %s", job.transactional_id, routed.gone
+            )
             self._report(job, routed.gone, ErrorCode.NONE)
         if routed.leaderless:
             self._report(job, routed.leaderless, ErrorCode.NOT_LEADER_OR_FOLLOWER)

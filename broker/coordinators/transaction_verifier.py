@@ -267,7 +267,7 @@ class _Channel:
             self._can_verify = False
             connection = self._connection = self._verifier.open_connection(self._broker_id)
         if connection is None:
-            raise ChannelError("it has no endpoint for other brokers")
+            raise ChannelError("the broker has no endpoint for other brokers")
         try:
             if not self._can_verify and not await _can_verify(connection):
                 return None

@@ -111,28 +111,28 @@ class TopicCreator(Protocol):
         self,
         topic: str,
         before: Callable[[int], None] | None,
-        tell: Callable[[ErrorCode], None],
+        complete: Callable[[ErrorCode], None],
     ) -> ErrorCode | None:
-        """Start creating `topic`; the code to answer with, or None: `tell` is called with it."""
+        """Start creating `topic`; the code to answer with, or None: `complete` gets it later."""
         ...
 
 
 class _BeingCreated:
     """The topics that one request creates; `answer` is called when all have a result."""
 
-    __slots__ = ("_answer", "_topics", "_untold")
+    __slots__ = ("_answer", "_incomplete", "_topics")
 
     def __init__(self, answer: Callable[[], None]) -> None:
         self._answer = answer
         self._topics: list[MetadataResponseTopic] = []
-        self._untold = 0
+        self._incomplete = 0
 
     def __len__(self) -> int:
         return len(self._topics)
 
     def add(self, topic: MetadataResponseTopic) -> None:
         self._topics.append(topic)
-        self._untold += 1
+        self._incomplete += 1
 
     def in_order(self) -> list[MetadataResponseTopic]:
         """The topics in Kafka's order of creation, that of a hash map: of two colliding names the
@@ -142,13 +142,13 @@ class _BeingCreated:
         by_name = {topic.name or "": topic for topic in self._topics}
         return [by_name[name] for name in hash_ordered(by_name)]
 
-    def teller(self, topic: MetadataResponseTopic) -> Callable[[ErrorCode], None]:
-        return partial(self.tell, topic)
+    def on_created(self, topic: MetadataResponseTopic) -> Callable[[ErrorCode], None]:
+        return partial(self.complete, topic)
 
-    def tell(self, topic: MetadataResponseTopic, code: ErrorCode) -> None:
+    def complete(self, topic: MetadataResponseTopic, code: ErrorCode) -> None:
         topic.error_code = code
-        self._untold -= 1
-        if not self._untold:
+        self._incomplete -= 1
+        if not self._incomplete:
             self._answer()
 
 
@@ -284,9 +284,11 @@ class MetadataHandler:
         assert self._auto_create is not None
         before = request.counts_mutations()
         for topic in created.in_order():
-            code = self._auto_create.auto_create(topic.name or "", before, created.teller(topic))
+            code = self._auto_create.auto_create(
+                topic.name or "", before, created.on_created(topic)
+            )
             if code is not None:
-                created.tell(topic, code)
+                created.complete(topic, code)
             yield
 
     def _topic(self, name: str, request: Request) -> Described:

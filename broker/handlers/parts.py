@@ -24,16 +24,14 @@ from ..zk.delegation_token_store import DelegationTokenStore
 from ..zk.zookeeper_offsets import ZooKeeperOffsets
 from .acls import AclHandlers
 from .alter_configs import AlterConfigsHandler
-from .alter_replica_log_dirs import AlterReplicaLogDirsHandler
 from .api_versions import ApiVersionsHandler
 from .client_quotas import ClientQuotaHandlers
-from .controller_orders import ControllerOrders
+from .controller_orders import ControllerOrders, LeadershipGate
 from .controller_requests import ControllerRequestHandlers
 from .delegation_tokens import DelegationTokenHandlers
 from .delete_records import DeleteRecordsHandler
 from .describe_cluster import DescribeClusterHandler
 from .describe_configs import DescribeConfigsHandler
-from .describe_log_dirs import DescribeLogDirsHandler
 from .describe_producers import DescribeProducersHandler
 from .elect_leaders import ElectLeadersHandler
 from .envelope import EnvelopeHandler
@@ -41,11 +39,10 @@ from .fetch import FetchHandler
 from .find_coordinator import FindCoordinatorHandler
 from .group_offsets import GroupOffsetHandlers
 from .groups import GroupHandlers
-from .leadership_gate import LeadershipGate
 from .list_offsets import ListOffsetsHandler
+from .log_dirs import LogDirHandlers
 from .metadata import MetadataHandler
 from .offset_for_leader_epoch import OffsetForLeaderEpochHandler
-from .partition_reassignments import PartitionReassignmentHandlers
 from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
@@ -76,7 +73,7 @@ class Handlers(NamedTuple):
 
 
 def register_handlers(ground: Ground, lower: Lower, dispatcher: Dispatcher) -> Handlers:
-    """Give the dispatcher a handler for each API; returns those that other parts refer to."""
+    """Build all handlers, and register them at the dispatcher."""
     orders = ControllerOrders(lower.replicas.runtime)
     slots = ground.config.get_int("max.incremental.fetch.session.cache.slots")
     sessions = FetchSessions(random.randint, slots)
@@ -122,7 +119,6 @@ def _of_controller(ground: Ground, lower: Lower) -> _Some:
         ).handlers(),
         ControllerRequestHandlers(controller).handlers(),
         ElectLeadersHandler(controller, waits).handlers(),
-        PartitionReassignmentHandlers(controller).handlers(),
         ScramCredentialHandlers(ground.store, controller).handlers(),
     ]
 
@@ -151,8 +147,7 @@ def _of_records(
         ListOffsetsHandler(replicas, spawn).handlers(),
         OffsetForLeaderEpochHandler(manager).handlers(),
         DeleteRecordsHandler(replicas).handlers(),
-        AlterReplicaLogDirsHandler(replicas, mover).handlers(),
-        DescribeLogDirsHandler(manager).handlers(),
+        LogDirHandlers(replicas, mover).handlers(),
     ]
 
 

@@ -398,7 +398,7 @@ class TopicHandlers:
                 result.error_code = error.code  # Kafka leaves the message of v5 and later out
 
         async def is_gone(name: str) -> bool:
-            return await self._waits.until_gone(name, deadline)
+            return await self._waits.until_deleted(name, deadline)
 
         for name in await _late(request, marked, is_gone, body.timeout_ms):
             for result in marked[name]:

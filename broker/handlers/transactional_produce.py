@@ -2,7 +2,7 @@
 
 One request carries batches of one producer and epoch, or it is refused whole. A batch whose
 transaction is open in its log already is appended at once, as are all with
-transaction.partition.verification.enable=false. Otherwise the request waits for the transaction
+transaction.partition.verification.enable=false. Otherwise, the request waits for the transaction
 coordinator; batches outside of the transaction are answered with an error, the others are appended
 with the guards of their verification.
 

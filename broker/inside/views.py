@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import KafkaError
 from ...protocol.zookeeper.operations import SessionExpired
-from ..observability.metrics_http import CannotTell
+from ..observability.metrics_http import ViewUnavailable
 from .look_up import look_up_offset, look_up_timestamp
 from .partition_files import partition_files
 from .replication import replica
@@ -44,7 +44,7 @@ class Inside:
     is_guarded: bool
 
     async def answer(self, name: str, query: Query) -> object:
-        """The answer, ready to become JSON. Raises CannotTell."""
+        """The answer, ready to become JSON. Raises ViewUnavailable."""
         views: dict[str, Callable[[Query], Awaitable[object]]] = {
             "waiting": self._waiting,
             "files": self._files,
@@ -53,19 +53,19 @@ class Inside:
             "znode": self._znode,
         }
         if self.is_guarded:
-            raise CannotTell(
-                "this broker asks who may see what, and its metrics port has no logins: "
-                "its inside is not told"
+            raise ViewUnavailable(
+                "this broker has an authorizer, and its metrics port has no logins: "
+                "it shows nothing of its inside"
             )
         view = views.get(name)
         if view is None:
-            raise CannotTell(f"there are: {', '.join(views)}")
+            raise ViewUnavailable(f"there are: {', '.join(views)}")
         try:
             return await view(query)
         except (OSError, KafkaError) as error:
-            raise CannotTell(f"the files cannot be read: {error}") from None
+            raise ViewUnavailable(f"the files cannot be read: {error}") from None
         except SessionExpired:
-            raise CannotTell(
+            raise ViewUnavailable(
                 "the ZooKeeper session of this broker has expired; ask again"
             ) from None
 
@@ -90,10 +90,10 @@ class Inside:
     async def _znode(self, query: Query) -> object:
         path = query.get("path", "/")
         if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
-            raise CannotTell(f"{path!r} is no path of a znode")
+            raise ViewUnavailable(f"{path!r} is no path of a znode")
         found = await znode(self.zookeeper, path)
         if found is None:
-            raise CannotTell(f"there is no znode {path}")
+            raise ViewUnavailable(f"there is no znode {path}")
         return found
 
     def _log(self, query: Query) -> Log:
@@ -103,12 +103,12 @@ class Inside:
         topic, index = query.get("topic", ""), _number(query, "partition")
         partition = self.replicas.partitions.get((topic, index))
         if partition is None:
-            raise CannotTell(f"this broker has no replica of {topic}-{index}")
+            raise ViewUnavailable(f"this broker has no replica of {topic}-{index}")
         return partition
 
 
 def _number(query: Query, name: str) -> int:
     text = query.get(name, "")
     if not text.removeprefix("-").isdecimal() or len(text) > MOST_DIGITS:
-        raise CannotTell(f"{name}: a whole number is wanted")
+        raise ViewUnavailable(f"{name}: a whole number is wanted")
     return int(text)

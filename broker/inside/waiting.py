@@ -36,7 +36,7 @@ def what_waits(
 ) -> list[Row]:
     """A row a kind. ``now_seconds``: of the clock that requests are timed by (`perf_counter`)."""
 
-    def shown(purgatory: Purgatory[Any], tell: Callable[[Any, Partitions], str]) -> Row:
+    def shown(purgatory: Purgatory[Any], describe: Callable[[Any, Partitions], str]) -> Row:
         oldest = sorted(_some(purgatory), key=_received_at)
         return {
             "kind": purgatory.name,
@@ -45,7 +45,7 @@ def what_waits(
                 {
                     **_asker(one, now_seconds),
                     "left_ms": one.deadline_ms - now_ms if one.is_scheduled else None,
-                    "for": tell(one, partitions),
+                    "for": describe(one, partitions),
                 }
                 for one in oldest[:MOST_SHOWN]
             ],

@@ -1,4 +1,4 @@
-"""The source of the keys of signed tokens: a file or an http(s) address, read now and then.
+"""The source of the keys of signed tokens: a file or an HTTP(S) address, read now and then.
 
 Invariants:
 - An answer replaces the keys only if it is a JWKS: until then the earlier keys stay valid.
@@ -64,7 +64,7 @@ def read_jwks(url: str) -> bytes:
     from urllib.request import urlopen  # few brokers need it, and it takes a megabyte
 
     if urlsplit(url).scheme not in ("file", "http", "https"):
-        raise ValueError("it is no file:, http: or https: address")
+        raise ValueError("it is not a file:, http: or https: address")
     with urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
         data: bytes = answer.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

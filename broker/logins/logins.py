@@ -121,7 +121,7 @@ class Logins:
                     logger.info("New connections to listener %s log in by its changed keys", name)
         except ConfigError as error:
             if str(error) != self._problem:
-                logger.error("Logins go on as they were: %s", error)
+                logger.error("Logins keep their present configuration: %s", error)
             self._problem = str(error)
         else:
             self._problem = ""

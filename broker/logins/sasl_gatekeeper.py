@@ -122,7 +122,7 @@ class SaslGatekeeper:
             return self._refuse_out_of_turn(key, version)
         if key == ApiKey.API_VERSIONS and login.turn is Turn.FIRST:
             if API_TABLE[ApiKey.API_VERSIONS].supports(version):
-                login.told_versions()
+                login.on_api_versions()
         elif key not in API_TABLE and login.may_speak_gssapi:
             login.handshake(GSSAPI, version=0)
             return self._take_bare_token()
@@ -188,16 +188,16 @@ class SaslGatekeeper:
         login, listener = self._login, self._listener
         if not login.blocks:
             outcome = login.take(token, _now_ms(), listener.epoch_ms())
-            self._settle(outcome, answer)
+            self._apply(outcome, answer)
             return
         outcomes: list[Outcome] = []
 
         def step() -> None:
             outcomes.append(login.take(token, _now_ms(), listener.epoch_ms()))
 
-        listener.tasks.in_thread(self._connection, step, lambda: self._settle(outcomes[0], answer))
+        listener.tasks.in_thread(self._connection, step, lambda: self._apply(outcomes[0], answer))
 
-    def _settle(self, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
+    def _apply(self, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
         """Apply the outcome of a token, then answer."""
         connection, login, counts = self._connection, self._login, self._listener.counts
         if connection.closed:

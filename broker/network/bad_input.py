@@ -48,7 +48,7 @@ def describe_no_handshake(reason: str) -> str | None:
     if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE",
                   "RECORD_TOO_SMALL", "PACKET_LENGTH_TOO_LONG"):  # fmt: skip
         return (
-            "something else than a TLS handshake, but this listener speaks SSL "
+            "no TLS handshake, but this listener speaks SSL "
             "(set security.protocol=SSL in the client, or SASL_SSL where the listener says so)"
         )
     return None

@@ -368,7 +368,7 @@ class Connection:
         """Whether the whole frame at the front may be handled behind those in the pipeline."""
         pipeline = self.pipeline
         assert pipeline is not None
-        return pipeline.lets_in(self.buffer, self.start, self.needed)
+        return pipeline.admits(self.buffer, self.start, self.needed)
 
     def _make_room(self) -> bool:
         """Move the held bytes to the front of the buffer, or of a larger one if it is full.
@@ -484,7 +484,7 @@ class Connection:
         if self.closed:
             return
         if self.state is not RESPONSE_PENDING:
-            raise BrokenConnection(f"what was no request is answered: {self.state.name}")
+            raise BrokenConnection(f"a connection without a request is answered: {self.state.name}")
         self.out.add(parts)
         if self.reserved_bytes:
             self.release_memory()

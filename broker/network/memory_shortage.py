@@ -90,7 +90,7 @@ class MemoryShortage:
         """Close connections with stalled incomplete requests while others wait for receive
         buffers."""
         memory = self.receive_memory
-        for connection in to_give_up(self._everyone(), memory, now):
+        for connection in starved_connections(self._everyone(), memory, now):
             connection.close(
                 f"only {connection.end - connection.start} of a request's {connection.needed} "
                 f"bytes have come while others wait for memory ({memory.limit} bytes for all)"
@@ -109,7 +109,7 @@ def take_back_unused(connections: Iterable[Connection]) -> None:
             connection.give_back_buffer()
 
 
-def to_give_up(
+def starved_connections(
     connections: Iterable[Connection], memory: ReceiveMemory, now: float
 ) -> list[Connection]:
     """The connections to close with their unfinished requests, the largest first."""

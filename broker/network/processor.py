@@ -273,7 +273,7 @@ class Processor:
             and not connection.unsent
         ):
             self.expired_connections += 1
-            connection.close("it has hung up, and its request waits")
+            connection.close("the client hung up while its request waits")
         if not connection.closed and (problem := connection.overdue(now)) is not None:
             connection.close(problem)
 
@@ -286,9 +286,9 @@ class Processor:
         elif connection.out.blocked:
             connection.close(f"it did not read a response for {idle:.0f} s")
         elif connection.state is THROTTLED:
-            connection.close(f"it is over a quota, and held for longer than {idle:.0f} s")
+            connection.close(f"a quota throttles it for longer than {idle:.0f} s")
         else:
-            connection.close(f"its request waits, and nothing has come or gone for {idle:.0f} s")
+            connection.close(f"its request waits, and no byte came or left for {idle:.0f} s")
 
     def idle_share(self, now: float) -> float:
         """The share of its life that this processor spent waiting, 0 to 1."""

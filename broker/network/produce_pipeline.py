@@ -8,9 +8,9 @@ Here the next produce request of a connection is admitted once the records of th
 The behaviour that a client can observe stays Kafka's:
 - records are appended in the order of the requests, and answers leave in that order: an answer that
   is ready early waits here for the answers before it;
-- a request that fails after its append (time-out, too small an ISR) does not affect the requests
-  behind it, which Kafka would have appended a moment later all the same; nor does one that fails
-  before its append: Kafka, too, continues with the next request in the socket;
+- a request that fails after its append (time-out, too few replicas in the ISR) does not affect the
+  requests behind it, which Kafka would have appended a moment later all the same; nor does one that
+  fails before its append: Kafka, too, continues with the next request in the socket;
 - a client that closes its connection or dies can find unacknowledged records in the log: of at most
   MAX_WAITING requests instead of one, all of which it had sent;
 - any other request waits, as in Kafka, until all before it are answered.
@@ -70,7 +70,7 @@ class Pipeline:
         """Whether another request may be looked for."""
         return len(self._waiting) < MAX_WAITING and self.end_reason is None
 
-    def lets_in(self, buffer: ReceiveBuffer, start: int, size: int) -> bool:
+    def admits(self, buffer: ReceiveBuffer, start: int, size: int) -> bool:
         """Whether the whole frame of `size` at `start` may be handled behind those that wait."""
         if not self.has_room or size < _SIZE_BYTES + _API_KEY_BYTES:
             return False
@@ -89,7 +89,7 @@ class Pipeline:
         waiting, answers = self._waiting, self._answers
         if waiting[0] is not request:
             if request in answers or request not in waiting:
-                raise BrokenConnection(f"{request} is answered twice, or was never let in")
+                raise BrokenConnection(f"{request} is answered twice, or was never accepted")
             answers[request] = parts
             return []
         leaving = [(waiting.popleft(), parts)]

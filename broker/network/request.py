@@ -59,7 +59,7 @@ class Meter(Protocol):
     def counts_mutations(self, request: Request) -> Callable[[int], None] | None: ...
     def charged(self, request: Request, response: Any) -> Any: ...
     def encoding(self, request: Request, steps: Steps) -> Steps: ...
-    def lets_next_in(self, request: Request) -> bool: ...
+    def admits_next(self, request: Request) -> bool: ...
     def timed(self, steps: Generator[None, None, T]) -> Generator[None, None, T]: ...
     def failed(self, code: ErrorCode) -> None: ...
 
@@ -189,7 +189,7 @@ class WholeRequest(Protocol):
     def part_answered(self, response: Any) -> None: ...
 
     def part_refused(self, part: Request, code: ErrorCode, message: str | None) -> bool:
-        """Whether the error is one of the request as a whole, which is then answered with it."""
+        """Whether the error is the error of the whole request, which is then answered with it."""
 
     def part_failed(self) -> None:
         """The connection is to be closed instead of an answer."""
@@ -378,7 +378,7 @@ class Request:
 
     def appended(self) -> None:
         """The request's records are in the log and it waits for replicas: the next may come."""
-        if self.whole is None and (self.meter is None or self.meter.lets_next_in(self)):
+        if self.whole is None and (self.meter is None or self.meter.admits_next(self)):
             self.connection.appended(self)
 
     # Quotas

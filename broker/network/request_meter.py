@@ -119,7 +119,7 @@ class RequestMeter:
             percent = (self._worked - worked) * PERCENT_OF_SECONDS
             metered.meter.record(percent, meter_clock_ms())
 
-    def lets_next_in(self, request: Request) -> bool:
+    def admits_next(self, request: Request) -> bool:
         """Whether the next produce may come while this one waits."""
         if self._quotas.limits_bytes(*_who(request)):
             return False

@@ -115,7 +115,7 @@ class _Wire:
             raise BadInput(f"a TLS record that cannot be read ({_reason(error)})") from None
         self.has_paused = not records_left
         if self.outgoing.pending > MAX_CONTROL_BYTES:
-            raise BadInput("TLS records that ask for answers, and reads none")
+            raise BadInput("TLS records that request answers, and reads none")
         if not filled and not self.ended:
             raise BlockingIOError
         return filled

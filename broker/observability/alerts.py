@@ -44,7 +44,7 @@ ALERTS = (
         "sum(kafka_controller_kafkacontroller_offlinepartitionscount) > 0",
         1,
         "critical",
-        "{{ $value }} partitions have no leader: nobody can read or write them.",
+        "{{ $value }} partitions have no leader: clients cannot read or write them.",
         "Start the brokers of their ISR (`pybroker topics describe --leaderless`). An unclean "
         "election loses records.",
     ),
@@ -79,7 +79,7 @@ ALERTS = (
         0,
         "critical",
         "{{ $labels.instance }} has lost a log directory.",
-        "Mend or replace the disk, then restart the broker.",
+        "Repair or replace the disk, then restart the broker.",
     ),
     Alert(
         "KafkaGroupBehind",
@@ -106,7 +106,7 @@ ALERTS = (
         0,
         "warning",
         "{{ $value }} logins at {{ $labels.listener }} of {{ $labels.instance }} failed.",
-        "Its log names the addresses: a wrong password somewhere, or somebody who guesses.",
+        "Its log names the addresses: a client has a wrong password, or guesses passwords.",
     ),
     Alert(
         "KafkaCleanerStuck",
@@ -114,7 +114,7 @@ ALERTS = (
         "kafka_log_logcleanermanager_uncleanable_partitions_count > 0",
         5,
         "warning",
-        "{{ $labels.instance }} has given up compacting a log: it grows without an end.",
+        "{{ $labels.instance }} has stopped compacting a log: the log grows without an end.",
         "Its log names the partition and the error.",
     ),
     Alert(

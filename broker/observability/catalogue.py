@@ -30,7 +30,7 @@ _OF_KAFKA = {
         "LocalTimeMs": "How long this broker worked at requests, in milliseconds.",
         "RemoteTimeMs": "How long requests waited in purgatory: for followers (acks=all), for new "
         "records (a fetch), for members of a group; in milliseconds.",
-        "ThrottleTimeMs": "How long clients were told to be quiet by quotas, in milliseconds.",
+        "ThrottleTimeMs": "The throttle time that quotas gave to clients, in milliseconds.",
         "ResponseQueueTimeMs": "Always 0: an answer is written by who made it.",
         "ResponseSendTimeMs": "How long answers took to leave, in milliseconds: long if clients "
         "read slowly.",

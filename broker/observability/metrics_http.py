@@ -21,7 +21,7 @@ import trio
 from .exposition import Exported, exposition
 
 
-class CannotTell(Exception):
+class ViewUnavailable(Exception):
     """A question about the inside is wrong, or must not be answered; its text says why."""
 
 
@@ -45,7 +45,7 @@ async def serve_metrics(
     inside: AnswerInside | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until cancelled; reports the bound port. ``inside`` raises CannotTell."""
+    """Serve until cancelled; reports the bound port. ``inside`` raises ViewUnavailable."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.gc_collector import GCCollector
     from prometheus_client.process_collector import ProcessCollector
@@ -155,13 +155,15 @@ async def _inside(asked: _Asked, inside: AnswerInside) -> tuple[str, bytes]:
     """Status and JSON. A failing answer affects nothing else."""
     try:
         if not _is_address(asked.host):
-            raise CannotTell("ask by an address, not by a name: browsers can be told any name")
+            raise ViewUnavailable(
+                "use an IP address in the URL, not a name: a name can be made to point anywhere"
+            )
         found = await inside(asked.path.removeprefix(INSIDE), dict(parse_qsl(asked.query)))
         body = json.dumps(found).encode()
-    except CannotTell as error:
+    except ViewUnavailable as error:
         return "400 Bad Request", json.dumps({"error": str(error)}).encode()
     except Exception:
-        logger.exception("What was asked of the inside cannot be told")
+        logger.exception("The broker could not show its inside")
         return "500 Internal Server Error", json.dumps({"error": "it failed; see the log"}).encode()
     return "200 OK", body
 

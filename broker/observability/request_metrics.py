@@ -1,6 +1,6 @@
 """The times and sizes of the requests of one API: a few numbers for each, on the hot path.
 
-Quantiles come from the last `RESERVOIR_SIZE` samples of an API: every request while there are few,
+Quantiles come from the last `RESERVOIR_SIZE` samples of an API: every request while they are few,
 one of sixteen afterwards.
 
 A fetch counts also as a fetch of a consumer or of a follower, and a request that only verifies a

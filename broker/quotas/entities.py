@@ -2,15 +2,16 @@
 
 An `Entity` is a user and a client id. A name is as clients send it, None is the default of all
 without a quota of their own, and "" leaves that half open: ("", "app") is the client id alone,
-("alice", "") the user alone. In ZooKeeper, and so in change notifications, names are sanitized.
+("alice", "") the user alone. In ZooKeeper, and so in change notifications, names are escaped.
 
-Mirrors Sanitizer, ConfigEntityZNode and the paths of QuotaConfigHandler.
+Mirrors `Sanitizer`, ConfigEntityZNode and the paths of QuotaConfigHandler.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
-from urllib.parse import quote, unquote_plus
+
+from ...protocol import sanitized_names
 
 Entity: TypeAlias = tuple[str | None, str | None]
 
@@ -33,9 +34,7 @@ class IpEntity(NamedTuple):
 
 def sanitize(name: str | None) -> str:
     """A name as it stands in a path; None is the default."""
-    if name is None:
-        return DEFAULT_NAME
-    return quote(name, safe="").replace("~", "%7E")
+    return DEFAULT_NAME if name is None else sanitized_names.sanitize(name)
 
 
 def may_be_stored(name: str) -> bool:
@@ -44,7 +43,7 @@ def may_be_stored(name: str) -> bool:
 
 
 def desanitize(name: str) -> str | None:
-    return None if name == DEFAULT_NAME else unquote_plus(name)
+    return None if name == DEFAULT_NAME else sanitized_names.desanitize(name)
 
 
 def path_of(entity: Entity) -> str:

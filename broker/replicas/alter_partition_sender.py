@@ -132,7 +132,7 @@ class AlterPartitionSender:
         with self._replicas.settling as manager:
             manager.isr_changes.altered(change, error, change.isr, epoch or 0, now_ms)
         if epoch is not None:
-            _tell([(change, change.isr)])
+            _log_changes([(change, change.isr)])
 
     async def _send(self) -> None:
         try:
@@ -149,13 +149,15 @@ class AlterPartitionSender:
         with self._replicas.settling as manager:
             for decided in decisions:
                 manager.isr_changes.altered(*decided, now_ms)
-        _tell([(change, isr) for change, error, isr, _ in decisions if error is ErrorCode.NONE])
+        _log_changes(
+            [(change, isr) for change, error, isr, _ in decisions if error is ErrorCode.NONE]
+        )
         if response.error_code != ErrorCode.NONE:
             logger.info("AlterPartition: %s", ErrorCode(response.error_code).name)
             await trio.sleep(RETRY_DELAY_MS / 1000)
 
 
-def _tell(changes: Sequence[tuple[AlterIsr, Iterable[int]]]) -> None:
+def _log_changes(changes: Sequence[tuple[AlterIsr, Iterable[int]]]) -> None:
     if not changes:
         return
     named = "; ".join(

@@ -24,7 +24,7 @@ BUSY_POLL_SECONDS = 1.0
 MAX_BUSY_POLLS = 300
 
 
-def settle() -> None:
+def freeze_startup() -> None:
     """Freeze the objects of the start-up, which live as long as the broker: they are not scanned.
 
     Without a collection first: the little garbage of a start is not worth a full pass over it.

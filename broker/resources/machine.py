@@ -5,7 +5,7 @@ MSG_MORE, /proc. The users of such a feature ask here, and have a way without it
 Invariant: with the environment variable PYBROKER_MACHINE=posix none of them is used; so the ways
 without are tested on Linux.
 
-Kafka leaves this to the Java machine and its `Selector`s.
+Kafka leaves this to the Java machine and its `Selector` classes.
 """
 
 from __future__ import annotations

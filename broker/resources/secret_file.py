@@ -32,7 +32,8 @@ def read_secret(path: Path) -> bytes:
             raise UnsafeSecret(f"{path} is no file")
         if found.st_mode & _OTHERS:
             raise UnsafeSecret(
-                f"{path} holds a secret and others may use it: change it, then chmod 600 {path}"
+                f"{path} holds a secret, and other users can read the file: "
+                f"change the secret, then run chmod 600 {path}"
             )
         secret = os.read(descriptor, MAX_BYTES + 1)
     finally:

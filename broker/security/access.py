@@ -27,7 +27,7 @@ logger = logging.getLogger("pybroker.authorizer")
 MAX_REMEMBERED = 500  # names of one connection
 MAX_LINES = 100  # of denials in LINES_SECONDS
 LINES_SECONDS: Final = 10
-LONGEST_NAME = 255  # that is remembered, and logged in full; topics' are not longer
+LONGEST_NAME = 255  # the longest remembered, and logged in full; no topic has a longer one
 
 _READ, _WRITE, _CREATE, _DELETE = (
     AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE,

@@ -29,7 +29,7 @@ class AccessControlEntry(NamedTuple):
     principal: str
     """As `User:alice`; `User:*` is everyone."""
     host: str
-    """An address as text, or `*`; other text matches nobody."""
+    """An address as text, or `*`; other text matches no client."""
     operation: AclOperation
     permission: AclPermission
 

@@ -283,7 +283,7 @@ class _Follower:
                 if path_is_valid(acl_znodes.resource_path(resource)):
                     resources[resource] = None
             except MalformedZnode as error:
-                logger.error("Told of %s", error)
+                logger.error("Notified of %s", error)
         await self._store.reload(list(resources))
 
 

@@ -38,14 +38,14 @@ OnChanges: TypeAlias = Callable[[Sequence[bytes | None]], Awaitable[None]]
 class ChangeNotifications:
     """The notifications below one path."""
 
-    __slots__ = ("_changed", "_client", "_last_change", "_path", "_seen_ms", "_told")
+    __slots__ = ("_applied", "_changed", "_client", "_last_change", "_path", "_seen_ms")
 
     def __init__(self, client: ZooKeeperClient, path: str) -> None:
         self._client = client
         self._path = path
         self._changed = trio.Event()
         self._last_change = -1
-        self._told = trio.Event()  # when the last change is another one
+        self._applied = trio.Event()  # when the last change is another one
         self._seen_ms: dict[str, int] = {}  # by node: the time when it was first seen
 
     async def follow(
@@ -74,7 +74,7 @@ class ChangeNotifications:
                     await load()
                 loaded_in = session
             except SessionExpired:
-                logger.info("Following %s goes on with a new ZooKeeper session", self._path)
+                logger.info("Following %s continues with a new ZooKeeper session", self._path)
                 await trio.sleep(SESSION_RETRY_SECONDS)
                 continue
             if first:
@@ -82,10 +82,10 @@ class ChangeNotifications:
                 task_status.started()
             await self._changed.wait()
 
-    async def until_told(self, number: int) -> None:
+    async def until_applied(self, number: int) -> None:
         """Wait until the change in the node of this sequence number is applied here."""
         while self._last_change < number:
-            await self._told.wait()
+            await self._applied.wait()
 
     def _fired(self, _kind: WatchKind, _path: str) -> None:
         self._changed.set()
@@ -102,8 +102,8 @@ class ChangeNotifications:
         if not quiet:
             await on_changes([result.data for result in results if result.ok])
         self._last_change = fresh[-1][0]
-        self._told.set()
-        self._told = trio.Event()
+        self._applied.set()
+        self._applied = trio.Event()
         await self._delete_old(children, now_ms)
 
     async def _delete_old(self, children: Collection[str], now_ms: int) -> None:

@@ -130,7 +130,7 @@ class ConfigStore:
         """
         if self._changes is not None:
             with trio.move_on_after(MAX_APPLIED_SECONDS):
-                await self._changes.until_told(number)
+                await self._changes.until_applied(number)
 
     async def follow(
         self,
@@ -145,15 +145,15 @@ class ConfigStore:
         first.
         """
 
-        async def tell(changes: Iterable[bytes | None]) -> None:
+        async def notify(changes: Iterable[bytes | None]) -> None:
             for entity in dict.fromkeys(map(znodes.decode_config_change, changes)):
                 if entity is not None:
-                    await self._tell(entity, on_change)
+                    await self._notify(entity, on_change)
 
         changes = self._changes = ChangeNotifications(self._client, znodes.CONFIG_CHANGES)
-        await changes.follow(tell, clock, task_status=task_status)
+        await changes.follow(notify, clock, task_status=task_status)
 
-    async def _tell(self, entity: str, on_change: OnChange) -> None:
+    async def _notify(self, entity: str, on_change: OnChange) -> None:
         """Call back for one entity; a bad config must not keep others from being applied."""
         try:
             await on_change(entity, await self.read(entity))

@@ -117,16 +117,16 @@ def write_token(token: TokenInfo) -> Flow[None]:
     written = yield from run_one(SetData(path, data))
     if expect(written, path, ZkCode.NO_NODE).code is ZkCode.NO_NODE:
         expect((yield from run_one(Create(path, data))), path)
-    yield from _tell(token.token_id)
+    yield from _notify_brokers(token.token_id)
 
 
 def delete_token(token_id: str) -> Flow[None]:
     path = token_path(token_id)
     expect((yield from run_one(Delete(path))), path, ZkCode.NO_NODE)
-    yield from _tell(token_id)
+    yield from _notify_brokers(token_id)
 
 
-def _tell(token_id: str) -> Flow[None]:
+def _notify_brokers(token_id: str) -> Flow[None]:
     change = Create(TOKEN_CHANGE_PREFIX, token_id.encode(), sequential=True)
     expect((yield from run_one(change)), TOKEN_CHANGES)
 
@@ -229,7 +229,7 @@ class DelegationTokenStore:
     async def _delete(self, token_id: str) -> None:
         await self._client.run(delete_token(token_id))
         self.tokens.remove(token_id)
-        logger.info("The delegation token %s has ended", token_id)
+        logger.info("The delegation token %s has expired", token_id)
 
     # Following
 

@@ -194,14 +194,14 @@ class ZooKeeperClient:
         self._rearm = True
         if state == KazooState.SUSPENDED:
             if was_connected:
-                self._tell(SessionEvent.SUSPENDED)
+                self._notify(SessionEvent.SUSPENDED)
             return
         if self._session != NO_SESSION:
             self._session = NO_SESSION
             self._generation += 1
             ended, self._generation_ended = self._generation_ended, trio.Event()
             ended.set()
-            self._tell(SessionEvent.EXPIRED)
+            self._notify(SessionEvent.EXPIRED)
         if reason == KeeperState.AUTH_FAILED:
             self._refused.set()
         if reason in ENDED and not self._is_reviving:
@@ -232,7 +232,7 @@ class ZooKeeperClient:
         elif not isinstance(error, (*_CONNECTION_LOST, kazoo_errors.SessionExpiredError)):
             self._session = session
             self._connected.set()
-            self._tell(SessionEvent.CONNECTED)
+            self._notify(SessionEvent.CONNECTED)
             if self._rearm:
                 self._rearm = False
                 self._watches.fire_all()
@@ -256,7 +256,7 @@ class ZooKeeperClient:
         except Exception:
             logger.exception("cannot connect to ZooKeeper at %s again", self.connect)
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _notify(self, event: SessionEvent) -> None:
         logger.info("ZooKeeper session %s", event.value)
         for listener in self._listeners:
             listener.send_nowait(event)
@@ -286,7 +286,7 @@ class ZooKeeperClient:
         if self.security.digest or self.security.sasl:
             return "refuses this broker's name or password"
         return (
-            f"lets nobody in without a login: give {CREDENTIALS_FILE} or {JAAS_FILE} with a "
+            f"refuses clients without a login: set {CREDENTIALS_FILE} or {JAAS_FILE} with a "
             f"section {CLIENT_SECTION}"
         )
 

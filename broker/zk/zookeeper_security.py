@@ -78,7 +78,7 @@ def zookeeper_security(config: KafkaConfig) -> ZooKeeperSecurity:
     has_certificate = config.get_optional_string("zookeeper.ssl.keystore.location") is not None
     if set_acl and not (digest or sasl or (tls and has_certificate)):
         raise ConfigError(
-            "zookeeper.set.acl=true, but nothing proves to ZooKeeper who this broker is: give "
+            "zookeeper.set.acl=true, but this broker has no credentials for ZooKeeper: set "
             "zookeeper.ssl.client.enable=true with zookeeper.ssl.keystore.location, "
             f"{JAAS_FILE} with a section {CLIENT_SECTION}, or {CREDENTIALS_FILE}"
         )

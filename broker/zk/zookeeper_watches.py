@@ -40,7 +40,7 @@ class ZooKeeperWatches:
         """The watcher for kazoo; None if the read has no watch, or an armed one."""
         if not isinstance(operation, GetData | Exists | GetChildren) or not operation.watch:
             return None
-        assert on_watch is not None, "a watch needs someone to tell"
+        assert on_watch is not None, "a watch needs a listener"
         watch = (_kind(operation), operation.path, on_watch)
         if watch in self._armed:
             return None  # or it has fired, and its owner is about to be called

@@ -212,7 +212,7 @@ class ZooKeeperServer:
             if self._storage.is_durable:
                 nursery.start_soon(self._flush_forever)
             nursery.start_soon(self._tick_forever)
-            self._settle()
+            self._perform_effects()
             task_status.started(self.port)
             await self._accept_forever()
 
@@ -260,12 +260,12 @@ class ZooKeeperServer:
         for client in self._clients:
             is_stranger = client.connection is None or client.connection.session_id == 0
             if client.host == host and is_stranger and not client.scope.cancel_called:
-                self._tell_of_stranger(client)
+                self._log_stranger(client)
                 client.scope.cancel()
                 return True
         return False
 
-    def _tell_of_stranger(self, client: Client) -> None:
+    def _log_stranger(self, client: Client) -> None:
         """Log a line for the first in a while: constant attempts must not fill the disk."""
         self._untold_strangers += 1
         now = trio.current_time()
@@ -291,7 +291,7 @@ class ZooKeeperServer:
             logger.debug("the connection from %s ended: %s", client.address, error)
         finally:
             if connection.is_refused and self._machine.is_closed:
-                self._tell_of_stranger(client)
+                self._log_stranger(client)
             self._machine.disconnected(connection)
             client.close()
             del self._clients[client]
@@ -306,7 +306,7 @@ class ZooKeeperServer:
         if patience.cancelled_caught:
             raise ProtocolError(f"no connect request within {SESSIONLESS_TIMEOUT_S:.0f} s")
         if word in four_letter.WORDS:
-            client.stats.heard_word()
+            client.stats.count_word()
             client.send(self._four_letter_answer(word, client))
             await client.finish()
             return
@@ -316,9 +316,9 @@ class ZooKeeperServer:
                 for frame in client.frames():
                     is_connect = connection.awaits_connect
                     self._machine.receive(connection, frame, now_ms)
-                    client.stats.heard(frame, now_ms, is_connect=is_connect)
+                    client.stats.count_request(frame, now_ms, is_connect=is_connect)
             finally:
-                self._settle()
+                self._perform_effects()
             if client.closing:
                 await client.finish()
                 return
@@ -373,7 +373,7 @@ class ZooKeeperServer:
 
     # Effects
 
-    def _settle(self) -> None:
+    def _perform_effects(self) -> None:
         """Take the machine's effects: send at once, or queue behind the disk."""
         records, frames = self._machine.take_effects()
         self._wake_timer()
@@ -397,7 +397,7 @@ class ZooKeeperServer:
                 client.closing = True
             elif not client.closing:
                 client.queue(frame)
-                client.stats.told(frame, now_ms, self._machine.tree.last_zxid)
+                client.stats.count_reply(frame, now_ms, self._machine.tree.last_zxid)
             touched[client] = None
         for client in touched:
             client.flush(self._nursery)
@@ -442,7 +442,7 @@ class ZooKeeperServer:
                 # This process was stopped or starved, not its clients: read their requests first.
                 await trio.sleep(tick_s)
             self._machine.tick(self._clock.now_ms())
-            self._settle()
+            self._perform_effects()
 
     def _wake_timer(self) -> None:
         """Wake the timer for a possibly earlier deadline: a new session, a first container."""

@@ -204,9 +204,9 @@ class FileStorage(ZooKeeperStorage):
         except RecoveryError as error:
             raise DataDirectoryError(
                 f"cannot recover the ZooKeeper data in {directory}: {error}. Nothing was changed."
-                " Restore the file from a copy; or give up all from there on: `pybroker zookeeper"
-                f" --data-dir {directory} --cut-damaged-log`, then start again; or start with an"
-                " empty directory (this loses the cluster's metadata)"
+                " Restore the file from a copy; or drop everything from there on: `pybroker"
+                f" zookeeper --data-dir {directory} --cut-damaged-log`, then start again; or"
+                " start with an empty directory (this loses the cluster's metadata)"
             ) from error
         for note in recovered.notes:
             logger.warning("recovering %s: %s", directory, note)
@@ -224,7 +224,7 @@ class FileStorage(ZooKeeperStorage):
         if len(secret) == SECRET_BYTES:
             return secret
         if secret or any(is_snapshot(name) for name in os.listdir(self.directory)):
-            logger.warning("%s is damaged: no session of before can be taken up again", path)
+            logger.warning("%s is damaged: earlier sessions cannot be resumed", path)
         secret = os.urandom(SECRET_BYTES)
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

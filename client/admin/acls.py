@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from ...protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
 from ...protocol.api import ApiKey
 from ...protocol.apis.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from ...protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
@@ -33,6 +34,15 @@ class Acl:
     permission: int
 
 
+EVERY_ACL: Final = DescribeAclsRequest(
+    resource_type_filter=ResourceType.ANY,
+    resource_name_filter=None,
+    pattern_type_filter=PatternType.ANY,
+    principal_filter=None,
+    host_filter=None,
+    operation=AclOperation.ANY,
+    permission_type=AclPermission.ANY,
+)
 Matched = list[Acl]  # a method of the class is called `list`
 
 
@@ -63,8 +73,8 @@ class Acls:
         for result in answer.results:
             asked.check(result.error_code, result.error_message, "cannot add an ACL")
 
-    async def list(self, wanted: DescribeAclsRequest) -> Matched:
-        """The ACLs that match."""
+    async def list(self, wanted: DescribeAclsRequest = EVERY_ACL) -> Matched:
+        """The ACLs that match; all by default."""
 
         def question(version: int) -> DescribeAclsRequest:
             return wanted if version >= FIRST_WITH_PATTERNS else _literal(wanted)

@@ -81,6 +81,20 @@ class LogDirs:
 
         return await ask_brokers(self._cluster, broker_ids, ask)
 
+    async def sizes(
+        self,
+        broker_ids: Collection[int] | None = None,
+        partitions: Collection[TopicPartition] | None = None,
+    ) -> dict[TopicPartition, dict[int, int]]:
+        """Bytes of each replica, by partition and broker, of the brokers that answer."""
+        sizes: dict[TopicPartition, dict[int, int]] = {}
+        for broker_id, directories in (await self.describe(broker_ids, partitions)).values.items():
+            for directory in directories:
+                for (place, is_future), replica in directory.replicas.items():
+                    if not is_future:
+                        sizes.setdefault(place, {})[broker_id] = replica.size_bytes
+        return sizes
+
     def _directory(self, one: DescribeLogDirsResult) -> LogDir:
         asked = self._cluster.asks("describe")
         return LogDir(

@@ -29,6 +29,7 @@ from ...protocol.apis.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from ..cluster import Cluster
+from ..errors import ClientError
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,15 @@ class Tokens:
             )
             for one in answer.tokens
         ]
+
+    async def find(self, token_id: str) -> Token:
+        """The token with its HMAC: every user who may see a token gets it. Raises ClientError."""
+        for token in await self.list():
+            if token.token_id == token_id:
+                return token
+        raise ClientError(
+            f"there is no token {token_id!r} that you may see; see: pybroker tokens list"
+        )
 
     async def renew(self, token: Token, period_ms: int) -> int:
         """Renew a token; returns its new expiry, in ms since 1970. A period of -1: the brokers'

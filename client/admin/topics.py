@@ -115,7 +115,7 @@ class Topics:
             described = await Configs(self._cluster).describe([resource], names=_DEFAULTS)
         except Unsupported:
             raise Unsupported(
-                "the brokers do not tell their defaults, as Kafka does since 0.11: say how many "
+                "brokers before 0.11 do not return their defaults: give the numbers of "
                 "partitions and replicas (-p and -r)"
             ) from None
         found = {entry.name: int(entry.value or 1) for entry in described[resource]}
@@ -236,7 +236,7 @@ async def delete_topic(cluster: Cluster, name: str) -> None:
         code = (await cluster.metadata([name])).topics[0].error_code
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return
-    raise ClientError(f"topic {name!r} is marked for deletion, but not gone yet")
+    raise ClientError(f"topic {name!r} is marked for deletion, and not deleted yet")
 
 
 async def list_topics(cluster: Cluster) -> list[MetadataResponseTopic]:

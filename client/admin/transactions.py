@@ -105,7 +105,7 @@ class Transactions:
         async def ask(connection: Connection, broker_id: int) -> tuple[ListedTransaction, ...]:
             def question(version: int) -> ListTransactionsRequest:
                 if longer_than_ms >= 0 and version < DURATION_FILTER_VERSION:
-                    raise ClientError(f"broker {broker_id} is too old to tell durations")
+                    raise ClientError(f"broker {broker_id} is too old to return durations")
                 return ListTransactionsRequest(
                     state_filters=list(states),
                     producer_id_filters=list(producer_ids),
@@ -247,6 +247,13 @@ class Transactions:
 
         purpose = Purpose("read", "cannot describe the producers of")
         return await ask_leaders(self._cluster, partitions, ask, purpose)
+
+    async def open_at(self, place: TopicPartition, first_offset: int) -> ActiveProducer | None:
+        """The producer of the open transaction that begins at an offset of a partition."""
+        for one in (await self.producers([place]))[place]:
+            if one.first_offset == first_offset >= 0:
+                return one
+        return None
 
     async def find_hanging(
         self, partitions: Collection[TopicPartition], *, before_ms: int

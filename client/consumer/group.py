@@ -153,7 +153,7 @@ class Group:
             return Member(m.group_id)
         if not m.is_member:
             raise ClientError(
-                f"this consumer is no member of group {m.group_id!r} at the moment: ask for records"
+                f"this consumer is no member of group {m.group_id!r} now: poll for records"
             )
         return Member(m.group_id, m.member_id, m.generation, m.instance_id)
 
@@ -171,7 +171,7 @@ class Group:
             text = refusal or f"group {m.group_id!r}: {code.description} ({code.name})"
             raise Refused(text, code)
         if m.has_lost_partitions:  # no join before they are dropped
-            await self._give_up(list(self._positions), self._callbacks.on_lost, is_lost=True)
+            await self._release(list(self._positions), self._callbacks.on_lost, is_lost=True)
             m.take_loss()
         if self._has_assignment and m.state is State.STABLE:
             await self._take_assignment()
@@ -187,9 +187,9 @@ class Group:
         owned = list(self._positions)
         if self._is_cooperative:
             owned = [tp for tp in owned if tp[0] not in self.topics]
-        await self._give_up(owned, self._callbacks.on_revoked)
+        await self._release(owned, self._callbacks.on_revoked)
 
-    async def _give_up(
+    async def _release(
         self, partitions: list[TopicPartition], callback: Callback | None, *, is_lost: bool = False
     ) -> None:
         """Call the callback, then drop the partitions; if it raises or is cancelled they are
@@ -223,8 +223,8 @@ class Group:
         owned = dict.fromkeys(self._positions)
         revoked = [tp for tp in owned if tp not in assigned]
         if revoked:
-            await self._give_up(revoked, self._callbacks.on_revoked)
-            m.rejoin("partitions were given up")
+            await self._release(revoked, self._callbacks.on_revoked)
+            m.rejoin("partitions were revoked")
         added = [tp for tp in assigned if tp not in owned]
         self._positions.assign(assigned)
         self._has_assignment = False
@@ -253,7 +253,7 @@ class Group:
                 await self.leave("the application is too slow")
             elif m.session_is_over(now):
                 self._forget_coordinator()
-                m.give_up_attempt("the coordinator has been silent for a session")
+                m.abandon_attempt("the coordinator has been silent for a session")
                 self._wake_all()
             elif m.state is State.STABLE and not m.heartbeat_due_ms(now):
                 await self._attempt(self._heartbeat)
@@ -280,7 +280,7 @@ class Group:
             self._forget_coordinator()
         if outcome in (Outcome.RETRY, Outcome.FIND_COORDINATOR):
             if m.state not in (State.STABLE, State.UNJOINED):
-                m.give_up_attempt("the coordinator did not answer")
+                m.abandon_attempt("the coordinator did not answer")
             await trio.sleep(RETRY_BACKOFF_SECONDS)
         self._fetcher.arrived.ring()
 
@@ -343,7 +343,7 @@ class Group:
         assignor = self._assignors.get(m.protocol)
         if assignor is None:
             raise ClientError(
-                f"group {m.group_id!r} has chosen {m.protocol!r}, which nobody offered"
+                f"group {m.group_id!r} has chosen {m.protocol!r}, which no member offered"
             )
         try:
             members = {
@@ -386,7 +386,7 @@ class Group:
     async def revoke_all(self) -> None:
         """Revoke all partitions before the consumer leaves: its application may commit a last
         time."""
-        await self._give_up(list(self._positions), self._callbacks.on_revoked)
+        await self._release(list(self._positions), self._callbacks.on_revoked)
 
     async def leave(self, reason: str) -> None:
         """Leave the group, if it is a member or joins; errors are ignored."""

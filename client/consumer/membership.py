@@ -209,7 +209,7 @@ class Membership:
             self._go(State.STABLE)
             return Outcome.GO_ON
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
-            return self._again("another rebalance has begun", Outcome.GO_ON)
+            return self._again("another rebalance has started", Outcome.GO_ON)
         return self._not_served(code)
 
     def _not_served(self, code: ErrorCode) -> Outcome:
@@ -221,9 +221,9 @@ class Membership:
             return self._again("the member is not known any more", Outcome.RETRY)
         if code == ErrorCode.ILLEGAL_GENERATION:
             self._forget_generation()
-            return self._again("the generation is over", Outcome.RETRY)
+            return self._again("the generation has ended", Outcome.RETRY)
         if code.retriable or code == ErrorCode.REBALANCE_IN_PROGRESS:
-            return self._again(f"the coordinator says {code.name}", Outcome.RETRY)
+            return self._again(f"the coordinator answered {code.name}", Outcome.RETRY)
         self.fatal = code
         self._forget_member()
         self._go(State.UNJOINED)
@@ -248,7 +248,7 @@ class Membership:
         lost, self.has_lost_partitions = self.has_lost_partitions, False
         return lost
 
-    def give_up_attempt(self, reason: str) -> None:
+    def abandon_attempt(self, reason: str) -> None:
         """The connection failed, or the assignment cannot be computed: join from the start."""
         self.rejoin(reason)
         self._go(State.UNJOINED)

@@ -22,5 +22,5 @@ def assignor_named(name: str) -> Assignor:
     """The assignor. Raises SettingsError for an unknown name."""
     make = ASSIGNORS.get(name)
     if make is None:
-        raise SettingsError(f"there is no assignor {name!r}; there are {', '.join(ASSIGNORS)}")
+        raise SettingsError(f"there is no assignor {name!r}; name one of {', '.join(ASSIGNORS)}")
     return make()

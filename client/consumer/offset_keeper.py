@@ -141,7 +141,7 @@ class OffsetKeeper:
                 break
             if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
                 self._cluster.forget_coordinator(CoordinatorKind.GROUP, group_id)
-        raise ClientError(f"group {group_id!r} does not tell its offsets: {problem}")
+        raise ClientError(f"group {group_id!r} returned no offsets: {problem}")
 
     async def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]

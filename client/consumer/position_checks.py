@@ -145,10 +145,12 @@ class PositionChecks:
                 state.seek(Position(diverged, end.epoch))
                 state.validated_epoch = leader.epoch
                 return
-            self._fail(ClientError(f"{name} was cut off at offset {end.offset}: seek to go on"))
+            self._fail(
+                ClientError(f"{name} was truncated at offset {end.offset}: seek to continue")
+            )
         elif reset_to is not None:
             state.request_reset(reset_to)
             return
         else:
-            self._fail(ClientError(f"{name} has no record of epoch {at.epoch}: seek to go on"))
+            self._fail(ClientError(f"{name} has no record of epoch {at.epoch}: seek to continue"))
         state.is_paused = True

@@ -205,7 +205,8 @@ class Positions:
                 lost.append("-".join(map(str, partition)))
         if lost:
             raise ClientError(
-                f"nothing is committed for {', '.join(sorted(lost))}, and auto_offset_reset is none"
+                f"there is no committed offset for {', '.join(sorted(lost))}, "
+                "and auto_offset_reset is none"
             )
 
     def current(self) -> dict[TopicPartition, Position]:

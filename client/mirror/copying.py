@@ -24,7 +24,7 @@ from ..errors import ClientError, ProducerFenced
 from ..producer import Producer
 from ..producer.batch import Batch
 from .offset_syncs import OffsetSyncs
-from .progress import Progress, Settled
+from .progress import Acknowledged, Progress
 from .reader import Copied, SourceReader
 from .settings import FlowSettings
 from .stats import FlowStats
@@ -60,18 +60,18 @@ class Copying:
         self._bell = Bell()
         self._written: dict[TopicPartition, int] = {}
         self._passed_over: dict[TopicPartition, int] = {}  # positions, without new records
-        self.positions: dict[TopicPartition, int] = {}  # behind settled records
+        self.positions: dict[TopicPartition, int] = {}  # behind acknowledged records
 
     # At least once
 
     async def copy_at_least_once(self, stop: trio.Event) -> None:
-        """Copy until `stop`, and then until all is settled. Raises ClientError."""
+        """Copy until `stop`, and then until all is acknowledged. Raises ClientError."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._settle_for_ever)
+            nursery.start_soon(self._count_for_ever)
             nursery.start_soon(self._flush_for_ever)
             await until(stop, self._copy_for_ever)
             await self._producer.flush()
-            self._settle()
+            self._count_acknowledged()
             nursery.cancel_scope.cancel()
         await self.flush_positions()
 
@@ -79,10 +79,10 @@ class Copying:
         while True:
             await self._send(await self._reader.take(), self._progress)
 
-    async def _settle_for_ever(self) -> None:
+    async def _count_for_ever(self) -> None:
         while True:
             await self._bell.wait(self._flow.flush_seconds)
-            self._settle()
+            self._count_acknowledged()
 
     async def _flush_for_ever(self) -> None:
         while True:
@@ -143,13 +143,15 @@ class Copying:
                     copied = await self._reader.take()
             await self._producer.flush()
             moved, self._moved = self._moved, set()
-            settled = [one for partition in moved for one in progress.settle(partition)]
-            if not progress.is_settled:
+            acknowledged = [
+                one for partition in moved for one in progress.take_acknowledged(partition)
+            ]
+            if not progress.is_complete:
                 raise BrokenInvariant("a flush has ended, and batches have no outcome")
             positions = self._passed_over | progress.positions
             await self._write_positions(self._producer, positions)
         self._passed_over.clear()
-        self._count(settled)
+        self._count(acknowledged)
         self.positions.update(positions)
         self._stats.transactions += 1
 
@@ -180,15 +182,17 @@ class Copying:
         self._moved.add(partition)
         self._bell.ring()
 
-    def _settle(self) -> None:
+    def _count_acknowledged(self) -> None:
         moved, self._moved = self._moved, set()
-        self._count([one for partition in moved for one in self._progress.settle(partition)])
+        self._count(
+            [one for partition in moved for one in self._progress.take_acknowledged(partition)]
+        )
         self.positions.update(self._progress.positions)
         self._progress.positions.clear()
 
-    def _count(self, settled: Iterable[Settled]) -> None:
+    def _count(self, acknowledged: Iterable[Acknowledged]) -> None:
         now_ms = int(time.time() * 1000)
-        for partition, offsets, base, size, newest_ms in settled:
+        for partition, offsets, base, size, newest_ms in acknowledged:
             if base >= 0:
                 self._syncs.take(partition, offsets, base)
             place = (self._flow.remote(partition[0]), partition[1])

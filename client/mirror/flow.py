@@ -9,6 +9,7 @@ Mirrors: MirrorMaker's herder of one pair of clusters, with its connectors.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
@@ -22,7 +23,7 @@ from ..producer import Producer
 from .assigning import Assigning
 from .compacted_topics import topic_tail
 from .copying import Copying
-from .emitting import write_heartbeat, write_syncs
+from .formats import Heartbeat
 from .groups import GroupKeeper
 from .offset_syncs import OffsetSyncs
 from .policies import HEARTBEATS
@@ -87,7 +88,7 @@ class Flow:
                     raise found from None
                 self.stats.state = "waiting"
                 self.stats.restarts += 1
-                self._tell(f"{found}; beginning anew in {pause:.0f} s")
+                self._tell(f"{found}; starting again in {pause:.0f} s")
                 if trio.current_time() - began > LONGEST_PAUSE_SECONDS:
                     pause = FIRST_PAUSE_SECONDS
                 with trio.move_on_after(pause):
@@ -313,3 +314,22 @@ def _producer(flow: FlowSettings, cluster: Cluster) -> Producer:
         transactional_id=flow.transactional_id if is_transactional else None,
         transaction_timeout_ms=int(given["transaction.timeout.ms"]),
     )
+
+
+async def write_heartbeat(flow: FlowSettings, producer: Producer, stats: FlowStats) -> None:
+    """Write one heartbeat. Raises ClientError."""
+    now_ms = int(time.time() * 1000)
+    beat = Heartbeat(flow.source.alias, flow.target.alias, now_ms)
+    await producer.enqueue(
+        HEARTBEATS, beat.value(), key=beat.key(), partition=0, timestamp_ms=now_ms
+    )
+    stats.heartbeats += 1
+
+
+async def write_syncs(
+    flow: FlowSettings, producer: Producer, syncs: OffsetSyncs, stats: FlowStats
+) -> None:
+    """Write the pairs that are due. Raises ClientError."""
+    for sync in syncs.take_due():
+        await producer.enqueue(flow.syncs_topic, sync.value(), key=sync.key(), partition=0)
+        stats.offset_syncs += 1

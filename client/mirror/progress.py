@@ -1,4 +1,4 @@
-"""The batches sent to the target that are not settled, and the positions behind settled ones; pure.
+"""The batches in flight to the target, and the positions behind acknowledged ones; pure.
 
 Invariant: a position is released once all records before it at the source are acknowledged, or need
 no copying; so positions never skip records that may be lost.
@@ -14,7 +14,7 @@ from ...protocol.topics import TopicPartition
 from ..producer.batch import Batch
 
 
-class Settled(NamedTuple):
+class Acknowledged(NamedTuple):
     """Records written at `base` and behind it in the target's partition (-1: unknown)."""
 
     partition: TopicPartition
@@ -40,7 +40,7 @@ class Progress:
         self.positions: dict[TopicPartition, int] = {}  # released; of partitions that have moved
 
     @property
-    def is_settled(self) -> bool:
+    def is_complete(self) -> bool:
         return not self._sent
 
     def sent(
@@ -58,13 +58,13 @@ class Progress:
         if batch is None:
             self._advance(partition, [])
 
-    def settle(self, partition: TopicPartition) -> list[Settled]:
+    def take_acknowledged(self, partition: TopicPartition) -> list[Acknowledged]:
         """A batch of this partition has an outcome, or was split. Raises a permanent refusal."""
-        found: list[Settled] = []
+        found: list[Acknowledged] = []
         self._advance(partition, found)
         return found
 
-    def _advance(self, partition: TopicPartition, found: list[Settled]) -> None:
+    def _advance(self, partition: TopicPartition, found: list[Acknowledged]) -> None:
         queue = self._sent.get(partition)
         while queue:
             first = queue[0]
@@ -72,7 +72,7 @@ class Progress:
                 parts = list(_leaves(first.batch))
                 if any(part.outcome is None for part in parts):
                     return
-                found += _settled(partition, first, parts)
+                found += _acknowledged(partition, first, parts)
             if first.next_offset >= 0:
                 self.positions[partition] = first.next_offset
             queue.popleft()
@@ -87,7 +87,9 @@ def _leaves(batch: Batch) -> Iterator[Batch]:
         yield from _leaves(part)
 
 
-def _settled(partition: TopicPartition, sent: _Sent, parts: list[Batch]) -> Iterator[Settled]:
+def _acknowledged(
+    partition: TopicPartition, sent: _Sent, parts: list[Batch]
+) -> Iterator[Acknowledged]:
     at = 0
     for part in parts:
         assert part.outcome is not None
@@ -96,5 +98,5 @@ def _settled(partition: TopicPartition, sent: _Sent, parts: list[Batch]) -> Iter
         count = len(part.records)
         offsets = sent.offsets[at : at + count]
         size = sent.size * count // max(len(sent.offsets), 1)
-        yield Settled(partition, offsets, part.outcome.base_offset, size, sent.newest_ms)
+        yield Acknowledged(partition, offsets, part.outcome.base_offset, size, sent.newest_ms)
         at += count

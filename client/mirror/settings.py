@@ -131,7 +131,7 @@ def read_settings(properties: Properties, *, targets: Sequence[str] = ()) -> Mir
         raise SettingsError("clusters: name the clusters, as in `clusters = A, B`")
     for target in targets:
         if target not in aliases:
-            raise SettingsError(f"{target!r} is none of the clusters {', '.join(aliases)}")
+            raise SettingsError(f"{target!r} is not one of the clusters {', '.join(aliases)}")
     notes = _Checked(properties, aliases).notes
     clusters = {alias: _cluster(properties, alias) for alias in aliases}
     flows = []
@@ -276,7 +276,7 @@ class _FlowReader:
     def one_of(self, name: str, known: Sequence[str]) -> str:
         text = self.text(name)
         if text not in known:
-            raise SettingsError(f"{name}={text} is none of {', '.join(known)}")
+            raise SettingsError(f"{name}={text} is not one of {', '.join(known)}")
         return text
 
     def policy(self) -> ReplicationPolicy:

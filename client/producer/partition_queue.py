@@ -167,7 +167,7 @@ class PartitionQueue:
                 return Verdict.AGAIN  # it arrived before an older one
             if is_transactional or batch.may_be_written:
                 # Or the broker has forgotten it: after a recovery a broker knows at least the last
-                # batch of a producer, but not the last five. The two cases cannot be told apart.
+                # batch of a producer, but not the last five. The two cases look the same.
                 return Verdict.FAILED
             self.needs_restart = True
             return Verdict.AGAIN

@@ -32,7 +32,6 @@ from .batch import ReadyBatch
 from .coordination import Coordination, GroupMetadata, Offsets
 from .delivery import Delivery, RecordMetadata
 from .interceptors import Headers, Interceptor, Interceptors, OutgoingRecord
-from .metadata_keeper import MetadataKeeper
 from .placement import Partitioner, Placement
 from .sender import Sender
 from .settings import Options, ProducerSettings, acks_of, compression_of
@@ -40,7 +39,7 @@ from .settlement import ProducerMetrics, Settlement
 from .state import ProducerState
 from .transaction import Transaction
 from .transactions import Transactions
-from .upkeep import Upkeep
+from .upkeep import MetadataKeeper, Upkeep
 
 # The content of a key or a value.
 Content: TypeAlias = bytes | bytearray | memoryview

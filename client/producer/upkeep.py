@@ -1,18 +1,27 @@
-"""The requests that sending depends on: a producer id, and partitions in the transaction.
+"""The tasks beside the sender, with the requests that sending depends on: a producer id, partitions
+in the transaction, and the leaders of partitions.
 
-Mirrors: the requests that Sender sends for TransactionManager.
+Mirrors: the requests that Sender sends for TransactionManager; DefaultMetadataUpdater of
+NetworkClient, as far as a producer needs it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import trio
 
-from ..cluster import RETRY_BACKOFF_SECONDS
-from ..errors import ClientError, LoginError, ProducerFenced, Refused, Unsupported
+from ...protocol.errors import ErrorCode
+from ..cluster import RETRY_BACKOFF_SECONDS, LeaderlessWait, now_ms
+from ..errors import ClientError, LoginError, ProducerFenced, Refused, SettingsError, Unsupported
+from ..refusals import NotAllowed
 from .coordination import Coordination, idempotent_identity
 from .settlement import Settlement
 from .state import ProducerState
 from .transaction import State, Transaction
+
+PAUSE_SECONDS = 0.1  # between two requests for metadata
+LONGEST_WAIT_SECONDS = 60  # then ages of metadata are checked
 
 
 class Upkeep:
@@ -67,3 +76,74 @@ class Upkeep:
             transaction.added.update(places)
             transaction.missing.difference_update(places)
             self._state.wake_sender()
+
+
+class MetadataKeeper:
+    """Looks up the leaders of partitions with batches, when they seem to have changed."""
+
+    def __init__(self, state: ProducerState, settlement: Settlement) -> None:
+        self._state = state
+        self._cluster = state.cluster
+        self._accumulator = state.accumulator
+        self._settlement = settlement
+
+    async def run(self) -> None:
+        """Refresh stale metadata until cancelled."""
+        waits: dict[str, LeaderlessWait] = {}
+        while True:
+            with trio.move_on_after(LONGEST_WAIT_SECONDS):
+                await self._state.metadata_wanted.wait()
+            self._state.metadata_wanted = trio.Event()
+            topics = {queue.topic for queue in self._accumulator.busy}
+            names = self._cluster.cache.to_ask(sorted(topics), now_ms())
+            if names:
+                await self._ask(names, waits)
+                self._state.wake_sender()  # leaders may be known
+                await trio.sleep(PAUSE_SECONDS)
+
+    async def _ask(self, names: Sequence[str], waits: dict[str, LeaderlessWait]) -> None:
+        try:
+            answer = await self._cluster.metadata(names, create_missing=True)
+        except (LoginError, SettingsError) as error:
+            self._settlement.end(error)
+            return
+        except ClientError as error:
+            self._settlement.trouble = str(error)
+            self._state.metadata_wanted.set()
+            return
+        for topic in answer.topics:
+            name, code = topic.name or "", ErrorCode(topic.error_code)
+            refusal = self._cluster.asks("describe", name).refusal(code)
+            if refusal is not None:
+                self._fail_topic(name, NotAllowed(refusal, code))
+                continue
+            known = self._cluster.cache.topic(name)
+            if known is not None:
+                self._accumulator.queues(name, len(known.leaders))
+            if code is not ErrorCode.NONE:
+                # Metadata of an existing topic may have any error: a broker that has just started
+                # and does not know the others yet wants to create the topic, and finds no brokers
+                # for it.
+                self._settlement.trouble = f"topic {name!r}: {code.description}"
+                self._settlement.want_metadata(name)
+                continue
+            wanted = [
+                queue.partition
+                for queue in self._accumulator.busy
+                if queue.topic == name and self._cluster.cache.leader(name, queue.partition) is None
+            ]
+            if not wanted:
+                waits.pop(name, None)
+                continue
+            try:
+                waits.setdefault(name, LeaderlessWait(self._cluster.tell)).go_on(topic, wanted)
+            except ClientError as error:
+                for queue in self._accumulator.busy:
+                    if queue.topic == name and queue.partition in wanted:
+                        self._settlement.drop_waiting_in(queue, error)
+            self._settlement.want_metadata(name)
+
+    def _fail_topic(self, name: str, error: ClientError) -> None:
+        for queue in self._accumulator.busy:
+            if queue.topic == name:
+                self._settlement.drop_waiting_in(queue, error)

@@ -102,7 +102,7 @@ class GssapiClient:
     def _choose(self, token: bytes) -> bytes:
         offered = self._context.unwrap(token).message
         if len(offered) != len(_CHOICE) or not offered[0] & _NO_LAYER:
-            raise SaslError("the broker wants a security layer, which Kafka has none of")
+            raise SaslError("the broker wants a security layer; Kafka has none")
         self._stage = _Stage.ANSWER
         wrapped: bytes = self._context.wrap(_CHOICE + self._name.encode(), False).message
         return wrapped
@@ -132,7 +132,7 @@ def kerberos_login(options: Mapping[str, str], service: str | None, jaas: str) -
     own_service = options.get("serviceName")
     if service and own_service and service != own_service:
         raise SettingsError(
-            f"{jaas}: its serviceName and {SERVICE_NAME} differ: take one of them out"
+            f"{jaas}: its serviceName and {SERVICE_NAME} differ: remove one of them"
         )
     service = service or own_service
     if not service:

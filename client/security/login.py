@@ -1,4 +1,4 @@
-"""Logging in at a broker: SaslHandshake v1 and SaslAuthenticate, the client's side.
+"""The client of a login at a broker: SaslHandshake v1 and SaslAuthenticate.
 
 `log_in` begins a stream; `log_in_again` is the next login on a stream in use (KIP-368), through the
 caller's exchanges: it omits ApiVersions, which are known by then.
@@ -90,7 +90,7 @@ async def _authenticate_version(ask: Ask) -> int:
     answer = cast(ApiVersionsResponse, await ask(ApiVersionsRequest(), 0))
     served = {api.api_key: api.max_version for api in answer.api_keys}
     if served.get(ApiKey.SASL_HANDSHAKE, 0) < HANDSHAKE_VERSION:
-        raise LoginError("its SASL is that of a broker before 1.0, which is not supported")
+        raise LoginError("it speaks SASL as brokers before 1.0 do, which this client does not")
     newest = API_TABLE[ApiKey.SASL_AUTHENTICATE].max_version
     return min(newest, served.get(ApiKey.SASL_AUTHENTICATE, 0))
 

@@ -57,7 +57,7 @@ def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
         )
     if error.verify_code in _TOO_WEAK:
         return (
-            f"its certificate is too weak ({error.verify_message}): have it made anew; where it is "
+            f"its certificate is too weak ({error.verify_message}): replace it; where it is "
             "itself in ssl.truststore.location, it is taken as Java takes it"
         )
     if error.verify_code == _HAS_EXPIRED:

@@ -139,7 +139,7 @@ export function clusterPage(main) {
       }),
       h("td", { class: "number" }, one ? one[1] : "–")));
     before = now;
-    fill(grid, h("table", { class: "grid" }, h("caption", {}, "Where replicas are, and who leads"),
+    fill(grid, h("table", { class: "grid" }, h("caption", {}, "Replicas and leaders by broker"),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Partition"), columns.map((broker) => h("th", { scope: "col" }, `broker ${broker}`)), h("th", { scope: "col", class: "number" }, "Epoch"))),
       h("tbody", {}, body)));
     fill(where, found.length > ROWS ? `${page * ROWS + 1} to ${Math.min((page + 1) * ROWS, found.length)} of ${count(found.length)}` : `${found.length} partitions`);

@@ -56,7 +56,7 @@ const WIDTH = 900, LEFT = 150, RIGHT = 20, ROW = 44;
 // A bar a replica, from its log start to its log end, and the high watermark across all.
 export function drawReplicas(found) {
   const told = found.replicas.filter((one) => one.told);
-  if (!told.length) return h("p", { class: "soft" }, "Only brokers of pybroker on this machine tell of their replicas.");
+  if (!told.length) return h("p", { class: "soft" }, "Only brokers of pybroker on this machine show their replicas.");
   const ends = told.map((one) => one.told.log_end_offset);
   const most = Math.max(...ends), least = Math.min(...told.map((one) => one.told.log_start_offset));
   // The end of the logs is what moves: of long logs only that is drawn.
@@ -79,7 +79,7 @@ export function drawReplicas(found) {
     }
     const kind = one.broker === found.leader ? "leads" : inSync ? "follows" : "lags";
     drawn.append(svg("rect", { x: LEFT, y, width: Math.max(x(end) - LEFT, 1), height: ROW - 14, class: one.told ? kind : `${kind} known` }),
-      svg("text", { x: LEFT + 8, y: y + 20, class: one.told ? "title on" : "title" }, `LEO ${count(end)}${one.told ? "" : ", as the leader knows it: it tells nothing itself"}`));
+      svg("text", { x: LEFT + 8, y: y + 20, class: one.told ? "title on" : "title" }, `LEO ${count(end)}${one.told ? "" : ", as the leader knows it: this broker shows nothing itself"}`));
   });
   if (leader) {
     const at = x(leader.high_watermark), bottom = height - 28;

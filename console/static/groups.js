@@ -20,7 +20,7 @@ function allGroups(main) {
     fill(place, table("Groups of the cluster", [
       ["Group", (row) => h("a", { href: link("groups", row.group), "data-group": row.group }, row.group)],
       ["State", (row) => h("span", { class: `badge ${row.state === "Stable" ? "good" : "late"}` }, row.state)],
-      ["Kind", (row) => row.kind], ["Coordinator", (row) => `broker ${row.coordinator}`],
+      ["Kind", (row) => row.protocol], ["Coordinator", (row) => `broker ${row.coordinator}`],
     ], rows.filter((row) => row.group.includes(filter.value)), "there are no groups"));
     if (held) place.querySelector(`[data-group="${CSS.escape(held)}"]`)?.focus();
   }
@@ -47,11 +47,11 @@ function oneGroup(main, name) {
     }
     const known = one.partitions.filter((part) => part.lag !== null);
     fill(summary, facts({ State: h("span", { class: `badge ${one.state === "Stable" ? "good" : "late"}` }, one.state), Assignor: one.assignor || "–", Members: one.members.length, Lag: count(known.reduce((sum, part) => sum + part.lag, 0)) }));
-    fill(members, table("Members and what they have", [["Client", (one) => one.client], ["Id", (one) => one.id, "long"], ["Static id", (one) => one.instance ?? "–"], ["Host", (one) => one.host], ["Partitions", (one) => one.partitions.join(", "), "long"]], one.members, "nobody is in it"));
+    fill(members, table("Members and their partitions", [["Client", (one) => one.client], ["Id", (one) => one.member, "long"], ["Static id", (one) => one.instance ?? "–"], ["Host", (one) => one.host], ["Partitions", (one) => one.partitions.join(", "), "long"]], one.members, "no members"));
     fill(partitions, table("Where the group stands", [
       ["Topic", (part) => h("a", { href: link("topics", part.topic) }, part.topic)], ["Partition", (part) => part.partition, "number"],
-      ["Committed", (part) => count(part.committed), "number"], ["End", (part) => count(part.end), "number"],
-      ["Lag", (part) => h("span", { class: part.lag ? "late" : "good" }, count(part.lag)), "number"], ["Trend", (part) => trend(part)], ["Member", (part) => part.member ?? "–"],
+      ["Committed", (part) => count(part.offset), "number"], ["End", (part) => count(part.end), "number"],
+      ["Lag", (part) => h("span", { class: part.lag ? "late" : "good" }, count(part.lag)), "number"], ["Trend", (part) => trend(part)], ["Member", (part) => part.client ?? "–"],
     ], one.partitions, "nothing is committed"));
   });
 
@@ -87,7 +87,7 @@ function reset(name, topic) {
   async function show(execute) {
     const found = await doing(() => order("groups/order", asked(execute)));
     if (!found) return;
-    fill(plan, table(execute ? "Done" : "What would be done", [["Topic", (row) => row.topic], ["Partition", (row) => row.partition, "number"], ["Now", (row) => count(row.before), "number"], ["Then", (row) => count(row.after), "number"]], found.plan, "the group has no offsets: name a topic"), tableTools(`${name}-plan`, () => plan.querySelector("table")),
+    fill(plan, table(execute ? "Done" : "Planned changes", [["Topic", (row) => row.topic], ["Partition", (row) => row.partition, "number"], ["Now", (row) => count(row.before), "number"], ["Then", (row) => count(row.after), "number"]], found.plan, "the group has no offsets: name a topic"), tableTools(`${name}-plan`, () => plan.querySelector("table")),
       execute ? null : h("button", { type: "button", class: "danger", onclick: () => show(true) }, "Do it"));
   }
   return h("section", {}, h("h2", {}, "Go on elsewhere"), h("p", { class: "soft" }, "Only a group without members can be put elsewhere."),

@@ -50,7 +50,7 @@ function requestsWay(main, broker) {
   let wanted = "Produce", names = "";
   const drawing = h("div"), picked = h("select", { onchange: () => { wanted = picked.value; draw(); } });
   fill(main, h("section", {}, h("h2", {}, "The way of a request through this broker"),
-    said("A connection is accepted and given to a processor, which reads its requests into one channel. A handler does the work: on the log, mostly. What cannot be answered yet waits in a purgatory. The answer goes back through the processor that owns the connection. Times are in ms: half of the requests take no longer than the first, 99 of 100 no longer than the second."),
+    said("A connection is accepted and given to a processor, which reads its requests into one channel. A handler does the work, mostly on the log. A request that cannot be answered yet waits in a purgatory. The answer goes back through the processor that owns the connection. Times are in ms: half of the requests take no longer than the first, 99 of 100 no longer than the second."),
     h("div", { class: "bar" }, h("label", {}, "Times of", picked)), drawing, drawingTools("way", () => drawing.querySelector("svg"))));
   function draw() {
     const told = state.metrics?.brokers?.[broker];
@@ -119,7 +119,7 @@ function lookUp(main, broker, [topic, partition]) {
     fill(place, h("ol", { class: "steps" }, steps.map((step) => h("li", {}, h("h3", {}, step.title), h("p", {}, step.text), step.rows.length ? stepTable(step) : null))));
   });
   fill(main, h("section", {}, h("h2", {}, "How an offset is found"),
-    said("What a fetch does before it reads, step by step: the segment by its name, the nearest entry of the index by halving, then batch after batch."),
+    said("The steps of a fetch before it reads: the segment by its name, the nearest entry of the index by halving, then batch after batch."),
     choosing("lookup", broker, [topic, partition]),
     topic ? h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); look({ offset: offset.value }); } }, h("label", {}, "Offset", offset), h("button", {}, "Look up the offset")) : null,
     topic ? h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); look({ timestamp: time.value }); } }, h("label", {}, "Time", time), h("button", {}, "Look up the time")) : null, place));
@@ -135,7 +135,7 @@ function stepTable(step) {
 function replication(main, broker, [topic, partition]) {
   const place = h("div");
   fill(main, h("section", {}, h("h2", {}, "Replication of a partition"),
-    said("Each replica's log ends somewhere (LEO). The leader knows from the followers' fetches how far they are; the high watermark is where all in-sync replicas are, and what consumers may read up to."),
+    said("Each replica's log ends somewhere (LEO). The followers' fetches show the leader their log ends; the high watermark is the offset that all in-sync replicas have reached: consumers may read up to it."),
     choosing("replication", broker, [topic, partition]), place,
     topic ? [drawingTools("replicas", () => place.querySelector("svg")), " ", tableTools("followers", () => place.querySelector("table"))] : null));
   if (!topic) return null;
@@ -144,7 +144,7 @@ function replication(main, broker, [topic, partition]) {
     const leader = found.replicas.find((one) => one.told?.is_leader)?.told;
     fill(place, facts({ Leader: found.leader, "Leader epoch": found.epoch, "In sync": found.isr.join(", "), "High watermark": leader ? count(leader.high_watermark) : "–" }),
       drawReplicas(found),
-      leader ? table("What the leader knows of its followers", [["Broker", (row) => row.broker, "number"], ["Log end", (row) => count(row.log_end_offset), "number"], ["Behind", (row) => count(leader.log_end_offset - row.log_end_offset), "number"],
+      leader ? table("The followers, as their leader knows them", [["Broker", (row) => row.broker, "number"], ["Log end", (row) => count(row.log_end_offset), "number"], ["Behind", (row) => count(leader.log_end_offset - row.log_end_offset), "number"],
         ["Had everything, ms ago", (row) => count(row.behind_ms), "number"], ["Fetched, ms ago", (row) => count(row.fetched_ms), "number"]], leader.followers, "it has none") : null);
   }, EVERY_MS / 2);
 }
@@ -154,7 +154,7 @@ function zookeeper(main, broker, rest) {
   const place = h("div"), words = h("pre", { tabindex: "0" });
   const word = (name, title) => h("button", { type: "button", onclick: () => doing(async () => { fill(words, (await ask("zookeeper", { word: name })).text); }) }, title);
   fill(main, h("section", {}, h("h2", {}, "ZooKeeper's tree"),
-    said("What the cluster agrees on: which brokers live (znodes that vanish with their session), who is the controller, topics, leaders and ISRs, configs."),
+    said("The shared state of the cluster: the live brokers (znodes that vanish with their session), the controller, topics, leaders and ISRs, configs."),
     place),
   h("section", {}, h("h2", {}, "Sessions and watches"), h("div", { class: "bar" }, word("dump", "Sessions and ephemeral znodes"), word("wchp", "Watches by path"), word("cons", "Connections"), word("srvr", "Server")), words));
   return kept(place, async () => {

@@ -22,7 +22,7 @@ export function plotsPage(main) {
   const stages = h("div"), waiting = h("div");
   const apis = h("select", { onchange: () => draw() });
   let shown = {}, names = "";
-  fill(main, h("h1", {}, "Plots"), h("p", { class: "soft" }, "The last 15 minutes, as the brokers' metrics ports tell; kept while the console runs."),
+  fill(main, h("h1", {}, "Plots"), h("p", { class: "soft" }, "The last 15 minutes, from the brokers' metrics ports; kept while the console runs."),
     h("div", { class: "bar" }, h("label", {}, "Times of", apis)),
     h("div", { class: "tiles" }, PLOTS.map(([title, name]) => h("section", {}, h("h2", {}, title), places.get(title),
       h("button", { type: "button", "aria-label": `copy ${title}`, onclick: () => copy(lines(name)) }, "Copy"), " ",

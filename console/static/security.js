@@ -92,8 +92,8 @@ function quotaSection() {
 
 function tokenSection() {
   const made = h("p", { role: "status" });
-  const columns = [["Token", (row) => row.id, "long"], ["Owner", (row) => row.owner], ["Renewers", (row) => row.renewers.join(", ") || "–"], ["Expires (UTC)", (row) => stamp(row.expires_ms)], ["Can be renewed until (UTC)", (row) => stamp(row.ends_ms)]];
-  const [found, end] = section("Delegation tokens", "tokens", columns, (row, read) => ["renew", "expire"].map((what) => [button(what, `token ${row.id}`, () => ordered("tokens/order", { do: what, id: row.id }, read)), " "]), (read) => {
+  const columns = [["Token", (row) => row.token_id, "long"], ["Owner", (row) => row.owner], ["Renewers", (row) => row.renewers.join(", ") || "–"], ["Expires (UTC)", (row) => stamp(row.expires_ms)], ["Can be renewed until (UTC)", (row) => stamp(row.ends_ms)]];
+  const [found, end] = section("Delegation tokens", "tokens", columns, (row, read) => ["renew", "expire"].map((what) => [button(what, `token ${row.token_id}`, () => ordered("tokens/order", { do: what, id: row.token_id }, read)), " "]), (read) => {
     const renewer = h("input", { placeholder: "nobody else" }), hours = h("input", { type: "number", min: 1, placeholder: "as long as it may" });
     return formed("Make a token", [label("May be renewed by", renewer), label("Hours", hours)], async () => {
       const one = await ordered("tokens/order", { do: "create", renewer: renewer.value, hours: Number(hours.value) }, read);

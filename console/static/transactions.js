@@ -27,10 +27,10 @@ function allTransactions(main) {
 
   function draw() {
     const held = document.activeElement?.dataset?.transaction;
-    const rows = found.rows.filter((row) => row.id.includes(filter.value) && (!onlyOpen.checked || OPEN.has(row.state)));
-    fill(list, table("Transactional ids, and what each is doing", [
-      ["Id", (row) => h("a", { href: link("transactions", row.id), "data-transaction": row.id }, row.id)], ["State", (row) => badge(row.state)],
-      ["Producer", (row) => row.producer, "number"], ["Coordinator", (row) => `broker ${row.coordinator}`],
+    const rows = found.rows.filter((row) => row.transactional_id.includes(filter.value) && (!onlyOpen.checked || OPEN.has(row.state)));
+    fill(list, table("Transactional ids and their states", [
+      ["Id", (row) => h("a", { href: link("transactions", row.transactional_id), "data-transaction": row.transactional_id }, row.transactional_id)], ["State", (row) => badge(row.state)],
+      ["Producer", (row) => row.producer_id, "number"], ["Coordinator", (row) => `broker ${row.coordinator}`],
     ], rows, "there are no transactions"));
     fill(status, found.count > found.rows.length ? `the first ${count(found.rows.length)} of ${count(found.count)}; ` : null, found.errors.join("; "));
     if (held) list.querySelector(`[data-transaction="${CSS.escape(held)}"]`)?.focus();
@@ -46,15 +46,15 @@ function hangingSection() {
   async function look() {
     const rows = await doing(() => ask("hanging", { topic: topic.querySelector("input").value, minutes: minutes.value }));
     if (!rows) return;
-    const columns = [["Partition", place], ["First offset", (one) => count(one.open_from), "number"], ["Producer", (one) => one.producer, "number"], ["Epoch", (one) => one.epoch, "number"], ["Last written (UTC)", (one) => stamp(one.last_ms)]];
-    if (state.facts.may_write) columns.push(["Do", (one) => h("button", { type: "button", class: "danger", "aria-label": `abort ${one.topic}-${one.partition} from ${one.open_from}`, onclick: () => abort(one) }, "abort")]);
+    const columns = [["Partition", place], ["First offset", (one) => count(one.open_since_offset), "number"], ["Producer", (one) => one.producer_id, "number"], ["Epoch", (one) => one.epoch, "number"], ["Last written (UTC)", (one) => stamp(one.last_ms)]];
+    if (state.facts.may_write) columns.push(["Do", (one) => h("button", { type: "button", class: "danger", "aria-label": `abort ${one.topic}-${one.partition} from ${one.open_since_offset}`, onclick: () => abort(one) }, "abort")]);
     fill(found, table("Open in a partition, while no coordinator knows of it", columns, rows, "no transaction is hanging"), tableTools("hanging", () => found.querySelector("table")));
   }
   async function abort(one) {
-    if (await doing(() => order("transactions/order", { do: "abort", topic: one.topic, partition: one.partition, first_offset: one.open_from }))) look();
+    if (await doing(() => order("transactions/order", { do: "abort", topic: one.topic, partition: one.partition, first_offset: one.open_since_offset }))) look();
   }
   return [h("section", {}, h("h2", {}, "Hanging transactions"), h("p", { class: "soft" }, "Readers of committed records wait for these for ever."),
-    h("form", { onsubmit: (event) => { event.preventDefault(); look(); } }, topic, h("label", {}, "Nobody has written for minutes", minutes), h("button", {}, "Look for them")), found), end];
+    h("form", { onsubmit: (event) => { event.preventDefault(); look(); } }, topic, h("label", {}, "Minutes without a write", minutes), h("button", {}, "Look for them")), found), end];
 }
 
 function producersSection() {
@@ -67,9 +67,9 @@ function producersSection() {
     stop();
     stop = repeat(async () => {
       const rows = await ask("producers", wanted);
-      fill(found, table(`Who has written to ${wanted.topic}-${wanted.partition} with a producer id`, [
-        ["Producer", (one) => one.producer, "number"], ["Epoch", (one) => one.epoch, "number"], ["Last sequence", (one) => one.sequence, "number"], ["Last written (UTC)", (one) => stamp(one.last_ms)],
-        ["Open from offset", (one) => h("span", { class: one.open_from === null ? "soft" : "late" }, offset(one.open_from)), "number"], ["Coordinator's epoch", (one) => one.coordinator_epoch, "number"],
+      fill(found, table(`Producers with an id that wrote to ${wanted.topic}-${wanted.partition}`, [
+        ["Producer", (one) => one.producer_id, "number"], ["Epoch", (one) => one.epoch, "number"], ["Last sequence", (one) => one.last_sequence, "number"], ["Last written (UTC)", (one) => stamp(one.last_ms)],
+        ["Open from offset", (one) => h("span", { class: one.open_since_offset === null ? "soft" : "late" }, offset(one.open_since_offset)), "number"], ["Coordinator's epoch", (one) => one.coordinator_epoch, "number"],
       ], rows, "nobody has"));
     });
   }
@@ -82,11 +82,11 @@ function oneTransaction(main, name) {
   fill(main, h("h1", {}, `Transactional id ${name}`), summary,
     h("p", {}, h("a", { href: link("transactions") }, "All transactions"), " · ", h("button", { type: "button", onclick: () => copy(`pybroker transactions describe ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy as a command")),
     h("section", {}, h("h2", {}, "Open in"), scrolling("partitions", partitions), tableTools(`${name}-partitions`, () => partitions.querySelector("table"))),
-    state.facts.may_write ? h("section", {}, h("h2", {}, "Change"), h("p", { class: "soft" }, "Who writes with this id is shut out, and what it has open is aborted."),
+    state.facts.may_write ? h("section", {}, h("h2", {}, "Change"), h("p", { class: "soft" }, "The producer with this id is fenced, and its open transaction is aborted."),
       h("button", { type: "button", class: "danger", onclick: () => doing(() => order("transactions/order", { do: "fence", id: name })) }, "Shut out and abort")) : null);
   return repeat(async () => {
     const one = await ask("transaction", { name });
-    fill(summary, facts({ State: badge(one.state), Producer: one.producer, Epoch: one.epoch, "Open for": one.open_ms === null ? "–" : span(one.open_ms / 1000), "May be open for": span(one.timeout_ms / 1000) }));
+    fill(summary, facts({ State: badge(one.state), Producer: one.producer_id, Epoch: one.epoch, "Open for": one.open_ms === null ? "–" : span(one.open_ms / 1000), "May be open for": span(one.timeout_ms / 1000) }));
     fill(partitions, table("Partitions of the open transaction", [["Topic", ([topic]) => h("a", { href: link("topics", topic) }, topic)], ["Partition", ([, partition]) => partition, "number"]], one.partitions, "nothing is open"));
   });
 }

@@ -88,7 +88,7 @@ class CommitAttempt(Generic[RequestT]):
                 else:
                     self.values[partition] = to_offset(entry)
 
-    def settle(self, error: ErrorCode) -> None:
+    def fail_rest(self, error: ErrorCode) -> None:
         """Set `error` as the result of all partitions left."""
         errors = self.errors
         for partition in self.values:

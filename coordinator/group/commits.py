@@ -88,7 +88,7 @@ class Commits:
         if attempt.values:
             group, error = self._find_group_for_commit(request, now_ms)
             if error is not ErrorCode.NONE:
-                attempt.settle(error)
+                attempt.fail_rest(error)
             elif group is not None and group.state is not GroupState.EMPTY:
                 self._rebalance.restart_session(group.members[request.member_id], now_ms)
         attempt.refuse_too_large(self._core.config.offset_metadata_max_bytes)
@@ -143,7 +143,7 @@ class Commits:
         else:
             logger.info("append %d of offsets failed: %s", append_id, error.name)
             group.offsets.fail(append_id, values)
-        attempt.settle(client_error(error))
+        attempt.fail_rest(client_error(error))
         self._core.reply(attempt.token, attempt.response())
 
     # The same commit again

@@ -251,7 +251,7 @@ class GroupCoordinator:
 
     def begin_repeated_commit(self, plan: CommitPlan, now_ms: int) -> RepeatedCommit | None:
         """Repeat an OffsetCommit with the current offsets of the plan's request. None: it must go
-        through `commit_offsets`. Otherwise the caller must append its batch at once."""
+        through `commit_offsets`. Otherwise, the caller must append its batch at once."""
         return self._commits.begin_again(plan, now_ms)
 
     def repeated_commit_waits(self, commit: RepeatedCommit) -> int:

@@ -312,7 +312,7 @@ class Joining:
                 skip_assignment=is_leader,
             )
         else:
-            # Told of the old leader, an old client does not compute an assignment of its own.
+            # With the old leader in the answer, an old client computes no assignment of its own.
             self._rebalance.answer_join(
                 before.ticket,
                 group,

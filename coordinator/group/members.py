@@ -83,7 +83,7 @@ class Member:
         self.protocols = protocols
         # The group's; never changes.
         self.protocol_type = protocol_type
-        # The assignment of the stored generation; b"" while there is none.
+        # The assignment of the stored generation; `b""` while there is none.
         self.assignment = assignment
         self.is_new = is_new
         # Set by `Group.set_awaiting_join`, which counts them.

@@ -8,7 +8,7 @@ A join phase completes
   extended while new members come, up to the largest rebalance timeout;
 - case 2, otherwise: as soon as every member waits in JoinGroup and no member id is pending, or at
   the largest rebalance timeout. Dynamic members that did not rejoin are then removed;
-- case 3: nobody rejoined, but static members exist: the join phase starts over;
+- case 3: no member rejoined, but static members exist: the join phase starts over;
 - case 4: no member is left: the group becomes Empty and that is written.
 After it, a member that does not send SyncGroup within the rebalance timeout is removed and the next
 rebalance begins.
@@ -139,7 +139,7 @@ class Rebalance:
         member = group.members[member_id]
         if member.survives_session_expiry:
             return  # it waits in a rebalance, whose completion restarts the session
-        logger.info("group %r: member %s has not been heard of", group.group_id, member_id)
+        logger.info("group %r: member %s sent no heartbeat", group.group_id, member_id)
         self.remove_member(group, member, f"session of member {member_id} expired", now_ms)
 
     def pending_member_expired(self, group: Group, member_id: str, now_ms: int) -> None:

@@ -78,7 +78,7 @@ class TransactionalCommits:
             ):
                 error = ErrorCode.NOT_COORDINATOR
             if error is not ErrorCode.NONE:
-                attempt.settle(error)
+                attempt.fail_rest(error)
         attempt.refuse_too_large(self._core.config.offset_metadata_max_bytes)
         values = attempt.values
         if group is None or not values:
@@ -134,7 +134,7 @@ class TransactionalCommits:
             offsets.transactional_failed(producer_id, append_id, values)
             if producer_id not in offsets.open_producers():
                 self._forget(producer_id, group.group_id)
-        attempt.settle(client_error(error))
+        attempt.fail_rest(client_error(error))
         self._core.reply(attempt.token, attempt.response())
 
     def complete(self, producer_id: int, partitions: Container[int], *, committed: bool) -> None:

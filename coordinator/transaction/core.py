@@ -280,7 +280,7 @@ class Core:
         if self.config.proves and metadata.is_fencing:
             done(ErrorCode.CONCURRENT_TRANSACTIONS)
             return
-        if not (self.config.proves and metadata.is_settled):
+        if not (self.config.proves and metadata.is_stable):
             done(answer)
             return
 

@@ -197,13 +197,15 @@ class Ending:
             if error in _DONE:
                 metadata.marker_written(partition)
             elif error in _GIVE_UP:
-                logger.warning("%s is given up: %s-%d says %s", metadata, *partition, error.name)
+                logger.warning(
+                    "%s is abandoned: %s-%d answered %s", metadata, *partition, error.name
+                )
                 del self._completions[job.transactional_id]
                 return
             else:
                 if error not in _EXPECTED:
                     logger.warning(
-                        "The marker of %s: %s-%d says %s", metadata, *partition, error.name
+                        "The marker of %s: %s-%d answered %s", metadata, *partition, error.name
                     )
                 again.append(partition)
         if again:

@@ -122,7 +122,7 @@ class TransactionMetadata:
         return is_epoch_exhausted(self.producer_epoch)
 
     @property
-    def is_settled(self) -> bool:
+    def is_stable(self) -> bool:
         """Whether it is as logged, without a transition or markers under way."""
         return (
             self.pending_state is None
@@ -267,7 +267,7 @@ class TransactionMetadata:
 
     def as_logged(self) -> Transition:
         """The logged state of this id, to be logged once more without any change."""
-        if not self.is_settled:
+        if not self.is_stable:
             raise BrokenInvariant(f"{self} is about to change, and is to be logged as it is")
         return Transition(
             self.state,

@@ -45,7 +45,7 @@ API: Final = Api(
     response=DescribeClusterResponse,
     access=AccessRules(
         by_handler=(ByHandler((DESCRIBE_CLUSTER,), "no authorized operations on the cluster"),),
-        note="The brokers are told to everybody.",
+        note="Every client may see the brokers.",
     ),
     since="2.8",
     needs_metadata=True,

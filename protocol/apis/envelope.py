@@ -32,6 +32,6 @@ API: Final = Api(
     request=EnvelopeRequest,
     response=EnvelopeResponse,
     access=AccessRules(
-        note="Nothing is forwarded with ZooKeeper: the connection is closed, whoever it is."
+        note="Nothing is forwarded with ZooKeeper: every connection that sends it is closed."
     ),
 )

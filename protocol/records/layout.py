@@ -1,7 +1,7 @@
 """The positions of fields in the bytes of record batches and of messages of the older formats.
 
 Job: one place for the byte positions that are read or overwritten without decoding a whole header.
-A position counts bytes from the first one of the batch (or message), its base offset included.
+A position counts bytes from the first byte of the batch (or message), its base offset included.
 Invariant: `protocol.records.batch.HEADER` unpacks the same fields at the same positions; a test
 compares them.
 

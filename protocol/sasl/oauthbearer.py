@@ -82,7 +82,7 @@ class OAuthBearerClient:
 
     def step(self, token: bytes) -> bytes:
         if self.done:
-            raise SaslError("OAUTHBEARER is over")
+            raise SaslError("the OAUTHBEARER exchange has ended")
         if not self._sent:
             self._sent = True
             return self._message.to_bytes()

@@ -56,7 +56,7 @@ class PlainClient:
 
     def step(self, token: bytes) -> bytes:
         if self.done:
-            raise SaslError("PLAIN is over")
+            raise SaslError("the PLAIN exchange has ended")
         if self._sent:
             self.done = True
             return b""

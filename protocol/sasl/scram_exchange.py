@@ -95,7 +95,7 @@ class ScramServer:
             answer = self._take_final(token)
             self._state = _State.DONE
         else:
-            raise SaslError("Unexpected token in a SCRAM exchange that is over")
+            raise SaslError("Unexpected token after the end of a SCRAM exchange")
         return answer
 
     def _take_first(self, token: bytes) -> bytes:
@@ -179,7 +179,7 @@ class ScramClient:
             self._check(ServerFinal.parse(token))
             self._state = _State.DONE
         else:
-            raise SaslError("Unexpected token in a SCRAM exchange that is over")
+            raise SaslError("Unexpected token after the end of a SCRAM exchange")
         return answer
 
     def _prove(self, answer: ServerFirst) -> bytes:

@@ -75,7 +75,7 @@ class BrokerChanges:
             context.brokers.update(bounced)
             yield from self._on_startup(sorted(bounced))
         if dead:
-            logger.info("brokers are gone: %s", dead)
+            logger.info("brokers have left: %s", dead)
             yield from self._on_failure(dead)
 
     def process_modification(self, broker_id: int) -> Flow[None]:

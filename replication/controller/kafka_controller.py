@@ -295,7 +295,7 @@ class Controller:
         except (ZkError, znodes.MalformedZnode):
             logger.exception("cannot take over as controller; giving it up for a while")
             self._sits_out = True
-            yield from self.give_up()
+            yield from self.step_down()
             retry = StartTimer(ELECTION_RETRY_DELAY_MS, events.Startup())
             self._parts.effects.append(retry)
 
@@ -393,7 +393,7 @@ class Controller:
             self._parts.effects.append(Resigned())
         self.active_controller_id = NO_CONTROLLER
 
-    def give_up(self) -> Flow[None]:
+    def step_down(self) -> Flow[None]:
         """Let another broker try: remove our /controller, if it is still ours."""
         self._resign()
         with suppress(ControllerMoved, ZkError):

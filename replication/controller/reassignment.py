@@ -23,7 +23,7 @@ cancellation is a new target that is the origin.
 Invariants:
 - T is written to the topic's znode only after the removed replicas are out of the ISR, and
   replicas that a new target drops leave the ISR before U, so that a controller that dies at any
-  point leaves no stranger in an ISR. (Kafka drops them after U.)
+  point leaves no stranger in an ISR. (Kafka drops them after `U`.)
 - No reassignment drops the last live copy: where the ISR would hold none of the new replicas, the
   new target is refused (Kafka's ZooKeeper controller would delete the data).
 - A broker that was away when its replica was removed is ordered to delete it when it returns, as
@@ -348,7 +348,7 @@ class Reassignments:
             read = yield from read_states(context, [partition])
             state = read.states.get(partition)
             if state is None:
-                logger.error("%s-%d has no leader to tell of its reassignment", *partition)
+                logger.error("%s-%d has no leader that could apply its reassignment", *partition)
                 return False
             # A leader that writes states itself may just have added one that is not wanted.
             isr = tuple(r for r in state.isr if r in assignment.replicas) or state.isr

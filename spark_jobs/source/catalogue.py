@@ -94,7 +94,7 @@ class Catalogue:
                 missing = (wanted.keys() & leaders.keys()) - found.keys()
                 if not missing:
                     return found
-        raise ClientError(f"no leader tells the offsets of {', '.join(_names(missing))}")
+        raise ClientError(f"no leader returned the offsets of {', '.join(_names(missing))}")
 
     async def _ask(
         self, cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int]

@@ -151,7 +151,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
             raise OptionError(
                 "maxOffsetsPerTrigger and minOffsetsPerTrigger need Spark 4.2: Spark "
-                f"{pyspark.__version__} does not tell a source in Python where a batch begins; "
+                f"{pyspark.__version__} gives a source in Python no beginning of a batch; "
                 "leave them out, or use the official connector"
             )
         self._options = options

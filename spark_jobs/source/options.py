@@ -1,7 +1,7 @@
 """The options of the source and of the sink, read and checked once.
 
 Names, defaults and refusals are the official connector's; a refusal names the alternative. A name
-that neither knows is refused here; the connector ignores it. Names are not case sensitive.
+that neither knows is refused here; the connector ignores it. Names are not case-sensitive.
 `kafka.*` options go to the client: TLS and logins, `isolation.level`, `max.partition.fetch.bytes`.
 
 Pure. Mirrors: KafkaSourceProvider of Spark's connector.
@@ -73,7 +73,7 @@ _KNOWN: Final = frozenset(
     )
 )
 _REFUSED_KAFKA: Final = {
-    "auto.offset.reset": "use the option startingOffsets: a query keeps its own offsets",
+    "auto.offset.reset": "use the option startingOffsets: Spark keeps a query's offsets",
     "key.deserializer": "keys are bytes; use column functions to read them",
     "value.deserializer": "values are bytes; use column functions to read them",
     "enable.auto.commit": "offsets are kept in the query's checkpoint",

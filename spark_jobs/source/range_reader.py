@@ -174,7 +174,7 @@ class _RangeReader:
         found = (await list_offsets(connection, asked))[place]
         if not isinstance(found, Found):
             self._cluster.asks("read", self._wanted.topic).check(found, None, self._name)
-        assert isinstance(found, Found)  # otherwise `check` has raised
+        assert isinstance(found, Found)  # else `check` has raised
         return found.offset
 
     def _lost(self, next_offset: int) -> None:
@@ -184,7 +184,7 @@ class _RangeReader:
         if self._options.fail_on_data_loss:
             raise DataLossError(
                 f"{self._name}: offset {self.position} is "
-                + (f"gone, the log begins at {next_offset} now" if is_below else "not there")
-                + "; set failOnDataLoss to false to go on without the lost records"
+                + (f"deleted; the log begins at {next_offset} now" if is_below else "not there")
+                + "; set failOnDataLoss to false to continue without the lost records"
             )
         self.position = min(next_offset, self._wanted.end) if is_below else self._wanted.end

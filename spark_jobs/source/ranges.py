@@ -85,7 +85,9 @@ class Ranges:
             if offset > 0:
                 self._lost(f"the new partition {topic}-{partition} begins at {offset}, not at 0")
         for topic, partition in sorted(start.keys() - end.keys()):
-            self._lost(f"{topic}-{partition} is gone; all of it may not have been read")
+            self._lost(
+                f"{topic}-{partition} was deleted; some of its records may not have been read"
+            )
         ranges = []
         begins = start | begins
         for key in sorted(end.keys() & begins.keys()):
@@ -98,7 +100,7 @@ class Ranges:
     def _lost(self, message: str) -> None:
         if self._fail_on_data_loss:
             raise DataLossError(
-                f"{message}; set failOnDataLoss to false to go on with what there is"
+                f"{message}; set failOnDataLoss to false to continue with the records that are left"
             )
         log.warning("%s", message)
 

@@ -41,7 +41,7 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
     written."""
     found = {column.name: column.dataType for column in schema.fields}
     if "value" not in found:
-        raise OptionError("the column 'value' is missing: it is what is written")
+        raise OptionError("the column 'value' is missing: the sink writes it as the record's value")
     if "topic" not in found and options.topic is None:
         raise OptionError("name a topic: with the option 'topic', or a column 'topic'")
     for name, types in _TYPES.items():

@@ -1,6 +1,6 @@
 """Clean one batch: keep it unchanged, keep some of its records, leave it empty, or drop it.
 
-A batch is copied byte for byte if all its records stay. Otherwise the records that stay are copied
+A batch is copied byte for byte if all its records stay. Otherwise, the records that stay are copied
 in their encoded form; their timestamps are encoded anew only where the batch's base timestamp
 changes: to that of the first record that stays, or to the delete horizon (KIP-534), the time from
 which tombstones and markers may go. Offsets, sequences, producer, leader epoch, flags and codec

@@ -2,7 +2,7 @@
 
 Two passes over files that do not change: closed segments below the first unstable offset. The first
 reads the dirty part into the offset map until its end or until the map is full; the second reads
-all segments up to there, group by group, and writes each group as one `.cleaned` segment, forced to
+all segments up to there, group by group, and writes each group as one `.cleaned` segment, synced to
 disk. Putting that into the log is the caller's business (`swap`).
 
 `pace` is called with the bytes read or written after each chunk: it may wait (the throttle), and

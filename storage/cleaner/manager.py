@@ -96,7 +96,7 @@ class CleanerManager:
     def choose(self, now_ms: int, settings: CleanerSettings) -> Cleaning | None:
         """The dirtiest log that is due, from now on being cleaned."""
         self.last_run_ms = now_ms
-        self._forget_gone()
+        self._forget_deleted()
         candidates = []
         for log in self._logs.logs():
             if log.config.compact and not self._is_barred(log):
@@ -159,7 +159,7 @@ class CleanerManager:
             or self._logs.future_log(*key) is not None
         )
 
-    def _forget_gone(self) -> None:
+    def _forget_deleted(self) -> None:
         """Forget deleted partitions: a new partition of the same name may be cleaned."""
         for path, keys in list(self.uncleanable.items()):
             here = {key for key in keys if self._logs.directory_of(*key) == path}

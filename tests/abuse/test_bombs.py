@@ -1,4 +1,4 @@
-"""Small batches that unpack to much: the memory that they take goes back to the system."""
+"""Small batches that grow large when unpacked: their memory goes back to the system."""
 
 from __future__ import annotations
 

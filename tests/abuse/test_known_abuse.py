@@ -238,7 +238,7 @@ def test_all_tokens(secured: Secured, bob: WireClient, tokens: None) -> None:
 
 
 def test_names_that_are_invented_under_quotas(secured: Secured, alice: WireClient) -> None:
-    """Of each client id there is a meter, as long as there are few."""
+    """Each client id has a meter, as long as the ids are few."""
     alice.call(AlterClientQuotasRequest(entries=[entry(("client-id", None))]), 1)
     numbers = iter(range(10**9))
     with secured.client("SECURE", "alice") as client:

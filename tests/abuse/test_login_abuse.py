@@ -83,7 +83,7 @@ def failing(secured: Secured, mechanism: str, name: str, password: str) -> Calla
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("name", ["alice", "nobody"])
 def test_a_storm_of_wrong_passwords(secured: Secured, mechanism: str, name: str) -> None:
-    """Meanwhile those who know theirs get in, sooner than the others are refused."""
+    """Clients with the right password get in meanwhile, sooner than the others are refused."""
     took: list[float] = []
 
     def abuse() -> int:

@@ -32,7 +32,7 @@ from tests.support.patience import until
 from tests.support.processes import free_port
 from tests.support.wire import Topic, WireClient, fetch_request
 
-# Each is a file of this process, and one of the broker.
+# Each takes a file of this process, and a file of the broker.
 WAITING = min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - 500)
 GOOD_PARTITIONS = 4
 VERSION = 12

@@ -490,7 +490,7 @@ def test_schemas_of_a_registry(place: Place) -> None:
             assert lines(place, *read, "--registry", url) == [value]
             assert lines(place, *read) != [value]
             (told,) = run.run(*words, text='{"id": "many"}\n').stderr.splitlines()
-            assert f"is not as schema {schema} says" in told
+            assert f"does not match schema {schema}" in told
         (told,) = run.run(
             "consume", *read, "--registry", url.replace("u:p@", "")
         ).stderr.splitlines()

@@ -191,7 +191,7 @@ async def test_a_token_from_a_file(kafka: Secured, tmp_path: Path) -> None:
     settings["sasl.oauthbearer.token.endpoint.url"] = token.as_uri()
     with pytest.raises(ClientError, match=r"^sasl\.oauthbearer\.token\.endpoint\.url: .*No such"):
         await metadata(kafka.bootstrap("SASL_SSL"), settings)
-    # {"alg":"none"} and {"sub":"dave","iat":1,"exp":99999999999}
+    # `{"alg":"none"}` and `{"sub":"dave","iat":1,"exp":99999999999}`
     token.write_text(
         "eyJhbGciOiJub25lIn0.eyJzdWIiOiJkYXZlIiwiaWF0IjoxLCJleHAiOjk5OTk5OTk5OTk5fQ.\n"
     )

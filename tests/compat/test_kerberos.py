@@ -66,7 +66,7 @@ def secured(realm: Kerberos, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 class GssClient:
-    """The client's side of RFC 4752, without a layer."""
+    """The client of RFC 4752, without a layer."""
 
     def __init__(self) -> None:
         import gssapi

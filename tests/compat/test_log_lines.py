@@ -30,5 +30,5 @@ def test_the_first_and_the_last_lines(tmp_path: Path) -> None:
     assert "starts broker 1 in process" in lines[0]
     assert "log.retention.hours=7" in lines[0]
     assert "ssl.key.password=[hidden]" in lines[0]
-    assert any("the cluster stops" in line or "told to stop by SIG" in line for line in lines[-9:])
+    assert any("the cluster stops" in line or "stopping on SIG" in line for line in lines[-9:])
     assert lines[-1].startswith("stopped after")

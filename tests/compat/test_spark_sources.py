@@ -421,7 +421,7 @@ REGISTERED = {  # as tests.support.schema_registry describes them, and what they
     b"\0\0\0\0\1\x02\x04ab": (1, "ab"),
     b'\0\0\0\0\2{"id": 7}': (7, None),
     b"\0\0\0\0\3\0\x08\x96\x01": (150, None),
-    b"\0\0\0\0\1\x02": "not as schema 1 says",
+    b"\0\0\0\0\1\x02": "does not match schema 1",
     b"\0\0\0\0\7\x02": "there is no schema 7",
     b'{"id": 1}': "does not begin with the id of a schema",
 }

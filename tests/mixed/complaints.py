@@ -47,7 +47,7 @@ EXPLAINED = [
     r"Error processing append operation on partition",
     # As pybroker says it.
     r"ISR changes are not answered: no controller answered",
-    r"cannot send \w+ to .*trying again until it is gone",
+    r"cannot send \w+ to .*retrying until that broker is gone",
     r"Fetching from broker \d+: connection failed",
     r"Broker \d+ cannot verify transactions: connection failed",
     r"its leader epoch \d+ is over",

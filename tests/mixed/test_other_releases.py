@@ -309,7 +309,7 @@ async def test_admin_topics_and_configs(place: Place) -> None:
         # Without numbers: by the broker, or by what it says of itself.
         defaults = admin.topics.create([NewTopic(f"{name}-d")])
         if place.release < (0, 11):
-            with pytest.raises(Unsupported, match="say how many"):
+            with pytest.raises(Unsupported, match="give the numbers"):
                 await defaults
         else:
             (await defaults).all()

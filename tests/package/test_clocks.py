@@ -25,7 +25,7 @@ MAY = {
     "broker.resources.clock": "for all of the broker",
     "testkit.story": "shown: when something happened",
     "client.mirror.copying": "shown: how far behind the newest record is",
-    "client.mirror.emitting": "the timestamp of a heartbeat",
+    "client.mirror.flow": "the timestamp of a heartbeat",
     "client.mirror.reader": "the timestamps of records that have none that is kept",
     "client.mirror.simple": "shown: how far behind the newest record is",
     "client.producer.producer": "timestamps of records",

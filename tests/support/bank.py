@@ -59,7 +59,7 @@ class BankClient(ServerProcess):
         return [(line[:1], line[2:]) for line in complete.splitlines()]
 
     def outcomes(self) -> dict[str, str]:
-        """Transfer -> c, a or u; what has no end yet is unknown too."""
+        """Transfer -> `c` (committed), `a` (aborted), `u` (unknown, or without an end yet)."""
         return {what: "u" if kind == "b" else kind for kind, what in self.lines() if kind in "bcau"}
 
     @property

@@ -1,4 +1,4 @@
-"""Lines with figures, shown in every run; pytest-xdist's workers too have a stderr to show them."""
+"""Lines with figures, shown in every run; pytest-xdist's workers show them on stderr."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ async def eventually(
 
 
 def stretch_limits() -> None:
-    """From now on each `timeout` of `subprocess` in this process is one of the fair clock."""
+    """From now on each `timeout` of `subprocess` in this process is a time of the fair clock."""
     assert callable(subprocess._time)  # type: ignore[attr-defined]
     subprocess._time = fair.now  # type: ignore[attr-defined]
 

@@ -82,7 +82,7 @@ class RawClient:
         return reply
 
     def take_events(self) -> list[Event]:
-        """All events up to now: a ping flushes them out."""
+        """All events up to now: the answer to a ping comes after them."""
         self.call(Op.PING, xid=-2)
         events, self.events = self.events, []
         return events

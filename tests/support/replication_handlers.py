@@ -5,11 +5,12 @@ from typing import Any, TypeAlias
 
 from pybroker_kafka.broker.handlers.controller_orders import ControllerOrders
 from pybroker_kafka.broker.handlers.delete_records import DeleteRecordsHandler
-from pybroker_kafka.broker.handlers.describe_log_dirs import DescribeLogDirsHandler
 from pybroker_kafka.broker.handlers.fetch import FetchHandler
 from pybroker_kafka.broker.handlers.list_offsets import ListOffsetsHandler
+from pybroker_kafka.broker.handlers.log_dirs import LogDirHandlers
 from pybroker_kafka.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from pybroker_kafka.broker.handlers.produce import ProduceHandler
+from pybroker_kafka.broker.replicas.log_dir_mover import LogDirMover
 from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker_kafka.protocol.api import API_TABLE, ApiKey
 from pybroker_kafka.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -49,7 +50,7 @@ class HandlerBroker:
         self.leader_epochs = OffsetForLeaderEpochHandler(self.cluster.manager)
         self.deletions = DeleteRecordsHandler(self.replica_runtime)
         self.orders = ControllerOrders(self.replica_runtime)
-        self.log_dirs = DescribeLogDirsHandler(self.cluster.manager)
+        self.log_dirs = LogDirHandlers(self.replica_runtime, LogDirMover(self.replica_runtime, 1))
 
     def area_of(self, key: ApiKey) -> Asked:
         """What handles this question of a follower."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker_kafka.console.log_lines import parsed
+from pybroker_kafka.console.node_logs import parsed
 from pybroker_kafka.protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,

@@ -162,7 +162,7 @@ def test_a_certificate_of_somebody_else_is_refused(secured: Secured) -> None:
 @pytest.mark.parametrize(
     ("sent", "told"),
     [
-        (b"\0\0\0\x20\0\x12\0\0\0\0\0\1\0\x04test" + bytes(20), "something else than a TLS"),
+        (b"\0\0\0\x20\0\x12\0\0\0\0\0\1\0\x04test" + bytes(20), "no TLS handshake"),
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "an HTTP request"),
         (bytes.fromhex("16030100050100000103"), "TLS handshake"),
         (bytes.fromhex("160301ffff") + bytes(70_000), "TLS handshake"),

@@ -153,7 +153,7 @@ def test_what_clients_would_not_know_again_is_refused(running: Running) -> None:
         ({"keystore_password": "wrong"}, "the password is wrong"),
         ({"truststore_location": "/none"}, "No such file"),
         ({"keystore_type": "BCFKS"}, "use one of"),
-        ({"engine_factory_class": "a.B"}, "it names a class of Java"),
+        ({"engine_factory_class": "a.B"}, "it names a Java class"),
     ):
         message = running.alter(**values)
         assert message is not None, values

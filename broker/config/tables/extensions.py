@@ -78,6 +78,6 @@ DEFINITIONS = (
         None,
         LOW,
         doc="A file of mode 0600 with one line user:password, which this broker shows to ZooKeeper "
-        "in the scheme digest. The embedded ZooKeeper, when it is closed, lets in nobody else.",
+        "in the scheme digest. The embedded ZooKeeper, when it is closed, refuses everyone else.",
     ),
 )

@@ -31,7 +31,7 @@ DEFINITIONS = (
         None,
         HIGH,
         mode=PER_BROKER,
-        doc="The addresses that clients are told; listeners if not set.",
+        doc="The addresses in answers to clients; listeners if not set.",
     ),
     key(
         "listener.security.protocol.map",

@@ -112,7 +112,7 @@ DEFINITIONS = (
         "JKS",
         MEDIUM,
         mode=PER_BROKER,
-        doc="JKS, PKCS12 or PEM; JKS and PKCS12 files are told from each other by themselves.",
+        doc="JKS, PKCS12 or PEM; JKS and PKCS12 files are recognised by their content.",
     ),
     key(
         "ssl.keystore.location",

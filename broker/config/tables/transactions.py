@@ -110,6 +110,6 @@ DEFINITIONS = (
         "3600000",
         LOW,
         valid=AT_LEAST_1,
-        doc="How often transactional ids that nobody has used for long are looked for.",
+        doc="How often the broker looks for transactional ids that no producer has used for long.",
     ),
 )

@@ -110,7 +110,7 @@ class Login:
         self.turn = Turn.HANDSHAKE
         return True
 
-    def told_versions(self) -> None:
+    def on_api_versions(self) -> None:
         assert self.turn is Turn.FIRST
         self.turn = Turn.HANDSHAKE
 
@@ -136,7 +136,7 @@ class Login:
         expected = self.turn
         self.turn = Turn.NOTHING
         if expected is Turn.BAD_MECHANISM:
-            ends = f"it began to authenticate again with another mechanism than {self._mechanism}"
+            ends = f"it reauthenticated with another mechanism than {self._mechanism}"
         else:
             ends = f"it sent {what} during its login"
         return Outcome(error=ErrorCode.ILLEGAL_SASL_STATE, ends=ends)

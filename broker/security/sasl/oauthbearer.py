@@ -72,7 +72,7 @@ class OAuthBearerServer:
         if self._reason is not None and token == ACKNOWLEDGED:
             raise SaslAuthenticationError(self._reason)
         if self.done:
-            raise SaslError("OAUTHBEARER is over")
+            raise SaslError("the OAUTHBEARER exchange has ended")
         self._reason = None
         message = OAuthBearerMessage.parse(token)
         try:
@@ -127,5 +127,5 @@ def number(claims: dict[str, Any], name: str) -> float | None:
 def principal_name(claims: dict[str, Any], claim: str) -> str:
     name = claims.get(claim)
     if not isinstance(name, str) or not name.strip() or len(name) > MAX_CLAIM_TEXT:
-        raise TokenRefused(f"the claim {claim} names nobody")
+        raise TokenRefused(f"the claim {claim} has no name in it")
     return name

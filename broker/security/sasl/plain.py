@@ -59,7 +59,7 @@ class PlainServer:
 
     def step(self, token: bytes, now_ms: int) -> bytes:
         if self.done:
-            raise SaslError("PLAIN is over")
+            raise SaslError("the PLAIN exchange has ended")
         message = PlainMessage.parse(token)
         if not self._passwords.matches(message.username, message.password):
             raise SaslAuthenticationError("Authentication failed: Invalid username or password")

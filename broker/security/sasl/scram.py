@@ -74,7 +74,7 @@ class ScramCredentials:
                 users[username] = ScramCredential.parse(text)
             except ValueError:
                 logger.error(
-                    "The %s credential of the user %r cannot be read: nobody can log in with it",
+                    "The %s credential of the user %r cannot be read, no login works: set it anew",
                     kind.mechanism, username,
                 )  # fmt: skip
 

@@ -61,10 +61,10 @@ class KeySet:
         try:
             found = json.loads(text)
         except RecursionError:
-            raise ValueError("it is no JWKS") from None
+            raise ValueError("it is not a JWKS") from None
         keys = found.get("keys") if isinstance(found, dict) else None
         if not isinstance(keys, list) or len(keys) > MAX_KEYS:
-            raise ValueError("it is no JWKS")
+            raise ValueError("it is not a JWKS")
         self._keys = [
             key
             for key in keys
@@ -107,14 +107,14 @@ class SignedTokens:
         rules = self._rules
         expires, issued = _whole_seconds(claims, "exp"), _whole_seconds(claims, "iat")
         if expires is None or issued is None:
-            raise TokenRefused("the token does not say when it was made or ends")
+            raise TokenRefused("the token has no iat or no exp claim")
         if now_ms - rules.clock_skew_ms >= 1000 * expires:
             raise TokenRefused("the token has expired")
         begins = _whole_seconds(claims, "nbf")
         if expires < issued or (begins is not None and expires < begins):
             raise TokenRefused("the token ends before it begins")
         if begins is not None and 1000 * begins > now_ms + rules.clock_skew_ms:
-            raise TokenRefused("the token is of a time to come")
+            raise TokenRefused("the token's nbf claim is in the future")
         if rules.issuer is not None and claims.get("iss") != rules.issuer:
             raise TokenRefused("the token is of another issuer")
         self._check_audience(claims.get("aud"))

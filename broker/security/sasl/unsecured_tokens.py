@@ -47,15 +47,15 @@ class UnsecuredTokens(NamedTuple):
         if len(parts) != 3 or "" in parts[:2]:
             raise TokenRefused("the token has not three parts")
         if decoded_part(parts[0]).get("alg") != "none" or parts[2]:
-            raise TokenRefused("the token is signed, or says so")
+            raise TokenRefused("the token has a signature, or an algorithm other than none")
         claims = decoded_part(parts[1])
         name = principal_name(claims, self.principal_claim)
         expires, issued = number(claims, "exp"), number(claims, "iat")
         if expires is None:
-            raise TokenRefused("the token does not say when it ends")
+            raise TokenRefused("the token has no exp claim")
         # The clock is read in whole milliseconds: a token of the current one is not of the next.
         if issued is not None and math.floor(1000 * issued) > now_ms + self.clock_skew_ms:
-            raise TokenRefused("the token is of a time to come")
+            raise TokenRefused("the token's iat claim is in the future")
         if now_ms - self.clock_skew_ms >= 1000 * expires:
             raise TokenRefused("the token has expired")
         if issued is not None and expires <= issued:

@@ -95,7 +95,7 @@ class PlayedBroker:
                     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE), False
         if key is ApiKey.API_VERSIONS:
             if login.turn is Turn.FIRST:
-                login.told_versions()
+                login.on_api_versions()
             return VERSIONS, False
         if key is ApiKey.SASL_HANDSHAKE:
             outcome = login.handshake(body.mechanism, 1)

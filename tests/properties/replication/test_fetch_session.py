@@ -31,7 +31,7 @@ _ROUNDS = st.lists(
     st.tuples(
         st.dictionaries(_PARTITIONS, st.integers(0, 100), max_size=4),  # changed fetch offsets
         st.sets(_PARTITIONS, max_size=2),  # forgotten
-        st.dictionaries(  # what happens on the broker: (hw moves, log start moves, records, error)
+        st.dictionaries(  # what happens on the broker: (HW moves, log start moves, records, error)
             _PARTITIONS,
             st.tuples(st.integers(0, 2), st.integers(0, 1), st.booleans(), st.booleans()),
             max_size=4,

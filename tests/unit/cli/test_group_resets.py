@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker_kafka.cli.group_resets import Reset, parse_where
+from pybroker_kafka.cli.group_resets import parse_where
 from pybroker_kafka.cli.reassigning import spread
+from pybroker_kafka.client.admin.resets import Reset
 
 HOUR_MS = 3_600_000
 

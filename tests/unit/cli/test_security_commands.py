@@ -17,21 +17,24 @@ ACLS = ["acls", "add", *NOBODY]
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([*ACLS, "--topic", "t"], "name whom it is for"),
-        ([*ACLS, "--allow", "alice"], "name what it is for"),
+        ([*ACLS, "--topic", "t"], "name the user"),
+        ([*ACLS, "--allow", "alice"], "name the resource"),
         ([*ACLS, "--allow", "a", "--producer", "--operation", "read", "--topic", "t"], "leave out"),
         ([*ACLS, "--allow", "a", "--producer", "--group", "g"], "need --topic"),
         ([*ACLS, "--allow", "a", "--consumer", "--topic", "t"], "give both"),
         ([*ACLS, "--allow", "a", "--producer", "--topic", "t", "--cluster"], "--producer takes"),
-        (["acls", "remove", *NOBODY], "name whose ACLs"),
+        (["acls", "remove", *NOBODY], "name the users"),
         (["topics", "list", "--as", "user", *NOBODY], "127.0.0.1:1 is not it"),
         (["users", "add", "alice", *NOBODY], "no terminal to ask at"),
-        (["users", "add", "alice", "--password-file", "-", *NOBODY], "an empty password is none"),
+        (
+            ["users", "add", "alice", "--password-file", "-", *NOBODY],
+            "the password is empty; give one",
+        ),
         (
             ["users", "add", "alice", "--generate", "--password-file", "-", *NOBODY],
             "not both",
         ),
-        (["quotas", "set", "producer_byte_rate=1", *NOBODY], "name whose"),
+        (["quotas", "set", "producer_byte_rate=1", *NOBODY], "name the entity"),
         (["quotas", "set", "speed=1", "--user", "a", *NOBODY], "there is no quota 'speed'"),
         (["quotas", "set", "request_percentage=x", "--user", "a", *NOBODY], "=NUMBER"),
         (

@@ -1,4 +1,4 @@
-"""One question to several: who is silent is passed over, who fails is at once."""
+"""One question to several brokers: a silent one is passed over, a failed one at once."""
 
 from __future__ import annotations
 

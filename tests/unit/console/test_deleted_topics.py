@@ -31,12 +31,12 @@ class Records:
 
 
 async def test_the_list_of_topics() -> None:
-    async def describe(_brokers: list[int]) -> Any:
-        return SimpleNamespace(values={})
+    async def sizes() -> Any:
+        return {}
 
     collector: Any = SimpleNamespace(view=BEFORE, shared=Shared())
     records = Records(collector)
-    collector.admin = SimpleNamespace(records=records, log_dirs=SimpleNamespace(describe=describe))
+    collector.admin = SimpleNamespace(records=records, log_dirs=SimpleNamespace(sizes=sizes))
     rows = await topic_list(collector)
     before, after = records.asked
     assert before - after == {("deleted", 0), ("made anew", 1)}

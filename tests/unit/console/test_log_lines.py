@@ -9,9 +9,8 @@ import pytest
 
 from pybroker_kafka.broker.observability.log_format import LINE_FORMAT, TIME_FORMAT, JsonLines
 from pybroker_kafka.console.cluster_view import Happening
-from pybroker_kafka.console.log_lines import happening_of, parsed
 from pybroker_kafka.console.measured import SEGMENT_LINES_MAX, SEGMENTS, Rolls
-from pybroker_kafka.console.node_logs import BEHIND_BYTES, NodeLogs
+from pybroker_kafka.console.node_logs import BEHIND_BYTES, NodeLogs, happening_of, parsed
 
 SESSION = ("pybroker.broker.cluster.zookeeper_client", "ZooKeeper session expired")
 FORMATS = {"text": logging.Formatter(LINE_FORMAT, TIME_FORMAT), "json": JsonLines()}

@@ -13,8 +13,7 @@ import trio
 from pybroker_kafka.console.access import Access
 from pybroker_kafka.console.app import application
 from pybroker_kafka.console.asked import Wrong
-from pybroker_kafka.console.http_1 import speak_http_1_only
-from pybroker_kafka.console.server import _serve
+from pybroker_kafka.console.server import _serve, speak_http_1_only
 
 PATIENCE_SECONDS = 10
 DEEP = "[" * 100_000

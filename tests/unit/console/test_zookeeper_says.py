@@ -1,4 +1,4 @@
-"""A four-letter word whose connection breaks is an error of one line, not one of the console."""
+"""A four-letter word whose connection breaks is an error of one line, and the console goes on."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def member(member_id: str, *, instance: str | None = None, kind: str = "consumer
 
 @pytest.fixture
 def group() -> Group:
-    """Stable, with the members a and b, which has the instance id i."""
+    """Stable, with the members `a` and `b`; `b` has the instance id `i`."""
     group = Group("g", 0, 0)
     group.add(member("a"))
     group.add(member("b", instance="i"))

@@ -49,7 +49,7 @@ def test_secrets_are_made_once(files: SecurityFiles) -> None:
 
 def test_a_directory_that_others_may_enter_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "security").mkdir(mode=0o755)
-    with pytest.raises(ClusterError, match="others may enter it"):
+    with pytest.raises(ClusterError, match="other users of this machine may have read"):
         SecurityFiles(tmp_path).prepare_secrets()
 
 

@@ -133,7 +133,7 @@ def test_what_is_acknowledged_was_written(cluster: ReplicaCluster) -> None:
     operation.required_acks = 1
     operation.results[KEY].required_offset = 7
     with pytest.raises(BrokenInvariant, match="7 is acknowledged, the log ends at 1"):
-        operation.settle(KEY, cluster.partition, ErrorCode.NONE)
+        operation.check_partition(KEY, cluster.partition, ErrorCode.NONE)
 
 
 def test_an_operation_is_answered_once(
@@ -219,7 +219,7 @@ def test_hosted_and_offline(leader: ReplicaCluster) -> None:
     hosted = leader.manager.hosted
     hosted.offline.add(KEY)
     with pytest.raises(BrokenInvariant, match="hosted and offline"):
-        hosted.give_up_failed_dirs()
+        hosted.drop_failed_dirs()
 
 
 # The controller

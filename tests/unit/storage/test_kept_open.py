@@ -84,8 +84,8 @@ def test_what_was_closed_otherwise_is_not_listed_for_ever() -> None:
         one.use()
         one.let_go()
     assert len(kept._files) <= 4
-    assert kept.let_go_of_all()
-    assert not kept.let_go_of_all()
+    assert kept.close_all()
+    assert not kept.close_all()
 
 
 def files_of(most: int) -> Files:
@@ -237,7 +237,7 @@ def test_a_look_up_goes_on_while_segments_are_deleted(tmp_path: Path) -> None:
     assert turns  # that of the empty batches
     log.maybe_increment_log_start_offset(SEGMENTS - 1)
     delete_segments_below_start(log, 0)
-    log.files._kept.let_go_of_all()  # type: ignore[union-attr]
+    log.files._kept.close_all()  # type: ignore[union-attr]
     found = [batch for batch in looked_up if batch.data]
     assert [iter_offset(batch.data) for batch in found] == [*range(SEGMENTS - 6, SEGMENTS)]
     for path in log.local.take_deleted_files():
@@ -280,7 +280,7 @@ def test_a_file_that_somebody_removed_is_missed_alone(
     log = many_segments(tmp_path, files_of(MOST))
     lost: Segment = log.segments.first
     os.unlink(lost.path)
-    log.files._kept.let_go_of_all()  # type: ignore[union-attr]
+    log.files._kept.close_all()  # type: ignore[union-attr]
     for _ in range(3):
         with pytest.raises(KafkaError, match=r"Cannot open .*0\.log.* segment of t-0") as refused:
             read(log, 0)
@@ -294,7 +294,7 @@ def test_a_file_that_somebody_removed_is_missed_alone(
 def test_a_flush_leaves_out_what_was_deleted_meanwhile(tmp_path: Path) -> None:
     log = many_segments(tmp_path, files_of(MOST))
     first, second = [*log.segments][:2]
-    log.files._kept.let_go_of_all()  # type: ignore[union-attr]
+    log.files._kept.close_all()  # type: ignore[union-attr]
     first.mark_deleted()
     for name in first.file_names():
         os.unlink(name)

@@ -181,15 +181,15 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ({"ssl_engine_factory_class": "a.B"}, "ssl.engine.factory.class: it names a class"),
-        ({"ssl_provider": "BC"}, "TLS is done by OpenSSL here"),
+        ({"ssl_engine_factory_class": "a.B"}, "ssl.engine.factory.class: it names a Java class"),
+        ({"ssl_provider": "BC"}, "this broker uses OpenSSL for TLS"),
         ({"ssl_protocol": "SSLv3"}, "ssl.protocol: use one of TLS"),
         ({"ssl_enabled_protocols": "TLSv1.2,SSLv3"}, "ssl.enabled.protocols: it may name"),
         ({"ssl_keystore_type": "BCFKS"}, "ssl.keystore.type: use one of JKS"),
         ({"ssl_client_auth": "maybe"}, "ssl.client.auth: use one of none"),
         ({"ssl_keystore_key": "x"}, "ssl.keystore.certificate.chain is missing"),
         ({"ssl_cipher_suites": "TLS_NO_SUCH"}, "TLS_NO_SUCH is not known"),
-        ({"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"}, "single ones cannot be switched off"),
+        ({"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"}, "OpenSSL cannot switch off single ones"),
         (
             {
                 "ssl_cipher_suites": "ECDHE-RSA-AES256-GCM-SHA384",

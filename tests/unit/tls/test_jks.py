@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pybroker_kafka.tls.jks import JksError, WrongPassword, read_jks, unprotect
 from tests.support.certificates import protect_jks_key
 
-# keytool -genkeypair -storetype JKS -storepass störe-pw1 -keypass kéy-pw22, and -importcert.
+# keytool -genkeypair -storetype JKS `-storepass störe-pw1 -keypass kéy-pw22`, and -importcert.
 OF_KEYTOOL = base64.b64decode(
     "/u3+7QAAAAIAAAACAAAAAgAFb3RoZXIAAAGiBcL8+wAFWC41MDkAAAFFMIIBQTCB6aADAgECAggfgRcjKSSxaTAK"
     "BggqhkjOPQQDAjAVMRMwEQYDVQQDEwpvZiBrZXl0b29sMCAXDTI2MTEyMzAwMTYzMVoYDzIxMjYxMDMwMDAxNjMx"

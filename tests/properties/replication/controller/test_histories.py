@@ -1,4 +1,4 @@
-"""Random histories of brokers, topics and controllers, in random interleavings.
+"""Random histories of brokers, topics and controllers, in random order.
 
 At every write: one leader an epoch, leader in the ISR, ISR of replicas, epochs never back, clean
 elections, only the present controller writes. When everything has settled: whoever can lead does,

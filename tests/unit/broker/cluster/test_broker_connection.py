@@ -86,7 +86,7 @@ async def test_a_broker_that_is_not_let_in_says_so_at_once_and_what_to_do(
     await connect(ENDPOINT)
     await connect(ENDPOINT)
     (told,) = caplog.records
-    assert "lets this one in now" in told.getMessage()
+    assert "accepts the login of this broker now" in told.getMessage()
 
 
 async def test_a_session_that_ends_is_left_before_that(

@@ -179,7 +179,7 @@ def test_bad_values_are_named(name: str, text: str, complaint: str) -> None:
         ),
         ({"control.plane.listener.name": "PLAINTEXT"}, "control.plane.listener.name"),
         ({"queued.max.request.bytes": "1000"}, "socket.request.max.bytes"),
-        ({"max.connections.per.ip": "0"}, "no one connect"),
+        ({"max.connections.per.ip": "0"}, "refuses every"),
         ({"max.connections.per.ip.overrides": "host"}, "not host:count"),
         ({"inter.broker.protocol.version": "0.10.2"}, "needs a newer format"),
         (

@@ -207,7 +207,7 @@ def test_logins_that_cannot_be_are_refused(mechanisms: str, why: str) -> None:
     ],
 )
 def test_keys_of_a_listener_are_altered_for_one_broker(listener: str, key: str, text: str) -> None:
-    """Those too that can only be changed with the prefix of a listener."""
+    """So have the keys that can only be changed with the prefix of a listener."""
     wanted, config = {f"listener.name.{listener}.{key}": text}, KafkaConfig(SASL)
     assert refusal(wanted, config=config, per_broker=True) is None
     assert refusal(wanted, config=config) is not None

@@ -197,7 +197,7 @@ def test_when_allowed_a_warning_names_them(caplog: pytest.LogCaptureFixture) -> 
         }
     )
     (told,) = [record.getMessage() for record in caplog.records]
-    assert "zookeeper.ssl.crl.enable: nobody asks" in told
+    assert "zookeeper.ssl.crl.enable: this broker does not check" in told
     assert "create.topic.policy.class.name: no policy is asked" in told
 
 

@@ -89,7 +89,7 @@ def test_it_comes_back_elsewhere_and_leaves_again() -> None:
     assert serving.metadata()[0] == {1: 9501, 2: 9502}
     serving.now_ms += DEPARTED_LISTED_MS
     serving.told(1, leader=1, port=9500)
-    serving.told(1, leader=1, port=9500)  # told again, it is not longer listed for that
+    serving.told(1, leader=1, port=9500)  # told again: it is not listed for longer
     serving.now_ms += DEPARTED_LISTED_MS - 1
     assert serving.metadata()[0] == {1: 9501, 2: 9502}
     serving.now_ms += 1

@@ -83,7 +83,7 @@ class Broker(HandlerBroker):
         producers: tuple[int, ...] = (),
         transactional: bool = True,
     ) -> Call:
-        """One batch a partition: partition i gets `sequences[i]`."""
+        """One batch a partition: partition `i` gets `sequences[i]`."""
         data = [
             PartitionProduceData(
                 index=index,

@@ -11,7 +11,7 @@ import trio
 from pybroker_kafka.broker.inside.views import Inside
 from pybroker_kafka.broker.inside.znodes import HIDDEN, znode
 from pybroker_kafka.broker.observability.metrics import BrokerMetrics
-from pybroker_kafka.broker.observability.metrics_http import CannotTell, serve_metrics
+from pybroker_kafka.broker.observability.metrics_http import ViewUnavailable, serve_metrics
 from pybroker_kafka.protocol.zookeeper.constants import ZkCode
 from pybroker_kafka.protocol.zookeeper.operations import ZkResult, ZkStat
 
@@ -38,13 +38,13 @@ def inside(*, is_guarded: bool = False) -> Inside:
     ],
 )
 async def test_wrong_questions(name: str, query: Mapping[str, str], said: str) -> None:
-    with pytest.raises(CannotTell, match=said):
+    with pytest.raises(ViewUnavailable, match=said):
         await inside().answer(name, query)
 
 
 async def test_a_broker_that_asks_who_may_see_what_tells_nobody() -> None:
     for name in ("waiting", "znode", "nothing"):
-        with pytest.raises(CannotTell, match="its inside is not told"):
+        with pytest.raises(ViewUnavailable, match="it shows nothing of its inside"):
             await inside(is_guarded=True).answer(name, NOBODY)
 
 
@@ -74,7 +74,7 @@ async def test_secrets_of_zookeeper_are_hidden() -> None:
 async def test_over_the_metrics_port() -> None:
     async def answer(name: str, query: Mapping[str, str]) -> object:
         if name == "wrong":
-            raise CannotTell("that cannot be told")
+            raise ViewUnavailable("that cannot be told")
         if name == "fails":
             raise KeyError(name)
         return {"name": name, **query}
@@ -106,7 +106,7 @@ async def test_over_the_metrics_port() -> None:
         for host in ("evil.example", "evil.example:80", ""):
             status, told = await get(port, "/inside/files", host)
             assert status == b"HTTP/1.1 400 Bad Request"
-            assert "by an address, not by a name" in str(told)
+            assert "an IP address in the URL, not a name" in str(told)
         for host in ("localhost:7", "127.0.0.1", "10.0.0.1:1"):
             assert (await get(port, "/inside/files", host))[0] == b"HTTP/1.1 200 OK"
         for odd in ("//[", "/inside/%ff?%zz=1&&=", "*"):

@@ -52,7 +52,7 @@ def flush_of(part: object) -> None:
 def test_sendfile(
     file: tuple[DataFile, list[OSError]], monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """Cases a and c."""
+    """Case `a` and case `c`."""
     opened, told = file
     monkeypatch.setattr(os, "sendfile", failing(code))
     for part in (FileSlice(opened, 0, SIZE), Rest(FileSlice(opened, 0, SIZE), 10, 9_000)):

@@ -67,7 +67,7 @@ def test_answers_in_the_order_of_the_requests() -> None:
     assert pipeline.answer(second, None) == []
     stranger: Any = Stranger()
     for request in (second, stranger):
-        with pytest.raises(BrokenConnection, match="answered twice, or was never let in"):
+        with pytest.raises(BrokenConnection, match="answered twice, or was never accepted"):
             pipeline.answer(request, None)
     assert [one for one, _ in pipeline.answer(first, None)] == [first, second]
     assert [one for one, _ in pipeline.answer(third, None)] == [third]

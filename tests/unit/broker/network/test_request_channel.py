@@ -93,7 +93,7 @@ def test_answers_of_who_has_just_come_do_not_wait_for_those_that_are_left(
     served = Served(monkeypatch, 0.6 * BATCH_SECONDS)
     served.put("", "xyz")
     assert served.batch() == "xy"
-    assert served.sent == [("x", 2)]  # y's answer is left
+    assert served.sent == [("x", 2)]  # the answer of `y` is left
     served.put("a", "")
     assert served.batch() == "az"
     assert served.sent == [("a", 1), ("y", 2)]

@@ -14,7 +14,7 @@ from pybroker_kafka.broker.observability.log_format import (
     LogFormat,
     configure_logging,
 )
-from pybroker_kafka.console.log_lines import parsed
+from pybroker_kafka.console.node_logs import parsed
 
 
 def test_lines_that_could_not_be_written_are_counted(

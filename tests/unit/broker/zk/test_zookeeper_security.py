@@ -95,7 +95,7 @@ def test_acls_need_an_owner(stores: Path) -> None:
         {"zookeeper.ssl.client.enable": "true"},
         {"zookeeper.ssl.keystore.location": str(stores / "broker.pem")},
     ):
-        with pytest.raises(ConfigError, match="nothing proves to ZooKeeper who this broker is"):
+        with pytest.raises(ConfigError, match="this broker has no credentials for ZooKeeper"):
             zookeeper_security(KafkaConfig({"zookeeper.set.acl": "true", **settings}))
 
 

@@ -121,7 +121,7 @@ async def test_who_is_refused_is_told_why() -> None:
             ):
                 async with opened(port, wrong):
                     pass
-            with pytest.raises(ZooKeeperUnavailable, match="lets nobody in without a login"):
+            with pytest.raises(ZooKeeperUnavailable, match="refuses clients without a login"):
                 async with opened(port, ZooKeeperSecurity()):
                     pass
             async with opened(port) as client:

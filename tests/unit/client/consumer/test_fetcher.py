@@ -301,7 +301,7 @@ async def test_a_log_that_was_cut_is_noticed(reset: str) -> None:
         played.epoch = 2
         fetcher.need_metadata()
         if reset == "none":
-            with pytest.raises(ClientError, match="t-0 was cut off at offset 3"):
+            with pytest.raises(ClientError, match="t-0 was truncated at offset 3"):
                 await take(fetcher)
         else:
             assert await offsets(fetcher, 5) == [3, 4, 5, 6, 7]

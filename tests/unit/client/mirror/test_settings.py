@@ -103,7 +103,7 @@ def test_clients_of_a_cluster() -> None:
         ({"clusters": ""}, "name the clusters"),
         ({"topic.filter.class": "com.example.Mine"}, "Java classes cannot be used"),
         ({"replication.policy.class": "com.example.Mine"}, "known are DefaultReplicationPolicy"),
-        ({"offset-syncs.topic.location": "both"}, "none of source, target"),
+        ({"offset-syncs.topic.location": "both"}, "not one of source, target"),
     ],
 )
 def test_what_cannot_be_is_told(more: dict[str, str], word: str) -> None:
@@ -126,5 +126,5 @@ def test_what_has_no_effect_is_told() -> None:
 def test_only_some_targets() -> None:
     both = BASE | {"B->A.enabled": "true"}
     assert [flow.name for flow in read_settings(both, targets=["A"]).flows] == ["B->A"]
-    with pytest.raises(SettingsError, match="none of the clusters"):
+    with pytest.raises(SettingsError, match="not one of the clusters"):
         read_settings(both, targets=["C"])

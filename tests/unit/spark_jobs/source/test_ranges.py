@@ -73,7 +73,7 @@ def test_between() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "words", "rest"),
     [
-        ({ZERO: 2, ONE: 1}, {ZERO: 9}, "t-1 is gone", [OffsetRange("t", 0, 2, 9)]),
+        ({ZERO: 2, ONE: 1}, {ZERO: 9}, "t-1 was deleted", [OffsetRange("t", 0, 2, 9)]),
         ({}, {ZERO: 9}, "begins at 1, not at 0", [OffsetRange("t", 0, 1, 9)]),
         ({ZERO: 9}, {ZERO: 2}, "now ends at 2", [OffsetRange("t", 0, 9, 9)]),
         ({}, {ONE: 9}, "t-1 has been deleted", []),

@@ -70,7 +70,7 @@ def talk(login: Login, mine: SaslClient, now_ms: int = 0, epoch_ms: int = EPOCH)
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_login(mechanism: str) -> None:
     login = Login(rules())
-    login.told_versions()
+    login.on_api_versions()
     begin(login, mechanism)
     outcome = talk(login, client(mechanism))
     assert (outcome.error, outcome.message, outcome.lifetime_ms) == (ErrorCode.NONE, "", 0)

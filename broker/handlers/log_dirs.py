@@ -1,10 +1,10 @@
-"""AlterReplicaLogDirs v0-2: in which log directory of this broker a replica is to be.
+"""DescribeLogDirs v0-4 and AlterReplicaLogDirs v0-2: the log directories of this broker with the
+replicas in them, and the moves of replicas between them.
 
-The moves that it begins are driven by `replicas.log_dir_mover`.
-Mirrors KafkaApis.handleAlterReplicaLogDirsRequest. Leaves out authorization.
+`replicas.log_dir_mover` drives the moves that begin here.
+Mirrors KafkaApis.handleDescribeLogDirsRequest and handleAlterReplicaLogDirsRequest. Leaves out
+authorization.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 
@@ -15,14 +15,17 @@ from ...protocol.apis.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from ...protocol.apis.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
+from ...replication.log_dirs import describe_log_dirs
 from ..network.request import Handler, Request
+from ..network.turns import Steps
 from ..replicas.log_dir_mover import LogDirMover
 from ..replicas.settled_replicas import SettledReplicas
 
 
-class AlterReplicaLogDirsHandler:
+class LogDirHandlers:
     __slots__ = ("_mover", "_replicas")
 
     def __init__(self, replicas: SettledReplicas, mover: LogDirMover) -> None:
@@ -30,7 +33,22 @@ class AlterReplicaLogDirsHandler:
         self._mover = mover
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
-        return {ApiKey.ALTER_REPLICA_LOG_DIRS: self.alter_replica_log_dirs}
+        return {
+            ApiKey.DESCRIBE_LOG_DIRS: self.describe_log_dirs,
+            ApiKey.ALTER_REPLICA_LOG_DIRS: self.alter_replica_log_dirs,
+        }
+
+    def describe_log_dirs(self, request: Request) -> Steps:
+        body: DescribeLogDirsRequest = request.body
+        wanted: set[TopicPartition] | None = None
+        if body.topics is not None:
+            wanted = set()
+            for topic in body.topics:
+                for partition in topic.partitions:
+                    wanted.add((topic.topic, partition))
+                    yield
+        results = yield from describe_log_dirs(self._replicas.manager.hosted, wanted)
+        request.respond(DescribeLogDirsResponse(results=results))
 
     def alter_replica_log_dirs(self, request: Request) -> None:
         body: AlterReplicaLogDirsRequest = request.body
