@@ -37,9 +37,10 @@ class FollowerFetchers:
         signed = value - (1 << 32) if value & 0x80000000 else value
         return 0 if signed == -(1 << 31) else abs(signed) % self.fetchers_per_source
 
-    def follow(self, changes: Iterable[RoleChange]) -> set[FollowerFetcher]:
-        """These partitions have a leader epoch to follow; returns the fetchers with new work."""
-        touched = set()
+    def follow(self, changes: Iterable[RoleChange]) -> list[FollowerFetcher]:
+        """These partitions have a leader epoch to follow; returns the fetchers with new work, in
+        the order of the changes."""
+        touched: dict[FollowerFetcher, None] = {}
         for change in changes:
             key = (change.topic, change.partition)
             self._remove(key)
@@ -60,10 +61,10 @@ class FollowerFetchers:
                 end_offset = partition.log.log_end_offset
                 fetcher.table.wait_for_flush(key, end_offset)
                 self._manager.effects.append(FlushNeeded(*key, end_offset, partition.log))
-            touched.add(fetcher)
-        return touched
+            touched[fetcher] = None
+        return list(touched)
 
-    def resize(self, fetchers_per_source: int) -> set[FollowerFetcher]:
+    def resize(self, fetchers_per_source: int) -> list[FollowerFetcher]:
         """Spread all partitions over another number of fetchers."""
         self.fetchers_per_source = fetchers_per_source
         partitions = self._manager.partitions

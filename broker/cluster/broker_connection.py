@@ -70,7 +70,7 @@ class BrokerConnection:
                 self.close()
             if self._link is None:
                 self._link = await self._connect(self.endpoint)
-            response = await self._exchanges.ask(self._link.stream, message, api_version)
+            response = await self._link.ask(self._exchanges, message, api_version)
             answered = True
             return response
         except (*STREAM_ERRORS, ClientError) as error:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from math import inf
-from time import perf_counter
 
 import trio
 
@@ -27,6 +26,7 @@ from ...replication.metadata_cache import Endpoint, MetadataUpdate
 from ...replication.types import FlushNeeded, LeadershipResult, StopResult
 from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
 from ..observability.metrics import BrokerMetrics
+from ..resources import stopwatch
 from .settled_replicas import SettledReplicas
 
 logger = logging.getLogger("pybroker.broker.fetcher")
@@ -113,7 +113,7 @@ class FetcherRuntime:
                 self._nursery.start_soon(task.run)
             else:
                 task.interrupt()
-        self._wake_empty()
+        self._wake_relieved()
 
     def resize(self, fetchers_per_source: int) -> None:
         """num.replica.fetchers has changed: spread the partitions anew."""
@@ -122,7 +122,7 @@ class FetcherRuntime:
 
     def on_stopped(self, result: StopResult) -> None:
         self.fetchers.stop(result.stopped)
-        self._wake_empty()
+        self._wake_relieved()
 
     def on_metadata(self, _update: MetadataUpdate) -> None:
         for fetcher, task in self._tasks.items():
@@ -139,9 +139,11 @@ class FetcherRuntime:
             if task is not None:
                 task.wake.set()
 
-    def _wake_empty(self) -> None:
+    def _wake_relieved(self) -> None:
+        """Partitions have left: a fetcher without any ends, and one that waited only for the flush
+        of such a partition fetches the others."""
         for fetcher, task in self._tasks.items():
-            if not fetcher.table.states:
+            if not fetcher.table.states or not fetcher.table.unflushed:
                 task.wake.set()
 
     # For the tasks
@@ -269,9 +271,9 @@ class _FetcherTask:
 
     def _take_turn(self, answer: Iterator[None]) -> bool:
         """Whether the whole answer has been taken now."""
-        turn_ends = perf_counter() + MAX_TURN_MS / _MS
+        turn_ends = stopwatch.now() + MAX_TURN_MS / _MS
         with self._runtime.replicas.settling:
             for _ in answer:
-                if perf_counter() > turn_ends:
+                if stopwatch.now() > turn_ends:
                     return False
         return True

@@ -14,8 +14,8 @@ import math
 import random
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import trio
 
@@ -23,6 +23,10 @@ from ..errors import LoginError
 from .login import Ask, Login, log_in, log_in_again
 from .tls import TlsFailure, start_tls
 from .tls_stream import TlsStream
+
+if TYPE_CHECKING:
+    from ...protocol.schema import Message
+    from ..exchanges import Exchanges
 
 # The share of a session's lifetime after which no request is sent before another login.
 SESSION_SHARE = (0.85, 0.95)
@@ -45,6 +49,12 @@ class Link(NamedTuple):
 
     stream: trio.abc.Stream
     good_until: float = math.inf
+
+    def ask(
+        self, exchanges: Exchanges, message: Message, api_version: int
+    ) -> Coroutine[Any, Any, Message]:
+        """The next exchange over the stream, as `Exchanges.ask`; a simulated link has its own."""
+        return exchanges.ask(self.stream, message, api_version)
 
     def close(self) -> None:
         """Close at once, without TLS's closing message and without waiting."""

@@ -1,15 +1,17 @@
 """One simulated broker: the real machines and handlers, with runtimes on virtual time around them.
 
 Real: LogManager and logs (on the simulated disk), ReplicaManager, the handlers of produce, fetch,
-offsets and control requests, ISR changes, fetch sessions, followers, the controller machine,
-registration. Simulated: what waits (`replica_runtime`, `fetcher_runtime`, `alter_partition_sender`,
-`server`), as thin as there.
+offsets and control requests, ISR changes, fetch sessions, followers with their runtime (as tasks of
+`virtual_trio`), the controller machine, registration. Simulated: other code that waits
+(`replica_runtime`, `alter_partition_sender`, `server`), as thin as there.
 """
 
 import contextlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import trio
 
 from pybroker_kafka.broker.coordinators import marker_sender
 from pybroker_kafka.broker.handlers.controller_orders import ControllerOrders
@@ -20,6 +22,7 @@ from pybroker_kafka.broker.handlers.produce import ProduceHandler
 from pybroker_kafka.broker.network.request import ConnectionInfo, Request, Route, Wait
 from pybroker_kafka.broker.network.turns import Turns
 from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.broker.replicas.fetcher_runtime import FetcherRuntime
 from pybroker_kafka.broker.replicas.settled_replicas import SettledReplicas, Waiter
 from pybroker_kafka.broker.zk.registration import RegistrationError, register_broker
 from pybroker_kafka.protocol import codec
@@ -51,8 +54,6 @@ from pybroker_kafka.replication.controller import events
 from pybroker_kafka.replication.controller.config import ControllerConfig
 from pybroker_kafka.replication.controller.znodes import BrokerRegistration
 from pybroker_kafka.replication.fetch_session import FetchSessions
-from pybroker_kafka.replication.follower_fetcher import FollowerFetcher
-from pybroker_kafka.replication.follower_fetchers import FollowerFetchers
 from pybroker_kafka.replication.follower_steps import FetcherConfig
 from pybroker_kafka.replication.isr_proposals import IsrProposals
 from pybroker_kafka.replication.metadata_cache import Endpoint, MetadataCache
@@ -72,9 +73,10 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
 from tests.simulation.controller import SimulatedController
 from tests.simulation.disk import Disk
-from tests.simulation.fetchers import LISTENER, FetcherTask
 from tests.simulation.kernel import Process
 from tests.simulation.network import Exchange
+from tests.simulation.virtual_trio import TrioRun
+from tests.simulation.wires import LISTENER, connect
 from tests.simulation.zookeeper import ZooKeeperSession
 from tests.support.frames import joined
 
@@ -305,10 +307,11 @@ class Broker:
         self.manager.waiting.collected.urgent_bytes = URGENT_BYTES
         self.manager.waiting.collected.paces = True
         self.replicas = SimulatedReplicas(self, self.manager)
-        self.fetchers = FollowerFetchers(
-            self.manager, FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch)
-        )
-        self._tasks: dict[FollowerFetcher, FetcherTask] = {}
+        self.fetchers = FetcherRuntime(
+            self.replicas, LISTENER,
+            FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch),
+            timeout_ms=REQUEST_TIMEOUT_MS, connect=partial(connect, self),
+        )  # fmt: skip
         sessions = FetchSessions(kernel.random.randint)
         self._fetches = FetchHandler(self.replicas, sessions)
         self._produces = self.new_produce_handler()
@@ -316,8 +319,9 @@ class Broker:
         self._leader_epochs = OffsetForLeaderEpochHandler(self.manager)
         self._replication = ControllerOrders(self.replicas)
         self._replication.on_leadership.append(self._leadership_changed)
-        self._replication.on_stopped.append(self._stopped)
-        self._replication.on_metadata.append(lambda _update: self._metadata_changed())
+        self._replication.on_leadership.append(self.fetchers.on_leadership)
+        self._replication.on_stopped.append(self.fetchers.on_stopped)
+        self._replication.on_metadata.append(self.fetchers.on_metadata)
         self._isr_proposals = IsrProposals(self.broker_id)
         self._is_proposing = False
         self._flushing: set[tuple[str, int]] = set()
@@ -347,6 +351,12 @@ class Broker:
             self.session.start()
         self._check_isr()
         self._run_storage_jobs()
+        TrioRun(kernel, self.process, self.run_tasks).step(lambda: None, ())
+
+    async def run_tasks(self) -> None:
+        """What waits in a broker."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.fetchers.run)
 
     def new_produce_handler(self) -> ProduceHandler:
         return ProduceHandler(self.replicas)
@@ -404,12 +414,13 @@ class Broker:
     # Requests
 
     def call(
-        self, target: int, message: Any, version: int, done: Callable[[Any], None]
-    ) -> Exchange:
+        self, target: int, message: Any, version: int, done: Callable[[Any], None],
+        timeout_ms: int | None = REQUEST_TIMEOUT_MS,
+    ) -> Exchange:  # fmt: skip
         server = self.cluster.brokers[target]
         return self.cluster.network.call(
             self.process, server.name, server, self._through_codec(message, version), version,
-            done, REQUEST_TIMEOUT_MS,
+            done, timeout_ms,
         )  # fmt: skip
 
     def _through_codec(self, message: Any, version: int) -> Any:
@@ -474,34 +485,6 @@ class Broker:
             role = "leads" if change.leader_id == self.broker_id else f"follows b{change.leader_id}"
             log = self.manager.partitions[change.topic, change.partition].log
             self.kernel.note(f"{self.name} {role} {log} in epoch {change.leader_epoch}")
-        self.fetchers.stop(result.became_leader)
-        touched = self.fetchers.follow(result.became_follower)
-        for fetcher in sorted(touched, key=lambda one: (one.source_id, one.fetcher_id)):
-            task = self._tasks.get(fetcher)
-            if task is None:
-                task = self._tasks[fetcher] = FetcherTask(self, fetcher)
-                self.kernel.after(0, self.process, task.wake)
-            else:
-                task.interrupt()
-        self._wake_empty()
-
-    def _stopped(self, result: Any) -> None:
-        self.fetchers.stop(result.stopped)
-        self._wake_empty()
-
-    def _wake_empty(self) -> None:
-        for fetcher, task in list(self._tasks.items()):
-            if not fetcher.table.states:
-                self.kernel.after(0, self.process, task.wake)
-
-    def _metadata_changed(self) -> None:
-        for fetcher, task in list(self._tasks.items()):
-            fetcher.hurry()
-            self.kernel.after(0, self.process, task.wake)
-
-    def fetcher_ended(self, fetcher: FollowerFetcher) -> None:
-        del self._tasks[fetcher]
-        self.fetchers.discard(fetcher)
 
     # ISR changes
 
@@ -563,11 +546,7 @@ class Broker:
         effect = self._wanted_flushes.pop(key)
         effect.log.flush(effect.offset)
         self.manager.flushed(*key, effect.offset, self.kernel.now_ms)
-        fetcher = self.fetchers.of_partition(key)
-        if fetcher is not None and fetcher.table.flushed(key, effect.offset):
-            task = self._tasks.get(fetcher)
-            if task is not None:
-                self.kernel.after(0, self.process, task.wake)
+        self.fetchers.on_flush(effect, effect.offset)
         self.replicas.settle()
         self._flushing.discard(key)
         if key in self._wanted_flushes:

@@ -39,11 +39,11 @@ from tests.simulation.client_members import Member
 from tests.simulation.client_transactions import CommittedReader, Teller
 from tests.simulation.cluster import CALM_START_MS, CHECK_MS, CONVERGENCE_LIMIT_MS, Result
 from tests.simulation.coordinators import EXPIRY_CHECK_MS, SimulatedGroups
-from tests.simulation.kernel import START_MS
+from tests.simulation.kernel import START_MS, Process
 from tests.simulation.settings import Settings
 from tests.simulation.streams import Host
 from tests.simulation.transactions import TransactionalBroker, TransactionalCluster
-from tests.simulation.virtual_trio import Driver, run_in_trio
+from tests.simulation.virtual_trio import TrioRun, simulated
 
 # After the last fault: for as long as clients wait for an answer, and then some.
 CLIENTS_LIMIT_SECONDS = 150.0
@@ -51,6 +51,7 @@ CUTS_WEIGHT = 4
 ISOLATED_LEADERS_WEIGHT = 3
 SILENCES_WEIGHT = 4
 REFUSALS_WEIGHT = 3
+END_OF_TIME_MS = 2 * START_MS
 LONGEST_CUT_MS = 4_000
 PRODUCER_ID_MS = 2
 
@@ -132,7 +133,8 @@ class ClientCluster(TransactionalCluster):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.driver = Driver(self.kernel)
+        # Users' programs, on all hosts.
+        self.programs = TrioRun(self.kernel, Process("programs"), self._run)
         self.judge = Judge(self)
         self.hosts: list[Host] = []
         self.apps: list[App] = []
@@ -157,9 +159,6 @@ class ClientCluster(TransactionalCluster):
         host = Host(self, name)
         self.hosts.append(host)
         return host
-
-    def broker_named(self, name: str) -> ServingBroker:
-        return self.brokers[int(name[1:])]
 
     @property
     def bootstrap(self) -> str:
@@ -222,7 +221,9 @@ class ClientCluster(TransactionalCluster):
     # A run
 
     def run(self) -> None:
-        run_in_trio(self.kernel, self.driver, self.seed, self._run)
+        programs = self.programs
+        programs.step(lambda: None, ())
+        self.kernel.run_until(END_OF_TIME_MS, lambda: programs.is_over)
 
     async def _run(self) -> None:
         kernel = self.kernel
@@ -289,7 +290,8 @@ def simulate_client(seed: int) -> Result:
     kernel = cluster.kernel
     error: str | None = None
     try:
-        cluster.run()
+        with simulated(kernel, seed):
+            cluster.run()
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"
     apps = ", ".join(app.name for app in cluster.apps)

@@ -23,6 +23,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.kernel import START_MS, Kernel, Process
 from tests.simulation.network import Network
 from tests.simulation.settings import Settings
+from tests.simulation.virtual_trio import simulated
 from tests.simulation.zookeeper import ZooKeeperServer, ZooKeeperSession
 
 TOPIC = "t"
@@ -70,6 +71,9 @@ class Cluster:
         self.consumers: list[Consumer] = []
         self._has_converged = False
         self.reason = "it has not begun"
+
+    def broker_named(self, name: str) -> Broker:
+        return self.brokers[int(name[1:])]
 
     def new_topic_id(self) -> bytes:
         return self.kernel.random.randbytes(16)
@@ -254,7 +258,8 @@ def run_cluster(cluster: Cluster) -> Result:
     kernel = cluster.kernel
     error: str | None = None
     try:
-        cluster.run()
+        with simulated(kernel, cluster.seed):
+            cluster.run()
     except AssertionError as failure:
         error = f"{type(failure).__name__}: {failure}"
     result = Result(

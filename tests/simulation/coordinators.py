@@ -40,7 +40,7 @@ from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from pybroker_kafka.replication.types import ACKS_ALL, ReplicatedAppend, RoleChange
 from pybroker_kafka.storage.append_info import AppendOrigin
-from tests.simulation.fetchers import LISTENER
+from tests.simulation.wires import LISTENER
 
 if TYPE_CHECKING:
     from tests.simulation.broker import Broker

@@ -11,7 +11,7 @@ time; so order holds within a connection and not across them. Rules:
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tests.simulation.kernel import Kernel, Process
+from tests.simulation.kernel import Event, Kernel, Process
 
 CONNECT_REFUSED_MS = 2
 LONG_DELAY_MS = 400
@@ -26,7 +26,7 @@ class Server(Protocol):
 
 class Exchange:
     __slots__ = ("done", "is_open", "message", "network", "number", "server", "source", "target",
-                 "version")  # fmt: skip
+                 "timeout", "version")  # fmt: skip
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Exchange:
         self.version = version
         self.done = done
         self.is_open = True
+        self.timeout: Event | None = None
         network.exchange_count += 1
         # In the order in which they began: what is told of connections, whose requests it orders.
         self.number = network.exchange_count
@@ -76,6 +77,8 @@ class Exchange:
     def _close(self, response: Any) -> None:
         self.is_open = False
         self.network.discard(self)
+        if self.timeout is not None:
+            self.network.kernel.cancel(self.timeout)
         self.done(response)
 
 
@@ -107,10 +110,9 @@ class Network:
         self._cut.clear()
 
     def delay_ms(self) -> int:
-        random = self.kernel.random
-        if random.random() < self.slow_share:
-            return random.randint(0, LONG_DELAY_MS)
-        return random.randint(0, self.usual_delay_ms)
+        draw = self.kernel.random.random
+        most_ms = LONG_DELAY_MS if draw() < self.slow_share else self.usual_delay_ms
+        return int(draw() * (most_ms + 1))
 
     # Exchanges
 
@@ -122,16 +124,20 @@ class Network:
         message: Any,
         version: int,
         done: Callable[[Any], None],
-        timeout_ms: int,
+        timeout_ms: int | None,
     ) -> Exchange:
-        """Send a request; `done` gets the answer, or None for none, exactly once while we live."""
+        """Send a request; `done` gets the answer, or None for none, exactly once while we live.
+
+        Without a timeout only if something comes, or the connection breaks.
+        """
         exchange = Exchange(self, source, target, server, message, version, done)
         self._open[exchange] = None
         kernel = self.kernel
         if not server.process.alive:
             kernel.after(CONNECT_REFUSED_MS, source, exchange.fail)
             return exchange
-        kernel.after(timeout_ms, source, exchange.fail)
+        if timeout_ms is not None:
+            exchange.timeout = kernel.after(timeout_ms, source, exchange.fail)
         if self.is_up(source.name, target):
             kernel.after(self.delay_ms(), server.process, self._arrived, exchange)
         return exchange

@@ -123,8 +123,11 @@ class Stream(trio.abc.Stream):
 class Lane:
     """One direction of a connection: what is put in comes out in order, each some time later."""
 
-    def __init__(self, connection: Connection, deliver: Callable[[Any], None]) -> None:
+    def __init__(
+        self, connection: Connection, receiver: Process | None, deliver: Callable[[Any], None]
+    ) -> None:
         self._connection = connection
+        self._receiver = receiver
         self._deliver = deliver
         self._waiting: deque[Any] = deque()
 
@@ -134,7 +137,7 @@ class Lane:
             self._next(self._connection.network.delay_ms())
 
     def _next(self, delay_ms: int) -> None:
-        self._connection.kernel.after(delay_ms, None, self._arrived)
+        self._connection.kernel.after(delay_ms, self._receiver, self._arrived)
 
     def _arrived(self) -> None:
         if not self._connection.is_up:
@@ -158,8 +161,8 @@ class Connection:
         self.stream = Stream(self)
         self.is_open = True
         self._generation = broker.process.generation
-        self._up = Lane(self, self._request_arrived)
-        self._down = Lane(self, self._answer_arrived)
+        self._up = Lane(self, None, self._request_arrived)
+        self._down = Lane(self, host.process, self._answer_arrived)
         self.is_silent = False  # its answers are lost
         self._arrives_late = False
         self._unanswered = 0  # probes in a row
@@ -201,8 +204,7 @@ class Connection:
         if not self.is_open:
             return
         self.client_closed()
-        self.stream.reset()
-        self.host.driver.touch()
+        self.kernel.after(0, self.host.process, self.stream.reset)
 
     def _probe(self) -> None:
         """TCP's keepalive: the peer's machine does not know the connection, or is not reached."""
@@ -279,7 +281,6 @@ class Connection:
     def _answer_arrived(self, data: bytes) -> None:
         if self.is_open and not self.host.swallows(self):
             self.stream.take(data)
-            self.host.driver.touch()
 
 
 class Answering:
@@ -327,9 +328,9 @@ class Host:
     def __init__(self, cluster: ClientCluster, name: str) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
-        self.driver = cluster.driver
         self.name = name
         self.process = Process(name)
+        self.process.tasks = cluster.programs
         self.connections: dict[Connection, None] = {}
         self.pipelines = cluster.kernel.chance(0.5)
         # By broker: until when it is refused, and until when its answers are lost.
@@ -340,7 +341,7 @@ class Host:
     async def reach(self, host: str, port: int) -> Stream:
         """Connect, as TCP does. Raises OSError."""
         del port
-        broker = self.cluster.broker_named(host)
+        broker = self.cluster.brokers[int(host[1:])]
         network = self.cluster.network
         while not network.is_up(self.name, host):  # noqa: ASYNC110
             await trio.sleep(LOOK_AGAIN_MS / 1000)

@@ -26,7 +26,7 @@ KNOWN_SEEDS = {
     "offsets answered from memory": 22,
     "unlogged fences are believed": 595,
     "late markers are written": 154,
-    "late offsets are taken": 21,
+    "late offsets are taken": 142,
 }
 
 

@@ -1,31 +1,42 @@
 """Trio tasks inside a simulation: they live by the kernel's clock, in an order that a seed says.
 
-`run_in_trio` runs an async function; whenever all of its tasks wait, the kernel goes on: to its
-next events, until one of them touches a task (`Driver.touch`), or to the next moment for which a
-task waits. So neither side has a time of its own.
+A `TrioRun` is one run of trio without a loop of its own: `step` does an event of the kernel, and
+then lets the tasks run that it has woken, until all of them wait. The next moment for which a task
+waits becomes an event of the kernel. So a process's tasks stop with its events (SIGSTOP), and end
+with them (`kill`): then they are cancelled, and nothing that they still do leaves the process.
 
-What makes a run a function of its seed: trio's scheduler draws from a seeded generator, as does
-the global `random` of whoever uses it; cyclic garbage, with the finalizers of asynchronous
-generators in it, is collected between runs only. Trio's private names for that are here and nowhere
-else; `test_client.py` notices if they go. Nothing in a run may use a thread.
+Each broker has a run, and all programs with the real client share one. Trio's private names for
+this are here and nowhere else; `test_virtual_trio.py` notices if they go. Nothing may use a thread.
 """
+
+from __future__ import annotations
 
 import gc
 import random
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import Context
+from functools import cache
+from heapq import heappop
 from math import ceil, inf
 from typing import Any
 
 import trio
 import trio._core._run as trio_run
-from trio.testing import wait_all_tasks_blocked
+from outcome import Error
+from sniffio import thread_local as sniffio_library
+from trio._core._entry_queue import EntryQueue
+from trio._core._instrumentation import Instruments
+from trio._core._ki import KIManager
 
-from tests.simulation.kernel import START_MS, Kernel
+from pybroker_kafka.broker.resources import stopwatch
+from tests.simulation.kernel import START_MS, Kernel, Process
 
 # The clock stands a little behind a whole millisecond: who counts in milliseconds rounds right.
 _MARGIN_SECONDS = 1e-7
-_LONGEST_STEP_MS = 3_600_000
+_NOTHING: Any = ()
+_CONTEXT = trio_run.GLOBAL_RUN_CONTEXT
 
 
 class VirtualClock(trio.abc.Clock):
@@ -33,102 +44,193 @@ class VirtualClock(trio.abc.Clock):
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+        self.ahead_seconds = _MARGIN_SECONDS
 
     def start_clock(self) -> None:
         pass
 
     def current_time(self) -> float:
-        return (self._kernel.now_ms - START_MS) / 1000 + _MARGIN_SECONDS
+        return (self._kernel.now_ms - START_MS) / 1000 + self.ahead_seconds
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Never slept in earnest: the driver is always there to go on."""
         return deadline - self.current_time()
 
 
-class Driver:
-    """Lets the kernel go on when the tasks have come to rest.
+class _Outside:
+    """Stands for the operating system and other threads, which the tasks do without."""
 
-    It outlives their cancellation: what they still do then takes time, too. If the kernel fails,
-    nothing but time goes on.
-    """
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self.force_wakeup = wake
+        self._news = trio.Event()
 
-    def __init__(self, kernel: Kernel) -> None:
+    def process_events(self, _events: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    async def wait_woken(self) -> None:
+        await self._news.wait()
+        self._news = trio.Event()
+
+    def wakeup_thread_and_signal_safe(self) -> None:
+        self._news.set()
+
+
+class TrioRun:
+    """Runs `work` and all that it starts as tasks of `process`."""
+
+    def __init__(
+        self, kernel: Kernel, process: Process, work: Callable[[], Awaitable[object]]
+    ) -> None:
         self._kernel = kernel
-        self._is_touched = False
-        self._failure: Exception | None = None
-        self._running = trio.CancelScope(shield=True)
-        self._work = trio.CancelScope()
+        self._process = process
+        process.tasks = self
+        self._scope = trio.CancelScope()
+        self._due_ms: float = inf  # of the earliest event that will wake a task
+        self.is_over = False
+        outside: Any = _Outside(self._wake)
+        self._is_awake = True
+        self._clock = VirtualClock(kernel)
+        self._runner = runner = trio_run.Runner(
+            clock=self._clock,
+            instruments=Instruments([]),
+            io_manager=outside,
+            ki_manager=KIManager(),
+            strict_exception_groups=True,
+            system_context=Context(),
+            entry_queue=EntryQueue(wakeup=outside),
+        )
+        runner.is_guest = runner.guest_tick_scheduled = True
+        hooks = sys.get_asyncgen_hooks()
+        runner.asyncgens.install_hooks(runner)
+        # A plain tuple: the collector of cycles does not look into the other kind.
+        self._hooks = tuple(sys.get_asyncgen_hooks())
+        sys.set_asyncgen_hooks(*hooks)
+        self._loop = trio_run.unrolled_run(
+            runner, self._main, (work,), host_uses_signal_set_wakeup_fd=True
+        )
+        self._loop_argument: Any = None
+        kernel.running[self] = None
 
-    def touch(self) -> None:
-        """An event of the kernel has woken a task, or may have."""
-        self._is_touched = True
+    async def _main(self, work: Callable[[], Awaitable[object]]) -> None:
+        with self._scope:
+            await work()
 
-    async def drive(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Do `work`. Raises what it or the kernel raises."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._run)
-            try:
-                with self._work:
-                    await work()
-            finally:
-                self._running.cancel()
-        if self._failure is not None:
-            raise self._failure
+    def _wake(self) -> None:
+        self._is_awake = True
 
-    async def _run(self) -> None:
-        with self._running:
-            while True:
-                await wait_all_tasks_blocked()
-                self._is_touched = False
-                seconds = trio.lowlevel.current_statistics().seconds_to_next_deadline
-                wait_ms = _LONGEST_STEP_MS if seconds == inf else ceil(seconds * 1000 - 1e-4)
-                self._go_on(max(1, wait_ms))
+    def step(self, run: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """Do an event of the process, and all that tasks do of it. Raises what a task raises."""
+        context = _CONTEXT.__dict__
+        before = context.copy()
+        context.clear()
+        _CONTEXT.runner = self._runner
+        try:
+            run(*args)
+            if self._is_awake and not self.is_over:
+                self._run_tasks()
+        finally:
+            context.clear()
+            context.update(before)
 
-    def _go_on(self, most_ms: int) -> None:
+    def _run_tasks(self) -> None:
+        """Until all of them wait."""
+        runner, loop = self._runner, self._loop
+        runner.guest_tick_scheduled = True
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(*self._hooks)
+        sniffio_library.name = "trio"
+        try:
+            while loop.send(self._loop_argument) <= 0:
+                self._loop_argument = _NOTHING
+        except StopIteration:
+            self.is_over = True
+            del self._kernel.running[self]
+            outcome = runner.main_task_outcome
+            if isinstance(outcome, Error):
+                raise _first_of(outcome.error) from None
+            return
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+            sniffio_library.name = None
+        runner.guest_tick_scheduled = self._is_awake = False
+        self._note_deadline()
+
+    def _wait_seconds(self) -> float:
+        """Until the first moment for which a task waits."""
+        heap = self._runner.deadlines._heap
+        while heap and heap[0][2]._registered_deadline != heap[0][0]:
+            heappop(heap)  # nobody waits for it any more
+        return heap[0][0] - self._clock.current_time() if heap else inf
+
+    def _note_deadline(self) -> None:
+        wait_seconds = self._wait_seconds()
+        if wait_seconds == inf:
+            return
         kernel = self._kernel
-        end_ms = kernel.now_ms + most_ms
-        if self._failure is None:
-            try:
-                kernel.run_until(end_ms, lambda: self._is_touched)
-                return
-            except Exception as error:
-                self._failure = error
-                self._work.cancel()
-        kernel.now_ms = end_ms
+        wait_ms = max(1, ceil(wait_seconds * 1000 - 1e-4))
+        due_ms = kernel.now_ms + wait_ms
+        if due_ms < self._due_ms:
+            self._due_ms = due_ms
+            kernel.after(wait_ms, self._process, self._ring, due_ms)
+
+    def _ring(self, due_ms: int) -> None:
+        if due_ms == self._due_ms:
+            self._due_ms = inf
+        if self._wait_seconds() <= 0:
+            self._is_awake = True
+        else:
+            self._note_deadline()
+
+    def kill(self) -> None:
+        """Cancel all tasks. What they wait for even so does not come, but its time is over."""
+        if not self.is_over:
+            self.step(self._scope.cancel, ())
+        while not self.is_over:
+            wait_seconds = self._wait_seconds()
+            assert wait_seconds < inf, "a task outlives its process"
+            self._clock.ahead_seconds += max(0, wait_seconds) + _MARGIN_SECONDS
+            self.step(self._wake, ())
+
+
+@cache
+def _freeze_modules() -> None:
+    """What there is before the first run stays: no collection need look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def simulated(kernel: Kernel, seed: int) -> Iterator[None]:
+    """What makes all that runs a function of the seed: turns take no time; trio's scheduler draws
+    from a seeded generator, as does the global `random` of whoever uses it; cyclic garbage, with
+    the finalizers of asynchronous generators in it, is collected between runs only."""
+    now = stopwatch.now
+    stopwatch.now = lambda: (kernel.now_ms - START_MS) / 1000
     is_deterministic = trio_run._ALLOW_DETERMINISTIC_SCHEDULING
     state = random.getstate()
     trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     trio_run._r.seed(seed)
     random.seed(seed)
+    _freeze_modules()
     gc.collect()
     gc.disable()
     try:
         yield
     finally:
+        for run in list(kernel.running):
+            run.kill()
         gc.enable()
         random.setstate(state)
+        stopwatch.now = now
         trio_run._ALLOW_DETERMINISTIC_SCHEDULING = is_deterministic  # type: ignore[misc]
 
 
-def run_in_trio(
-    kernel: Kernel, driver: Driver, seed: int, work: Callable[[], Awaitable[Any]]
-) -> None:
-    """Do `work`, while the kernel goes on beside it.
-
-    Raises what it raises; of several errors the first, an AssertionError before others.
-    """
-
-    with _seeded(seed):
-        try:
-            trio.run(driver.drive, work, clock=VirtualClock(kernel))
-        except BaseExceptionGroup as group:
-            errors = list(_leaves(group))
-            found = [error for error in errors if isinstance(error, AssertionError)]
-            raise (found or errors)[0] from None
+def _first_of(error: BaseException) -> BaseException:
+    """The first of several errors, an AssertionError before others."""
+    errors = list(_leaves(error))
+    return ([one for one in errors if isinstance(one, AssertionError)] or errors)[0]
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -11,13 +11,14 @@ from trio.testing import memory_stream_pair
 from pybroker_kafka.broker.handlers.fetch import FetchHandler
 from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 from pybroker_kafka.broker.replicas.fetcher_runtime import FetcherRuntime
+from pybroker_kafka.broker.replicas.log_flusher import LogFlusher
 from pybroker_kafka.client.frames import FrameReader
 from pybroker_kafka.client.security.connector import Link
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.framing import encode_response
 from pybroker_kafka.replication.follower_steps import FetcherConfig
 from pybroker_kafka.replication.metadata_cache import Endpoint
-from pybroker_kafka.replication.types import ReplicatedAppend
+from pybroker_kafka.replication.types import FlushNeeded, ReplicatedAppend
 from tests.support.followers import Node
 from tests.support.frames import decode_request, joined
 from tests.support.handlers import Call
@@ -256,6 +257,31 @@ async def test_a_follower_flushes_before_it_acknowledges(tmp_path: Path) -> None
             while pair.leader.log.high_watermark < 1:  # noqa: ASYNC110
                 await trio.sleep(0.001)
         assert pair.follower.log.recovery_point == 1
+
+
+async def test_a_partition_that_leaves_takes_its_flush_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flush does not end; then its partition has another leader. In real time, because threads
+    flush."""
+    pair = Pair(tmp_path, flush_messages="1")
+    request = LogFlusher.request
+
+    def of_the_leader(flusher: LogFlusher, effect: FlushNeeded) -> None:
+        if flusher is pair.leader.replica_runtime.flusher:
+            request(flusher, effect)
+
+    monkeypatch.setattr(LogFlusher, "request", of_the_leader)
+    async with pair.running():
+        pair.elect()
+        pair.elect(partition=1)
+        pair.produce()
+        await pair.caught_up()
+        pair.produce(1)
+        await trio.sleep(0.1)
+        assert pair.end(1) == 0
+        pair.elect(FOLLOWER)
+        await pair.caught_up(1)
 
 
 async def test_another_number_of_fetchers(
