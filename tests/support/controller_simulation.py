@@ -39,7 +39,7 @@ from pybroker_kafka.protocol.zookeeper.operations import (
 )
 from pybroker_kafka.replication.controller import events, znodes
 from pybroker_kafka.replication.controller.config import ControllerConfig
-from pybroker_kafka.replication.controller.context import ControllerContext
+from pybroker_kafka.replication.controller.context import NO_LEADER, ControllerContext
 from pybroker_kafka.replication.controller.effects import (
     CloseChannel,
     ControlRequest,
@@ -468,8 +468,11 @@ class Simulation:
         state = self.tree.nodes.get(znodes.partition_state_path(*partition))
         if state is None:
             return
-        isr = set(znodes.decode_partition_state(state.data, state.version).isr)
-        assert isr <= set(stored.replicas), f"the ISR {isr} of {partition} holds a stranger"
+        found = znodes.decode_partition_state(state.data, state.version)
+        isr = set(found.isr)
+        # The last member stays when it goes, as in Kafka's ReplicaStateMachine; nothing leads then.
+        is_last = len(isr) == 1 and found.leader == NO_LEADER
+        assert is_last or isr <= set(stored.replicas), f"a stranger in the ISR {isr} of {partition}"
         target = stored.target_replicas
         done = set(target) <= isr and any(map(context.is_live, target))
         assert not (moving and done), f"{partition} has everything that it needs: {stored}, {isr}"

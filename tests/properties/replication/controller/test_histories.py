@@ -58,6 +58,7 @@ def run_history(random: Random, *, unclean: bool) -> Simulation:
 
 @settings(max_examples=150)
 @given(seed=st.integers(0, 2**32), unclean=st.booleans())
+@example(seed=10093425, unclean=True)  # the last ISR member is reassigned away, then a deletion
 @example(seed=267557, unclean=True)  # a replaced controller goes on deleting what is gone
 def test_histories(seed: int, unclean: bool) -> None:
     simulation = run_history(Random(seed), unclean=unclean)
