@@ -21,11 +21,11 @@ KNOWN_SEEDS = {
     "LSO past an open transaction": 0,
     "epoch not bumped on timeout": 5,
     "offsets visible before the commit": 0,
-    "late requests are obeyed": 55,
-    "coordinator answers from memory": 239,
-    "offsets answered from memory": 22,
-    "unlogged fences are believed": 595,
-    "late markers are written": 154,
+    "late requests are obeyed": 175,
+    "coordinator answers from memory": 272,
+    "offsets answered from memory": 59,
+    "unlogged fences are believed": 1171,
+    "late markers are written": 888,
     "late offsets are taken": 142,
 }
 
