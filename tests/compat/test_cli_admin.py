@@ -390,7 +390,7 @@ def test_several_topics_and_patterns(place: Place, topic: str) -> None:
     until = ("-o", "beginning", "--until", "end", "--format", "%t")
     assert set(lines(place, topic, f"{topic}-more", *until)) == {topic}
     assert set(lines(place, f"^{topic}.*", *until)) == {topic}
-    assert "no topic is like ^nothing" in place.commands.refused("consume", "^nothing")
+    assert "no topic matches ^nothing" in place.commands.refused("consume", "^nothing")
     assert "there is no topic 'nothing'" in place.commands.refused("consume", "nothing")
 
 
