@@ -170,12 +170,15 @@ class AsyncioProducer(_Hosted[Producer]):
     ) -> AsyncioDelivery:
         """As `Producer.enqueue`, but does not wait for metadata: a record that the producer does
         not take, since there is no such topic or no room, fails in its delivery."""
-        value, key, headers = checked(value, key, partition, headers, timestamp_ms)
+        is_plain = isinstance(value, bytes) and key is None and partition is None
+        if not is_plain or headers or timestamp_ms is not None:
+            value, key, headers = checked(value, key, partition, headers, timestamp_ms)
         hosted = self._hosted
-        if hosted.outbox.is_full or (value is not None and len(value) > LARGE_BYTES):
+        outbox = hosted.outbox
+        if outbox.is_full or (value is not None and len(value) > LARGE_BYTES):
             await asyncio.wrap_future(hosted.until_empty())
         delivery = AsyncioDelivery((topic, value, key, partition, headers, timestamp_ms), self)
-        hosted.outbox.put(delivery)
+        outbox.put(delivery)
         return delivery
 
     async def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:

@@ -35,19 +35,14 @@ Arguments = tuple[str, bytes | None, bytes | None, int | None, Headers, int | No
 class HostedDelivery:
     """A record on its way to the producer, or in it; see the subclasses."""
 
-    __slots__ = ("_arguments", "_error", "delivery", "is_error_known", "is_watched")
+    __slots__ = ("_error", "arguments", "delivery", "is_error_known", "is_watched")
 
     def __init__(self, arguments: Arguments) -> None:
-        self._arguments: Arguments | None = arguments  # until the producer has the record
+        self.arguments: Arguments | None = arguments  # until the producer has the record
         self.delivery: Delivery | None = None  # from then on
         self._error: BaseException | None = None  # of a record that the producer did not take
         self.is_error_known = False  # the application has seen it
         self.is_watched = False  # it is reported when it is done
-
-    def taken(self) -> Arguments | None:
-        """The record, the first time."""
-        arguments, self._arguments = self._arguments, None
-        return arguments
 
     def fail(self, error: BaseException) -> None:
         """The producer does not take the record."""
@@ -115,12 +110,10 @@ class Outbox:
 
     async def run(self, producer: Producer) -> None:
         """Enqueue records until it is cancelled; those that are left then fail."""
-        queued = self._queued
         self._woken = trio.Event()
         try:
             while True:
-                while queued:
-                    await self._take(queued.popleft(), producer)
+                await self._take_all(producer)
                 await self._woken.wait()
                 self._woken = trio.Event()
         finally:
@@ -135,26 +128,31 @@ class Outbox:
                     left.fail(_closed())
                     self._watch(left)
 
-    async def _take(self, item: HostedDelivery | trio.Event, producer: Producer) -> None:
-        if isinstance(item, trio.Event):
-            item.set()
-            return
-        arguments = item.taken()
-        if arguments is not None:
-            topic, value, key, partition, headers, timestamp_ms = arguments
-            try:
-                item.delivery = await producer.enqueue(
-                    topic, value, key=key, partition=partition, headers=headers,
-                    timestamp_ms=timestamp_ms,
-                )  # fmt: skip
-            except Exception as error:
-                item.fail(error)
-                self._refused.append(item)
-            except BaseException:  # a cancellation, perhaps in a group
-                item.fail(_closed())
+    async def _take_all(self, producer: Producer) -> None:
+        queued = self._queued
+        while queued:
+            item = queued.popleft()
+            if isinstance(item, trio.Event):
+                item.set()
+                continue
+            arguments = item.arguments
+            if arguments is not None:
+                item.arguments = None
+                topic, value, key, partition, headers, timestamp_ms = arguments
+                try:
+                    item.delivery = await producer.enqueue(
+                        topic, value, key=key, partition=partition, headers=headers,
+                        timestamp_ms=timestamp_ms,
+                    )  # fmt: skip
+                except Exception as error:
+                    item.fail(error)
+                    self._refused.append(item)
+                except BaseException:  # a cancellation, perhaps in a group
+                    item.fail(_closed())
+                    self._watch(item)
+                    raise
+            if item.is_watched:
                 self._watch(item)
-                raise
-        self._watch(item)
 
     def _watch(self, item: HostedDelivery) -> None:
         if not item.is_watched:
