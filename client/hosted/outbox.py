@@ -22,6 +22,7 @@ from ...protocol.records.record import Headers
 from ..errors import ClientError, ProducerClosed
 from ..producer import Producer
 from ..producer.delivery import Delivery, RecordMetadata
+from ..producer.producer import Content
 from .trio_thread import TrioThread
 
 MOST_QUEUED: Final = 2_000  # records
@@ -29,7 +30,7 @@ MOST_REFUSED: Final = 100  # records that `flush` looks at
 LARGE_BYTES: Final = 16 * 1024  # of a value: its caller waits until the producer has it
 
 # topic, value, key, partition, headers, timestamp
-Arguments = tuple[str, bytes | None, bytes | None, int | None, Headers, int | None]
+Arguments = tuple[str, Content | None, Content | None, int | None, Headers, int | None]
 
 
 class HostedDelivery:
