@@ -327,9 +327,8 @@ def main() -> None:
             return [module for module in found if module[1] != "setup"]  # beside __init__.py
 
         def run(self) -> None:
+            shutil.rmtree(self.build_lib, ignore_errors=True)  # an earlier build's modules
             super().run()
-            for path in Path(self.build_lib).rglob(f"*{SUFFIX}"):
-                path.unlink()  # an earlier build's
             for folder in made:
                 _put_beside_sources(folder, Path(self.build_lib, PACKAGE))
 
