@@ -108,7 +108,8 @@ class PositionChecks:
         Raises ClientError.
         """
         wanted = self.unvalidated()
-        attempts = {tp: self._positions[tp].attempt for tp in wanted}
+        states = {tp: self._positions[tp] for tp in wanted}
+        before = {tp: (state.attempt, state.fetch_position) for tp, state in states.items()}
         leaders = by_leader(wanted, self._view.leader).get(node)
         if not leaders:
             return
@@ -117,8 +118,8 @@ class PositionChecks:
         has_refused = False
         for partition, end in (await leader_epoch_ends(connection, asked)).items():
             state = self._positions.get(partition)
-            if state is None or state.attempt != attempts.get(partition):
-                continue
+            if state is None or before.get(partition) != (state.attempt, state.fetch_position):
+                continue  # a broker that answers late speaks of another position
             if isinstance(end, ErrorCode):
                 state.backoff_until_ms = now_ms() + BACKOFF_MS
                 self._heed(partition, end)

@@ -71,3 +71,25 @@ async def test_refusals_are_waited_for_once(autojump_clock: trio.testing.MockClo
     assert trio.current_time() - begun <= RETRY_BACKOFF_SECONDS
     assert len(refused) == COUNT - 1
     assert checks.unvalidated().keys() == {("t", n) for n in range(COUNT - 1)}
+
+
+async def test_a_late_answer_does_not_move_a_position_that_went_on() -> None:
+    """A paused leader answers when another one has been checked, and read from, long ago."""
+    view, positions = TopicsView(), Positions()
+    part = MetadataResponsePartition(partition_index=COUNT - 1, leader_id=LEADER, leader_epoch=4)
+    view.take(MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[part])]))
+    place = ("t", COUNT - 1)
+    positions.assign([place])
+    positions[place].seek(Position(5, 3))
+
+    class Late(Played):
+        async def request(self, *asked: object) -> OffsetForLeaderEpochResponse:
+            positions[place].position = positions[place].fetch_position = Position(100, 4)
+            return await super().request(*asked)
+
+    late: Any = Late()
+    checks = PositionChecks(
+        late, ConsumerOptions(), positions, view, lambda _: None, lambda *_: None
+    )
+    await checks.validate(LEADER)
+    assert positions[place].position == Position(100, 4)
