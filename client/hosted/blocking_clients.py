@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import trio
 
@@ -45,6 +45,8 @@ from .outbox import LARGE_BYTES, Arguments, HostedDelivery, Outbox
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_waiting: Final = threading.Lock()
 
 PlainCallback = Callable[[list[TopicPartition]], None]
 
@@ -72,11 +74,12 @@ class BlockingDelivery(HostedDelivery):
         """Wait until the record is acknowledged; returns its place. Raises ClientError if it
         failed, and TimeoutError after the timeout."""
         if not self.is_done:
-            outcome = self._outcome
-            if outcome is None:
-                outcome = self._outcome = Future()
-                self.is_watched = True
-                self._producer.outbox.put(self)
+            with _waiting:  # several threads may wait for one delivery
+                outcome = self._outcome
+                if outcome is None:
+                    outcome = self._outcome = Future()
+                    self.is_watched = True
+                    self._producer.outbox.put(self)
             outcome.result(timeout_seconds)
         return self.result()
 

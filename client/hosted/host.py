@@ -101,7 +101,8 @@ class Host(Generic[C]):
                 thread.run_soon(scope.cancel)
 
         future.add_done_callback(pass_on)
-        thread.run_soon(start)
+        if not thread.run_soon(start):
+            _fail(future, _closed())
         return future
 
     def call_at_once(
@@ -122,7 +123,8 @@ class Host(Generic[C]):
                 if future.set_running_or_notify_cancel():
                     future.set_result(result)
 
-        self.thread.run_soon(run)
+        if not self.thread.run_soon(run):
+            _fail(future, _closed())
         return future
 
     # In the trio thread
@@ -131,19 +133,23 @@ class Host(Generic[C]):
         failure: BaseException | None = None
         try:
             with self._scope:
-                async with trio.open_nursery() as nursery, self.client:
-                    self._nursery = nursery
-                    if opened.set_running_or_notify_cancel():
-                        opened.set_result(None)
-                        await self._end.wait()
-                    for scope in self._calls:
-                        scope.cancel()
-                    # Callbacks of the client may call it while it closes.
-                    await self._leave_block()
+                async with trio.open_nursery() as nursery:
+                    try:
+                        async with self.client:
+                            self._nursery = nursery
+                            if opened.set_running_or_notify_cancel():
+                                opened.set_result(None)
+                                await self._end.wait()
+                            for scope in self._calls:
+                                scope.cancel()
+                            # Callbacks of the client may call it while it closes.
+                            await self._leave_block()
+                    finally:
+                        self._nursery = None
+                        nursery.cancel_scope.cancel()  # calls that came while it closed
         except BaseException as error:
             alone = _alone(error)
             failure = None if isinstance(alone, _BlockFailed) else alone
-        self._nursery = None
         assert self._thread is not None
         self._thread.leave()  # before anybody may look
         if failure is None:

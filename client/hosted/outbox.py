@@ -5,8 +5,8 @@ and enqueues them, so that the threads meet once for many records. A record's `H
 has the producer's delivery, and is done when that one is.
 
 Invariants: records are enqueued in the order of `put`. Callers that respect `is_full` and wait for
-large records keep its memory within MOST_QUEUED * LARGE_BYTES. Each watched delivery is reported
-once.
+large records keep its memory within MOST_QUEUED * LARGE_BYTES. Each watched delivery is reported,
+perhaps twice.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ class Outbox:
         with suppress(IndexError):
             while True:
                 left = self._queued.popleft()
-                if isinstance(left, HostedDelivery) and not left.is_done:
+                if isinstance(left, trio.Event):
+                    left.set()
+                elif not left.is_done:
                     left.fail(_closed())
                     self._watch(left)
 
@@ -165,6 +167,8 @@ class Outbox:
 
     async def until_empty(self) -> None:
         """Wait until all records put before are in the producer, or have failed."""
+        if self._has_ended:
+            return
         passed = trio.Event()
         self._queued.append(passed)
         self._wake()

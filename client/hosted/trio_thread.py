@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import ClassVar, TypeVarTuple
 
 import trio
@@ -53,11 +52,14 @@ class TrioThread:
                     TrioThread._shared = None
                 self.run_soon(self._last_left.set)
 
-    def run_soon(self, function: Callable[[*Ts], object], *arguments: *Ts) -> None:
-        """Call a function in the thread, in the order of these calls; nothing after its end. Any
-        thread may call."""
-        with suppress(trio.RunFinishedError):
+    def run_soon(self, function: Callable[[*Ts], object], *arguments: *Ts) -> bool:
+        """Call a function in the thread, in the order of these calls; False if the thread has
+        ended, and never calls it. Any thread may call."""
+        try:
             self._token.run_sync_soon(function, *arguments)
+        except trio.RunFinishedError:
+            return False
+        return True
 
     def start_soon(self, function: Callable[[*Ts], Awaitable[object]], *arguments: *Ts) -> None:
         """Start a task in the thread, which must not raise. Any thread may call."""

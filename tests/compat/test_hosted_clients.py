@@ -202,6 +202,25 @@ def test_many_threads_use_one_producer(cluster: KafkaCluster) -> None:
     assert sorted(place.offset for place in places) == list(range(200))
 
 
+def test_calls_from_other_threads_do_not_keep_it_from_closing(cluster: KafkaCluster) -> None:
+    topic = cluster.topic("closing")
+    limit = Limit(60)
+    for _ in range(20):
+        with ThreadPoolExecutor(4) as pool, BlockingProducer(cluster.bootstrap) as producer:
+            delivery = producer.enqueue(topic, b"x")
+            waits = [pool.submit(delivery.wait, 30.0) for _ in range(4)]
+            assert len({wait.result().offset for wait in waits}) == 1
+
+            def flush_on(producer: BlockingProducer = producer) -> None:
+                with suppress(ClientError):
+                    while not limit.is_over:
+                        producer.flush()
+
+            flushing = [pool.submit(flush_on) for _ in range(4)]
+        assert all(each.done() for each in flushing)
+    assert not limit.is_over
+
+
 def test_the_child_of_a_fork_opens_its_own(cluster: KafkaCluster) -> None:
     topic = cluster.topic("forked")
     with BlockingProducer(cluster.bootstrap) as producer:
