@@ -310,12 +310,12 @@ def _start_detached(
                     os.dup2(null.fileno(), stream)
 
             def on_ready(_state: ClusterState, seconds: float, line: str) -> None:
-                _tell(write_end, {"ready": True, "seconds": seconds, "console": line})
+                _write_report(write_end, {"ready": True, "seconds": seconds, "console": line})
 
             code = _supervise(spec, started, on_ready, console, owner)
         except BaseException as error:
             with contextlib.suppress(OSError):
-                _tell(write_end, {"error": str(error)})
+                _write_report(write_end, {"error": str(error)})
         finally:
             os._exit(code)
     os.close(write_end)
@@ -339,7 +339,7 @@ def _start_detached(
     return 0
 
 
-def _tell(descriptor: int, message: dict[str, object]) -> None:
+def _write_report(descriptor: int, message: dict[str, object]) -> None:
     os.write(descriptor, json.dumps(message).encode() + b"\n")
     os.close(descriptor)
 

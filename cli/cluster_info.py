@@ -45,7 +45,7 @@ def info(target: Target) -> None:
     ]
     if target.as_json:
         whole = {"cluster_id": found.cluster_id, "controller": found.controller_id, "brokers": rows}
-        target.tell("", whole)
+        target.report("", whole)
         return
     controller = found.controller_id if found.controller_id >= 0 else "none"
     echo(f"cluster {found.cluster_id or '(no id)'}, controller {controller}")

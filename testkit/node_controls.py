@@ -144,7 +144,7 @@ class NodeControls:
         parts.replicas.runtime.look_again()
         for coordinator in parts.coordinators[:2]:
             coordinator.look_again()
-        logs.upkeep.retain_soon()
+        logs.maintenance.retain_soon()
         for _ in logs.retain(self._broker.clock()):
             await trio.lowlevel.checkpoint()
         parts.cleaner.configs_changed()

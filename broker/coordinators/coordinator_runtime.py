@@ -33,7 +33,7 @@ from ...replication.controller import znodes
 from ...replication.partition import Partition
 from ...replication.types import ProduceResult, ProduceResults, ReplicatedAppend, RoleChange
 from ...storage.append_info import AppendOrigin
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 
 if TYPE_CHECKING:
     import logging
@@ -163,7 +163,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
 
     def __init__(
         self,
-        replicas: SettledReplicas,
+        replicas: AppliedReplicas,
         machine: MachineT,
         performers: Mapping[type, Callable[[Any], None]],
         *,

@@ -96,7 +96,7 @@ class Dispatcher:
             self._routes.clear()
             gate.open(self.perform)
 
-    def obey(self, quotas: ClientQuotas) -> None:
+    def meter_with(self, quotas: ClientQuotas) -> None:
         """Requests are metered from now on whenever there is a quota."""
 
         def changed(is_active: bool) -> None:

@@ -1,6 +1,6 @@
 """Drives the replica manager: performs its effects, keeps its timers, shrinks ISRs.
 
-`settled_replicas` contains the calls of the manager by other rooms.
+`applied_replicas` contains the calls of the manager by other rooms.
 
 Followers' fetches that have records to fetch are collected and answered together, from a task of
 their own, when the round that brought the records is over or a little later: see follower_pace. If
@@ -32,16 +32,16 @@ from ...replication.types import (
     RebuildProducers,
 )
 from ...storage.log import Log
+from .applied_replicas import AppliedReplicas
 from .follower_pace import URGENT_BYTES, FollowerPace
 from .log_flusher import LogFlusher
-from .settled_replicas import SettledReplicas
 
 logger = logging.getLogger("pybroker.broker.replicas.replica_runtime")
 
 _MS: Final = 1000
 
 
-class ReplicaRuntime(SettledReplicas):
+class ReplicaRuntime(AppliedReplicas):
     __slots__ = (
         "_followers_wait",
         "_is_urgent",
@@ -129,7 +129,7 @@ class ReplicaRuntime(SettledReplicas):
                 await self._wake.wait()
                 self._wake = trio.Event()
             manager.waiting.tick(self.clock())
-            self.settle()
+            self.apply_effects()
 
     async def _answer_followers(self) -> None:
         """The task wakes at the end of the round: when other tasks have reached a wait."""
@@ -150,7 +150,7 @@ class ReplicaRuntime(SettledReplicas):
                 self._is_urgent = trio.Event()
             manager.waiting.answer_followers()
             pace.answered(perf_counter())
-            self.settle()
+            self.apply_effects()
 
     async def _answer_more(self) -> None:
         """More operations were due than are answered at once: some at a time, between other
@@ -159,9 +159,9 @@ class ReplicaRuntime(SettledReplicas):
             await self._more.wait()
             self._more = trio.Event()
             while self.manager.waiting.answer_more(self.clock()):
-                self.settle()
+                self.apply_effects()
                 await trio.lowlevel.checkpoint()
-            self.settle()
+            self.apply_effects()
 
     async def _rebuild_producers(self) -> None:
         """One log after the other, in pieces, between other tasks."""
@@ -181,7 +181,7 @@ class ReplicaRuntime(SettledReplicas):
         while True:
             await trio.sleep(interval_ms / _MS)
             self.manager.isr_changes.maybe_shrink(self.clock())
-            self.settle()
+            self.apply_effects()
 
     def _flushed(self, effect: FlushNeeded, offset: int) -> None:
         partition = self.manager.partitions.get((effect.topic, effect.partition))
@@ -190,10 +190,10 @@ class ReplicaRuntime(SettledReplicas):
         self.manager.flushed(effect.topic, effect.partition, offset, self.clock())
         if self.on_flush is not None:
             self.on_flush(effect, offset)
-        self.settle()
+        self.apply_effects()
 
     def _flush_failed(self, effect: FlushNeeded) -> None:
         self.manager.waiting.storage_failed((effect.topic, effect.partition))
         if self.on_flush is not None:
             self.on_flush(effect, None)
-        self.settle()
+        self.apply_effects()

@@ -22,8 +22,8 @@ from pybroker_kafka.broker.handlers.produce import ProduceHandler
 from pybroker_kafka.broker.network.request import ConnectionInfo, Request, Route, Wait
 from pybroker_kafka.broker.network.turns import Turns
 from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
+from pybroker_kafka.broker.replicas.applied_replicas import AppliedReplicas, Waiter
 from pybroker_kafka.broker.replicas.fetcher_runtime import FetcherRuntime
-from pybroker_kafka.broker.replicas.settled_replicas import SettledReplicas, Waiter
 from pybroker_kafka.broker.zk.registration import RegistrationError, register_broker
 from pybroker_kafka.protocol import codec
 from pybroker_kafka.protocol.api import ApiKey
@@ -125,7 +125,7 @@ def produce_request(
     )
 
 
-class SimulatedReplicas(SettledReplicas):
+class SimulatedReplicas(AppliedReplicas):
     """`broker.replicas.replica_runtime` on virtual time: flushes after a while."""
 
     def __init__(self, broker: "Broker", manager: ReplicaManager) -> None:
@@ -159,12 +159,12 @@ class SimulatedReplicas(SettledReplicas):
 
     def _answer_more(self) -> None:
         kernel = self._broker.kernel
-        with self.settling as manager:
+        with self.applying as manager:
             if manager.waiting.answer_more(kernel.now_ms):
                 kernel.after(0, self._broker.process, self._answer_more)
 
     def _answer_followers(self) -> None:
-        with self.settling as manager:
+        with self.applying as manager:
             manager.waiting.answer_followers()
 
     def parked(self, wait_ms: int, now_ms: int) -> None:
@@ -172,7 +172,7 @@ class SimulatedReplicas(SettledReplicas):
         self._broker.kernel.after(wait_ms + 1, self._broker.process, self._tick)
 
     def _tick(self) -> None:
-        with self.settling as manager:
+        with self.applying as manager:
             manager.waiting.tick(self._broker.kernel.now_ms)
 
 
@@ -515,7 +515,7 @@ class Broker:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
             self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals)
             return
-        with self.replicas.settling as manager:
+        with self.replicas.applying as manager:
             for decided in self._isr_proposals.answered(response):
                 manager.isr_changes.altered(*decided, self.kernel.now_ms)
         if response.error_code:
@@ -524,7 +524,7 @@ class Broker:
             self._send_proposals()
 
     def _check_isr(self) -> None:
-        with self.replicas.settling as manager:
+        with self.replicas.applying as manager:
             manager.isr_changes.maybe_shrink(self.kernel.now_ms)
         interval_ms = self.cluster.settings.replica_lag_ms // 2
         self.kernel.after(interval_ms, self.process, self._check_isr)
@@ -547,7 +547,7 @@ class Broker:
         effect.log.flush(effect.offset)
         self.manager.flushed(*key, effect.offset, self.kernel.now_ms)
         self.fetchers.on_flush(effect, effect.offset)
-        self.replicas.settle()
+        self.replicas.apply_effects()
         self._flushing.discard(key)
         if key in self._wanted_flushes:
             self._flushing.add(key)
@@ -566,6 +566,6 @@ class Broker:
             pass
         for job in self.log_manager.tick(self.kernel.now_ms):
             job.run()
-        with self.replicas.settling as manager:
+        with self.replicas.applying as manager:
             manager.waiting.check_log_dirs()
         self.kernel.after(STORAGE_JOBS_MS, self.process, self._run_storage_jobs)

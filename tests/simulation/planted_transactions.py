@@ -84,7 +84,7 @@ def _nastier(fault: Any, **weights: float) -> Iterator[None]:
         yield
 
 
-def _late_requests_are_obeyed() -> Any:
+def _late_requests_are_applied() -> Any:
     """A producer's request out of a broken connection counts as one of its next transaction."""
     return _nastier(
         patch.object(TransactionMetadata, "is_late", lambda _self, _connection: False),
@@ -178,7 +178,7 @@ PLANTED: dict[str, Callable[[], Any]] = {
     "LSO past an open transaction": _lso_past_an_open_transaction,
     "epoch not bumped on timeout": _epoch_not_bumped_on_timeout,
     "offsets visible before the commit": _offsets_visible_before_the_commit,
-    "late requests are obeyed": _late_requests_are_obeyed,
+    "late requests are applied": _late_requests_are_applied,
     "late markers are written": _late_markers_are_written,
     "late offsets are taken": _late_offsets_are_taken,
     "coordinator answers from memory": _coordinator_answers_from_memory,

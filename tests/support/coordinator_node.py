@@ -45,7 +45,7 @@ class CoordinatorNode(Generic[RuntimeT]):
             leader, replicas=self.replicas, topic=topic, topic_id=TOPIC_ID, leader_epoch=epoch
         )
         assert result.error_code == ErrorCode.NONE
-        self.replica_runtime.settle()
+        self.replica_runtime.apply_effects()
         self.runtime.on_leadership_change(result.became_leader, result.became_follower)
 
     def follower_catches_up(self) -> None:
@@ -55,4 +55,4 @@ class CoordinatorNode(Generic[RuntimeT]):
         offset = partition.log.log_end_offset
         partition.update_follower(partition.remotes[FOLLOWER], offset, 0, offset, -1, self.clock())
         self.cluster.manager.flushed(topic, 0, offset, self.clock())
-        self.replica_runtime.settle()
+        self.replica_runtime.apply_effects()
