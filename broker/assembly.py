@@ -74,6 +74,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     )
     dispatcher = Dispatcher(ground.metrics)
     dispatcher.hold_back()
+    ground.features.on_change = dispatcher.finalized
     quotas = ClientQuotas(*settings.quota_windows(config))
     dispatcher.meter_with(quotas)
     lower = Lower(control, replicas, coordinators, tokens, acls)

@@ -87,7 +87,7 @@ def register_handlers(ground: Ground, lower: Lower, dispatcher: Dispatcher) -> H
         *_of_records(ground, lower, sessions, spawn),
         metadata.handlers(),
         ApiVersionsHandler(
-            dispatcher.served, feature_epoch=lambda: ground.features.epoch
+            dispatcher.served, lambda: (ground.features.epoch, ground.features.levels)
         ).handlers(),
         SaslHandlers().handlers(),
         EnvelopeHandler().handlers(),

@@ -19,7 +19,7 @@ from pybroker_kafka.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker_kafka.broker.handlers.groups import GroupHandlers
 from pybroker_kafka.broker.handlers.metadata import MetadataHandler
 from pybroker_kafka.coordinator.group.core import GroupConfig
-from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
 from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
 from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
@@ -95,7 +95,9 @@ class ServingBroker(TransactionalBroker):
             groups, metadata, zookeeper=nothing, offset_metadata_max_bytes=4_096
         )
         self._served |= {
-            ApiVersionsRequest: ApiVersionsHandler(lambda: SERVED).api_versions,
+            ApiVersionsRequest: ApiVersionsHandler(
+                lambda: ((key, 0, API_TABLE[key].highest()) for key in SERVED)
+            ).api_versions,
             MetadataRequest: topics.metadata,
             FindCoordinatorRequest: coordinators.find_coordinator,
             JoinGroupRequest: members.join,
