@@ -10,14 +10,20 @@ from typing import Any
 
 import pytest
 
-from pybroker_kafka.protocol.api import API_TABLE
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
 from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.features import SUPPORTED, Feature
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
-from tests.support.wire import WireClient
+from tests.support.wire import WireClient, covers
 
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 
@@ -60,6 +66,13 @@ def finalize(client: WireClient, levels: dict[str, int], kind: int = UPGRADE) ->
     until(is_known)
 
 
+@pytest.fixture
+def finalized(kafka: WireClient) -> Iterator[WireClient]:
+    finalize(kafka, {Feature.GROUP: 1})
+    yield kafka
+    finalize(kafka, {Feature.GROUP: 0}, SAFE_DOWNGRADE)
+
+
 def test_with_nothing_finalized_it_is_a_broker_of_39(kafka: WireClient) -> None:
     before = versions(kafka)
     assert (before.supported_features, before.finalized_features) == ([], [])
@@ -85,3 +98,70 @@ def test_with_nothing_finalized_it_is_a_broker_of_39(kafka: WireClient) -> None:
     after = versions(kafka)
     assert ranges(after) == ranges(before)
     assert (after.supported_features, after.finalized_features) == ([], [])
+
+
+def test_what_is_not_finalized_is_not_served(raised: BrokerProcess) -> None:
+    with WireClient(raised.bootstrap) as client:
+        client.post(DescribeTopicPartitionsRequest(), 0)
+        assert client.is_closed_by_broker()
+
+
+@covers(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+def test_topics_come_in_pages(finalized: WireClient) -> None:
+    first = finalized.create_topic(3, "paged-1").name
+    second = finalized.create_topic(4, "paged-2").name
+    asked = [TopicRequest(name=name) for name in (second, "paged-0", first)]
+    pages, cursor = [], None
+    while True:
+        request = DescribeTopicPartitionsRequest(
+            topics=asked, response_partition_limit=2, cursor=cursor
+        )
+        answer = finalized.call(request, 0)
+        pages.append(
+            [
+                (t.name, t.error_code, [p.partition_index for p in t.partitions])
+                for t in answer.topics
+            ]
+        )
+        cursor = answer.next_cursor
+        if cursor is None:
+            break
+    missing = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert pages == [
+        [("paged-0", missing, []), (first, 0, [0, 1])],
+        [(first, 0, [2]), (second, 0, [0])],
+        [(second, 0, [1, 2])],
+        [(second, 0, [3])],
+    ]
+
+
+def test_partitions_have_what_metadata_has(finalized: WireClient) -> None:
+    topic = finalized.create_topic(1, "described")
+    answer = finalized.call(
+        DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic.name)]), 0
+    )
+    (described,) = answer.topics
+    metadata = finalized.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic.name)]), 12)
+    assert (described.topic_id, described.is_internal) == (metadata.topics[0].topic_id, False)
+    assert described.topic_authorized_operations > 0
+    (partition,) = described.partitions
+    me = finalized.me().node_id
+    assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, me, 0)
+    assert (partition.replica_nodes, partition.isr_nodes) == ([me], [me])
+    assert (partition.offline_replicas, partition.eligible_leader_replicas) == ([], None)
+    everything = finalized.call(DescribeTopicPartitionsRequest(), 0)
+    assert topic.name in [one.name for one in everything.topics]
+
+
+@pytest.mark.parametrize(
+    ("names", "cursor"),
+    [(["t"], Cursor(topic_name="u")), ([], Cursor(topic_name="t", partition_index=-1))],
+)
+def test_a_cursor_that_makes_no_sense(
+    finalized: WireClient, names: list[str], cursor: Cursor
+) -> None:
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=name) for name in names], cursor=cursor
+    )
+    answer = finalized.call(request, 0)
+    assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_REQUEST] * len(names)
