@@ -101,6 +101,13 @@ Examples:
     help="Set any key of server.properties; may be repeated.",
 )
 @click.option(
+    "--features",
+    "release",
+    type=click.Choice(["3.9", "4.0", "4.1", "4.2", "4.3"]),
+    metavar="RELEASE",
+    help="Give a new cluster the features of this release of Kafka, 3.9 to 4.3.  [default: 3.9]",
+)
+@click.option(
     "--metrics-port",
     type=click.IntRange(1, 65535),
     metavar="PORT",
@@ -155,6 +162,7 @@ def start(
     data_dir: Path,
     ephemeral: bool,
     overrides: dict[str, str],
+    release: str | None,
     metrics_port: int | None,
     metrics_host: str,
     has_console: bool,
@@ -200,7 +208,7 @@ def start(
         zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
         security=security,
         ephemeral=ephemeral,
-        overrides=overrides,
+        overrides={**({} if release is None else {"pybroker.features": release}), **overrides},
         metrics_host=metrics_host,
         # The console shows the brokers' metrics.
         first_metrics_port=0 if has_console and metrics_port is None else metrics_port,

@@ -90,6 +90,7 @@ def test_there_are_all_keys_of_kafka_and_our_own() -> None:
         "pybroker.producer.ids.per.partition",
         "pybroker.producer.ids",
         "pybroker.allow.ineffective.security",
+        "pybroker.features",
         "pybroker.jaas.file",
         "pybroker.kerberos.config.file",
         "pybroker.zookeeper.credentials.file",
