@@ -31,6 +31,7 @@ from pybroker_kafka.broker.zk.registration import RegistrationError, register_br
 from pybroker_kafka.client.security.connector import Link
 from pybroker_kafka.protocol import codec
 from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
 from pybroker_kafka.protocol.apis.alter_partition import AlterPartitionRequest
 from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -84,6 +85,7 @@ FRAME_SIZE_BYTES = 4
 REQUEST_TIMEOUT_MS = 1_500
 REREGISTER_MS = 200
 RETENTION_CHECK_MS = 2_000
+LONGEST_WORK_MS = 15  # of a thread that does not flush
 CODEC_SHARE = 0.03
 # Of collected records: followers are told of so many at once.
 URGENT_BYTES = 500
@@ -225,6 +227,19 @@ class Broker:
     def start(self) -> None:
         assert not self.process.alive
         self.process.alive = True
+        kernel = self.kernel
+        self.build()
+        self.kernel.note(f"{self.name} starts, {self._describe_logs()}")
+        self.cluster.audit.started(self)
+        if self.last_session is not None and self.kernel.chance(0.7):
+            self.session.end_session(self.last_session, self._connected)
+        else:
+            self.session.on_connected = self._connected
+            self.session.start()
+        TrioRun(kernel, self.process, self._run, self._thread_ms).step(lambda: None, ())
+
+    def build(self) -> None:
+        """All parts of a new life; nothing runs yet."""
         settings, kernel = self.cluster.settings, self.kernel
         self.wall = WallClock(self.clock_ahead_ms)
         self.log_manager = LogManager(
@@ -249,19 +264,21 @@ class Broker:
             lambda _topic: settings.log_config,
             now_ms=kernel.now_ms,
         )
-        self.replicas = ReplicaRuntime(self.manager, self._now_ms, urgent_bytes=URGENT_BYTES)
+        self.replicas = ReplicaRuntime(self.manager, self.now_ms, urgent_bytes=URGENT_BYTES)
         self.fetchers = FetcherRuntime(
             self.replicas, LISTENER,
             FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch),
             timeout_ms=REQUEST_TIMEOUT_MS, connect=self.connect,
         )  # fmt: skip
-        controller = ControllerClient(
+        self.controller_client = ControllerClient(
             self.broker_id, self.manager.metadata, LISTENER, connect=self.connect,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
         # ZooKeeper would be told of a failed log directory, of which there is none.
         nothing: Any = None
-        self.isr_changes = AlterPartitionSender(self.broker_id, self.replicas, controller, nothing)
+        self.isr_changes = AlterPartitionSender(
+            self.broker_id, self.replicas, self.controller_client, nothing
+        )
         self.replicas.on_flush = self.fetchers.on_flush
         self.replicas.on_isr_change = self.isr_changes.propose
         sessions = FetchSessions(kernel.random.randint)
@@ -269,11 +286,11 @@ class Broker:
         self._produces = self.new_produce_handler()
         self._offsets = ListOffsetsHandler(self.replicas)
         self._leader_epochs = OffsetForLeaderEpochHandler(self.manager)
-        self._replication = ControllerOrders(self.replicas)
-        self._replication.on_leadership.append(self._leadership_changed)
-        self._replication.on_leadership.append(self.fetchers.on_leadership)
-        self._replication.on_stopped.append(self.fetchers.on_stopped)
-        self._replication.on_metadata.append(self.fetchers.on_metadata)
+        self.orders = ControllerOrders(self.replicas)
+        self.orders.on_leadership.append(self._leadership_changed)
+        self.orders.on_leadership.append(self.fetchers.on_leadership)
+        self.orders.on_stopped.append(self.fetchers.on_stopped)
+        self.orders.on_metadata.append(self.fetchers.on_metadata)
         self.session = ZooKeeperSession(
             kernel, self.cluster.network, self.cluster.zookeeper, self.process,
             settings.session_timeout_ms,
@@ -290,34 +307,31 @@ class Broker:
         self.session.on_expired = self._session_expired
         self._session_ids: list[int] = []
         self._is_registered = False
-        self.kernel.note(f"{self.name} starts, {self._describe_logs()}")
-        self.cluster.audit.started(self)
-        if self.last_session is not None and self.kernel.chance(0.7):
-            self.session.end_session(self.last_session, self._connected)
-        else:
-            self.session.on_connected = self._connected
-            self.session.start()
-        TrioRun(kernel, self.process, self.run_tasks, self._disk_ms).step(lambda: None, ())
 
-    async def run_tasks(self) -> None:
-        """What waits in a broker."""
-        threads = trio.CapacityLimiter(1)
+    async def _run(self) -> None:
         async with trio.open_nursery() as nursery:
-            await nursery.start(self.replicas.run)
-            await nursery.start(self.fetchers.run)
-            nursery.start_soon(self.isr_changes.run)
-            nursery.start_soon(self._watch_clock)
-            nursery.start_soon(
-                run_storage_jobs, self.log_manager, self.replicas, self._now_ms, threads,
-                lambda: None,
-            )  # fmt: skip
+            self.nursery = nursery
+            await self.begin(nursery)
 
-    def _now_ms(self) -> int:
+    async def begin(self, nursery: trio.Nursery) -> None:
+        """Start the runtimes."""
+        await nursery.start(self.replicas.run)
+        await nursery.start(self.fetchers.run)
+        nursery.start_soon(self.isr_changes.run)
+        nursery.start_soon(self._watch_clock)
+        nursery.start_soon(
+            run_storage_jobs, self.log_manager, self.replicas, self.now_ms,
+            trio.CapacityLimiter(1), lambda: None,
+        )  # fmt: skip
+
+    def now_ms(self) -> int:
         return self.kernel.now_ms
 
-    def _disk_ms(self) -> int:
-        """A thread's work waits for the disk."""
-        return self.kernel.random.randint(0, self.cluster.settings.longest_flush_ms)
+    def _thread_ms(self, work: Callable[..., object]) -> int:
+        """A flush waits for the disk; other work does not have to."""
+        is_flush = getattr(work, "__name__", "") == "flush"
+        longest_ms = self.cluster.settings.longest_flush_ms if is_flush else LONGEST_WORK_MS
+        return self.kernel.random.randint(0, longest_ms)
 
     async def connect(self, endpoint: Endpoint) -> Link:
         return await connect(self, endpoint)
@@ -404,6 +418,9 @@ class Broker:
         if isinstance(message, ControlledShutdownRequest):
             self.controller.post(events.ControlledShutdown(exchange.respond, message))
             return
+        if isinstance(message, AllocateProducerIdsRequest):
+            self.controller.post(events.AllocateProducerIds(exchange.respond, message))
+            return
         if isinstance(message, AlterPartitionReassignmentsRequest):
             self.controller.post(events.AlterPartitionReassignments(exchange.respond, message))
             return
@@ -419,14 +436,14 @@ class Broker:
             self._leader_epochs.offset_for_leader_epoch(request)
         elif isinstance(message, LeaderAndIsrRequest):
             self.cluster.audit.control_request(self, message)
-            self._replication.leader_and_isr(request)
+            self.orders.leader_and_isr(request)
         elif isinstance(message, StopReplicaRequest):
             self.cluster.audit.control_request(self, message)
-            self._replication.stop_replica(request)
+            self.orders.stop_replica(request)
         else:
             assert isinstance(message, UpdateMetadataRequest)
             self.cluster.audit.control_request(self, message)
-            self._replication.update_metadata(request)
+            self.orders.update_metadata(request)
 
     def _respond(self, exchange: Exchange, response: Any) -> None:
         if isinstance(response, ProduceResponse):

@@ -97,7 +97,7 @@ class Worker:
         self.done: list[float] = []
         self._pieces = pieces
         self._threads = threads
-        self.run = TrioRun(kernel, self.process, self._work, lambda: 30)
+        self.run = TrioRun(kernel, self.process, self._work, lambda _work: 30)
         self.run.step(nothing, ())
 
     async def _work(self) -> None:

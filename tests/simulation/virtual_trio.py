@@ -104,9 +104,9 @@ class TrioRun:
         kernel: Kernel,
         process: Process,
         work: Callable[[], Awaitable[object]],
-        thread_ms: Callable[[], int] | None = None,
+        thread_ms: Callable[[Callable[..., object]], int] | None = None,
     ) -> None:
-        """`thread_ms` draws the time that a thread's work takes; without it no thread may be
+        """`thread_ms` draws the time that a thread takes for its work; without it no thread may be
         used."""
         self._kernel = kernel
         self._process = process
@@ -225,7 +225,7 @@ class TrioRun:
             await limiter.acquire_on_behalf_of(task)
         self._in_threads[task] = None
         try:
-            self._kernel.after(self._thread_ms(), self._process, trio.lowlevel.reschedule, task)
+            self._kernel.after(self._thread_ms(work), self._process, trio.lowlevel.reschedule, task)
             await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
             if self._is_killed:
                 await trio.sleep_forever()
