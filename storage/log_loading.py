@@ -206,6 +206,8 @@ class LogLoading:
             future = parse_future_name(name)
             key = future or parse_partition_name(name)
             if key is None:
+                if name.startswith("."):
+                    continue  # somebody else's, such as an embedded ZooKeeper's
                 why = "a KRaft broker has put it aside"
                 if not name.endswith(STRAY_SUFFIX):
                     why = "a partition's directory is named topic-number"
