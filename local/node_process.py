@@ -26,6 +26,7 @@ from ..broker.resources.descriptors import TooFewDescriptors, raise_descriptor_l
 from ..broker.resources.memory import configure_allocator, give_back_memory
 from ..compiled import described
 from ..storage.files import is_out_of_descriptors
+from ..storage.log_directory import ZOOKEEPER_DIRECTORY
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
 from .zookeeper_credentials import zookeeper_credentials
@@ -46,7 +47,6 @@ ADVICE = {
     errno.EACCES: "choose a directory that this user can write in",
 }
 
-OWN_ZOOKEEPER = ".zookeeper"  # in the first log directory; no partition has this name
 LOOPBACK = "127.0.0.1"
 
 Ready = Callable[[str, int, int, int], None]  # its name, its port, that for its like, metrics
@@ -258,7 +258,7 @@ async def _broker_with_zookeeper(
     from ..broker.zookeeper.server import serve_zookeeper
 
     async with trio.open_nursery() as nursery:
-        data_dir = Path(config.log_dirs[0]) / OWN_ZOOKEEPER
+        data_dir = Path(config.log_dirs[0]) / ZOOKEEPER_DIRECTORY
         port = await nursery.start(partial(serve_zookeeper, data_dir, host=LOOPBACK, port=0))
         with_it = Config({**config.static, "zookeeper.connect": f"{LOOPBACK}:{port}"})
         await _broker(with_it, metrics, ready, orders)
