@@ -180,6 +180,8 @@ def start(
 
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """
+    from ..broker.config import ConfigError
+    from ..broker.config.loading import for_local_cluster
     from ..broker.resources import descriptors
     from ..local import cluster_spec, secured
     from ..local.ephemeral import EphemeralDirectory
@@ -193,6 +195,13 @@ def start(
         if data_dir != cluster_state.default_data_dir():
             raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
         data_dir = EphemeralDirectory().path
+    try:
+        overrides, translated = for_local_cluster(os.environ, overrides)
+    except ConfigError as error:
+        raise ClusterError(str(error)) from None
+    if translated:
+        brokers = brokers or 1
+        click.echo(translated, err=True)
     remembered = cluster_spec.remembered_brokers(data_dir)
     security = secured.SecurityFiles(data_dir.absolute()) if secure else None
     if security is not None and zookeeper_connect is None and zookeeper_credentials is None:
