@@ -25,6 +25,7 @@ LONG = (
     "test_spark_sources",
     "test_spark",
     "test_examples",
+    "test_page_blocks",
     "test_console",
     "test_cli",
     "test_testing_faults",

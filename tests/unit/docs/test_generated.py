@@ -19,6 +19,7 @@ from pybroker_kafka.storage.topic_configs import TOPIC_CONFIGS
 from tests import pages
 from tests.support.apis_page import apis_page
 from tests.support.authorization_page import authorization_page
+from tests.support.capacity_page import PAGE, capacity_page
 from tests.support.processes import ROOT
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
@@ -48,6 +49,11 @@ def test_the_page_of_permissions_is_what_the_table_says() -> None:
     page = pages.AUTHORIZATION.read_text()
     assert page == authorization_page(), HINT
     assert all(f"| {spec.name} ({int(key)}) |" in page for key, spec in API_TABLE.items())
+
+
+def test_the_figures_of_capacity_are_those_of_the_results() -> None:
+    page = PAGE.read_text()
+    assert page == capacity_page(page), HINT
 
 
 @cache
