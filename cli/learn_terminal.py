@@ -96,6 +96,9 @@ class _Terminal:
         self._say(
             f"Beside the text, in a browser: [bold]{self._address}#/learn/{chapter.number}[/]"
         )
+        passed = course.progress.reached(chapter).passed
+        if 0 < passed < len(chapter.steps):
+            self._say(f"You have passed {passed} steps; their blocks run once more first ...")
         with course.follow(self._note):
             await course.open(chapter)
             while True:

@@ -43,6 +43,7 @@ POLL_SECONDS: Final = 0.1
 PREPARE_SECONDS: Final = 90.0
 # What the chapters on retention and compaction want: a broker that looks often, and files that go.
 CLUSTER_CONFIG: Final[Mapping[str, str]] = {
+    "log.initial.task.delay.ms": "1000",
     "log.retention.check.interval.ms": "1000",
     "log.cleaner.backoff.ms": "500",
     "log.segment.delete.delay.ms": "2000",
@@ -211,8 +212,8 @@ class Course:
 
     async def run(self, step: int) -> Ran:
         """Run the block of the present step. Raises CourseError."""
-        block = self._present(step, Run)
         with self._alone("the block runs"):
+            block = self._present(step, Run)
             ran = await self._run(step, block)
             self.outputs[step] = ran
             if ran.is_well:
@@ -223,15 +224,15 @@ class Course:
     async def skip(self, step: int) -> None:
         """Pass the block of the present step without a run: the reader has done it. Raises
         CourseError."""
-        self._present(step, Run)
         with self._alone("the step is passed"):
+            self._present(step, Run)
             self._keep(self.progress.after(self._open_chapter, Event.RAN))
             await self._resolve()
 
     async def answer(self, step: int, given: str) -> Verdict:
         """Compare a reader's answer with the cluster's. Raises CourseError."""
-        question = self._present(step, Ask)
         with self._alone("the cluster is asked"):
+            question = self._present(step, Ask)
             found = await self._ask(question)
             is_right = found.matches(given)
             event = Event.RIGHT if is_right else Event.WRONG
@@ -243,8 +244,8 @@ class Course:
 
     async def show(self, step: int) -> Verdict:
         """What the cluster says; the reader goes on. Raises CourseError."""
-        question = self._present(step, Ask)
         with self._alone("the cluster is asked"):
+            question = self._present(step, Ask)
             found = await self._ask(question)
             self.verdicts[step] = Verdict(False, found.text)
             self._keep(self.progress.after(self._open_chapter, Event.SHOWN))

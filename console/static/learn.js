@@ -20,9 +20,10 @@ export function learnPage(main, [number]) {
   let watched = "", end = () => {}, drawn = "";
   fill(main, number ? h("div", { class: "columns" }, place, beside) : place);
 
-  function watch(where) {
-    if (where === watched) return;
-    watched = where;
+  // Anew after each step: what it shows may have come with the step.
+  function watch(where, step) {
+    if (`${where} ${step}` === watched) return;
+    watched = `${where} ${step}`;
     end();
     const [name, ...rest] = where.split("/");
     const living = h("div");
@@ -41,7 +42,7 @@ export function learnPage(main, [number]) {
     else if (course.open?.number !== Number(number)) fill(place, beginning(course, number));
     else {
       fill(place, lesson(course));
-      watch(course.open.parts.at(-1).watch);
+      watch(course.open.parts.at(-1).watch, course.open.step);
       if (!course.doing) place.querySelector("[data-present] button, [data-present] input")?.focus({ preventScroll: true });
       place.querySelector("[data-present]")?.scrollIntoView({ block: "nearest" });
     }

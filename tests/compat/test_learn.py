@@ -7,10 +7,13 @@ finds it out by other ways than the course.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
@@ -18,6 +21,7 @@ import pytest
 
 from pybroker_kafka.learn.chapter import Ask, Chapter
 from pybroker_kafka.learn.course import CLUSTER_CONFIG, chapters
+from pybroker_kafka.local import cluster_state
 from pybroker_kafka.testing import KafkaCluster
 from tests.support.browser import browser_page, chromium
 from tests.support.course import Answers
@@ -27,6 +31,7 @@ from tests.support.processes import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+PICTURES = os.environ.get("PYBROKER_PICTURES")
 WRONG = "4711"
 
 
@@ -127,6 +132,89 @@ def test_a_chapter_in_the_terminal(kafka: KafkaCluster, chapter: Chapter) -> Non
     with learning(kafka, str(chapter.number), "--reset") as terminal:
         do_steps(terminal, chapter, Answers(kafka), 0, len(chapter.steps))
         terminal.read_until("the end of this chapter")
+
+
+def test_a_chapter_is_left_and_resumed(kafka: KafkaCluster) -> None:
+    (chapter, *_) = chapters()
+    with learning(kafka, "1", "--reset") as terminal:
+        do_steps(terminal, chapter, Answers(kafka), 0, 2)
+        terminal.read_until(ASK)
+        terminal.type("q")
+        terminal.read_until("Go on with: pybroker learn 1")
+    with learning(kafka) as terminal:
+        assert "2 of 9 steps" in terminal.read_until("producer ")
+        terminal.read_until("Begin, or go on")
+    with learning(kafka, "producer") as terminal:
+        terminal.read_until("You have passed 2 steps")
+        terminal.read_until(ASK)
+        terminal.type("?")
+        terminal.read_until(SAYS)
+        terminal.read_until(RUN)
+        terminal.type("s")
+        terminal.read_until(ASK)  # without the record of that step
+        terminal.type(str(len("cake")))
+        terminal.read_until("Right")
+    assert len(kafka.records("learn-words")) == 3
+
+
+def test_a_cluster_of_its_own_ends_with_the_command(tmp_path: Path) -> None:
+    directory = tmp_path / "pybroker" / "learn"
+    command = [sys.executable, "-m", "pybroker_kafka", "learn"]
+    environment = dict(os.environ, XDG_STATE_HOME=str(tmp_path), PYTHONUNBUFFERED="1")
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        process = subprocess.Popen(
+            [*command, "2"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT.parent,
+            env=environment,
+        )
+        terminal = Terminal(process)
+        terminal.read_until(RUN)
+        brokers = cluster_state.load(directory).brokers
+        assert len(brokers) == 3
+        process.send_signal(number)
+        process.wait(60)
+        assert process.stdin is not None
+        process.stdin.close()
+        until(lambda: not cluster_state.is_claimed(directory))
+        until(partial(is_gone, [one.pid for one in brokers]))
+    (directory / "learn.json").write_text("?")
+    refused = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT.parent, env=environment, check=False
+    )
+    assert refused.returncode == 2
+    assert "pybroker learn --reset begins anew" in refused.stderr
+    subprocess.run([*command, "--reset"], check=True, cwd=ROOT.parent, env=environment)
+
+
+def is_gone(pids: list[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_the_page_can_be_read_by_everybody(kafka: KafkaCluster) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import expect
+
+    chromium()
+    with learning(kafka, "1", "--reset") as terminal, browser_page() as page:
+        page.goto(terminal.read_until("Beside the text").split()[-1])
+        present = page.locator("[data-present]")
+        for press in ("Run it", "Run it"):
+            present.get_by_role("button", name=press, exact=True).click()
+            expect(page.locator("pre.output").last).to_be_visible()
+        expect(present.get_by_label("Your answer")).to_be_visible()
+        expect(page.locator(".beside table").first).to_be_visible()
+        for theme in ("Dark", "Light"):
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            page.get_by_role("button", name=theme).click()
+        if PICTURES:
+            page.screenshot(path=Path(PICTURES) / "learn.png")
+        page.set_viewport_size({"width": 400, "height": 800})
+        wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        assert page.evaluate(wide) is False
 
 
 @pytest.mark.parametrize("chapter_name", ["producer"])

@@ -171,6 +171,10 @@ class Answers:
     def isr(self, topic: str, partition: str) -> str:
         return " and ".join(map(str, self._partition(topic, partition)["isr"]))
 
+    def offline(self, topic: str, partition: str) -> str:
+        there = self.registered().split(",")
+        return ",".join(str(one) for one in self._kafka.brokers if str(one) not in there)
+
     def _partition(self, topic: str, partition: str) -> Any:
         path = f"/brokers/topics/{topic}/partitions/{partition}/state"
         return json.loads(self._znode(path)[0])
