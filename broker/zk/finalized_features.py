@@ -19,8 +19,8 @@ from ...protocol.zookeeper.operations import Exists, SessionExpired
 from ...replication.controller import znodes
 
 if TYPE_CHECKING:
+    from .zookeeper import WatchKind
     from .zookeeper_client import ZooKeeperClient
-    from .zookeeper_watches import WatchKind
 
 SESSION_RETRY_SECONDS = 0.1
 
