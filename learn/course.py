@@ -16,6 +16,7 @@ progress is written before it is shown; after a step that fails the reader is at
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
@@ -39,6 +40,7 @@ from .programs import Place, Programs, Ran, opened, placeholders, prepared
 from .progress import BadProgress, Event, Progress, Reached, WrongStep, from_json, to_json
 
 PROGRESS_FILE: Final = "learn.json"
+LOCK_FILE: Final = "learn.lock"
 POLL_SECONDS: Final = 0.1
 PREPARE_SECONDS: Final = 90.0
 # What the chapters on retention and compaction want: a broker that looks often, and files that go.
@@ -104,8 +106,10 @@ def save_progress(data_dir: Path, progress: Progress) -> None:
 
 
 def place_of(data_dir: Path) -> Place:
-    """Raises ClusterError."""
+    """Raises ClusterError, CourseError."""
     state = cluster_state.load(data_dir)
+    if state.secured:
+        raise CourseError(f"the cluster on {data_dir} is secured; the course needs an open one")
     return Place(state.bootstrap, state.zookeeper_connect, data_dir)
 
 
@@ -114,6 +118,27 @@ async def opened_course(data_dir: Path) -> AsyncIterator[Course]:
     """The course on the local cluster that runs there. Raises ClusterError, CourseError."""
     place = await trio.to_thread.run_sync(place_of, data_dir)
     progress = load_progress(data_dir)
+    with _alone_on(data_dir):
+        async with _opened(place, progress) as course:
+            yield course
+
+
+@contextlib.contextmanager
+def _alone_on(data_dir: Path) -> Iterator[None]:
+    """Two readers on one cluster would break each other's chapters. Raises CourseError."""
+    with (data_dir / LOCK_FILE).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CourseError(
+                f"the course on {data_dir} is open in another terminal; name another directory "
+                "with --data-dir"
+            ) from None
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _opened(place: Place, progress: Progress) -> AsyncIterator[Course]:
     async with (
         Cluster(place.bootstrap) as cluster,
         opened(place) as programs,
@@ -208,6 +233,8 @@ class Course:
                 if isinstance(block, Run) and not is_done:
                     self._say(f"your step {step + 1} is done again")
                     self.outputs[step] = await self._run(step, block)
+                    if not self.outputs[step].is_well:
+                        self.problem = f"step {step + 1} did not succeed this time"
             await self._resolve()
 
     async def run(self, step: int) -> Ran:

@@ -18,7 +18,7 @@ const say = (body) => doing(() => order("learn/order", body));
 export function learnPage(main, [number]) {
   const place = h("div"), beside = h("div", { class: "beside" });
   let watched = "", end = () => {}, drawn = "";
-  fill(main, number ? h("div", { class: "columns" }, place, beside) : place);
+  fill(main, number ? h("div", { class: "columns study" }, place, beside) : place);
 
   // Anew after each step: what it shows may have come with the step.
   function watch(where, step) {
@@ -96,7 +96,7 @@ const PARTS = {
       h("button", { type: "button", onclick: () => copy(part.code) }, "Copy"), course ? working(course) : null),
     part.output === null ? null : h("pre", { class: "output", tabindex: "0", role: "log", "aria-label": `output of step ${part.step + 1}` }, part.output),
     part.is_well ? null : h("p", { class: "bad" }, "It ended with an error; the step is not passed.")),
-  ask: (part, course) => h("div", { class: "question", "data-present": course ? true : null }, h("p", {}, part.spans.map(span)),
+  ask: (part, course) => h("div", { class: "question", "data-present": course ? true : null, "data-tries": part.tries }, h("p", {}, part.spans.map(span)),
     course ? question(part, course) : h("p", {}, part.is_right ? h("span", { class: "badge good" }, "right") : h("span", { class: "badge" }, "shown"), " ", part.given, part.says ? h("span", { class: "soft" }, ` The cluster says ${part.says}.`) : null)),
 };
 

@@ -187,6 +187,17 @@ def test_a_file_of_progress(tmp_path: Path) -> None:
         load_progress(tmp_path)
 
 
+def test_one_reader_at_a_time(tmp_path: Path) -> None:
+    with (
+        module._alone_on(tmp_path),
+        pytest.raises(CourseError, match="open in another terminal"),
+        module._alone_on(tmp_path),
+    ):
+        pass
+    with module._alone_on(tmp_path):
+        pass
+
+
 def test_chapters_by_number_and_name() -> None:
     assert named([CHAPTER], "1") is CHAPTER
     assert named([CHAPTER], "one") is CHAPTER
