@@ -109,12 +109,12 @@ def create(
     count = target.ask(work)
     made = {"topic": name, "created": bool(count), "partitions": count or None}
     if count is None:
-        target.tell(f"there is a topic {name} already", made)
+        target.report(f"there is a topic {name} already", made)
     elif dry_run:
-        target.tell(f"topic {name} could be created", made)
+        target.report(f"topic {name} could be created", made)
     else:
         plural = "s" if count != 1 else ""
-        target.tell(f"created topic {name} with {count} partition{plural}", made)
+        target.report(f"created topic {name} with {count} partition{plural}", made)
 
 
 def _assignments(text: str | None) -> dict[int, list[int]]:
@@ -297,7 +297,7 @@ def _describe_problems(target: Target, names: Sequence[str], wanted: list[Proble
             if any(is_problem(one, part, least.get(topic.name or "", 1)) for one in wanted)
         ]
 
-    target.show(target.ask(work), "no partition is so")
+    target.show(target.ask(work), "no such partition")
 
 
 @topics.command()

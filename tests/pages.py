@@ -1,5 +1,5 @@
-"""docs/CONFIG.md, METRICS.md, APIS.md, AUTHORIZATION.md, COMMANDS.md and the keys of SECURITY.md,
-written from the tables of the code.
+"""docs/CONFIG.md, METRICS.md, APIS.md, AUTHORIZATION.md, COMMANDS.md, the keys of SECURITY.md and
+the figures of operate/capacity.md, written from tables of the code and of benchmarks/RESULTS.md.
 
 `python -m tests.pages` writes them anew; tests/unit/docs/test_generated.py says when that is due.
 
@@ -36,6 +36,7 @@ from pybroker_kafka.storage.topic_configs import TOPIC_CONFIGS
 from pybroker_kafka.tls.settings import OF_JAVA
 from tests.support.apis_page import apis_page
 from tests.support.authorization_page import authorization_page
+from tests.support.capacity_page import write as write_capacity
 from tests.support.commands_page import commands_page
 from tests.support.in_process import broker, zookeeper
 from tests.support.missing_metrics import MISSING
@@ -50,9 +51,7 @@ COMMANDS = ROOT / "docs" / "COMMANDS.md"
 COMMAND = "python -m tests.pages"
 
 # Keys that `broker/config/checks.py` never lets anyone set.
-REFUSED = frozenset(
-    {"process.roles", "controller.listener.names", "zookeeper.metadata.migration.enable"}
-)
+REFUSED = frozenset({"zookeeper.metadata.migration.enable"})
 # It must name a listener, which is served; but the controller sends to the inter-broker listener.
 OURS = frozenset(definition.name for definition in extensions.DEFINITIONS)
 # Topic configs that are known and checked, and change nothing: tiered storage.
@@ -410,7 +409,7 @@ def main() -> None:
     AUTHORIZATION.write_text(authorization_page())
     SECURITY.write_text(security_page(SECURITY.read_text()))
     COMMANDS.write_text(commands_page())
-    for page in (CONFIG, METRICS, APIS, AUTHORIZATION, SECURITY, COMMANDS):
+    for page in (CONFIG, METRICS, APIS, AUTHORIZATION, SECURITY, COMMANDS, write_capacity()):
         print(page.relative_to(ROOT))
 
 

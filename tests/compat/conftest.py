@@ -26,6 +26,7 @@ LONG = (
     "test_spark",
     "test_examples",
     "test_learn",
+    "test_page_blocks",
     "test_console",
     "test_learn_browser",
     "test_cli",
