@@ -399,9 +399,13 @@ def _anchor(title: str) -> str:
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
     lines = [heads, ("---",) * len(heads), *rows]
-    return "".join(
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines
-    )
+    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """What is in angle brackets, as a name to fill in, would be taken for HTML and left out."""
+    shown = text.replace("|", "\\|")
+    return shown if shown.startswith("`") else shown.replace("<", "&lt;")
 
 
 def main() -> None:
