@@ -94,7 +94,7 @@ REQUEST_PATH: Final = Unit(
         "broker.network.tls_connection",
         "broker.observability.request_metrics",
         "broker.replicas.replica_runtime",
-        "broker.replicas.settled_replicas",
+        "broker.replicas.applied_replicas",
         "broker.resources.clock",
         "client.producer.accumulator",
         "client.producer.batch",

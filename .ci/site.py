@@ -29,16 +29,22 @@ BESIDE_DOCS = {
     "examples.md": "examples/README.md",
     "benchmarks/RESULTS.md": "benchmarks/RESULTS.md",
     "benchmarks/SPARK.md": "benchmarks/SPARK.md",
+    **{
+        f"learn/{path.name}": path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / "learn" / "chapters").glob("*.md"))
+    },
 }
 # Files of docs/ and BESIDE_DOCS, in this order; a pattern may stand for pages that are to come.
 SECTIONS = {
     "Start": ["index.md", "START.md"],
-    "Learn": ["learn/README.md", "learn/*.md", "examples.md", "GLOSSARY.md"],
+    "Learn": ["LEARN.md", "learn/*.md", "examples.md", "GLOSSARY.md"],
     "Use": [
         *["CLIENT.md", "TESTING.md", "frameworks/README.md", "frameworks/*.md", "CONSOLE.md"],
         *["SPARK.md", "SPARK_SOURCE.md", "MIRROR.md", "TOOLS.md"],
     ],
-    "Operate": ["operate/README.md", "operate/*.md", "SECURITY.md", "SCALE.md"],
+    "Operate": [
+        *["operate/README.md", "operate/*.md", "CONTAINER.md", "SECURITY.md", "SCALE.md"],
+    ],
     "Reference": [
         *["COMMANDS.md", "CONFIG.md", "METRICS.md", "APIS.md", "AUTHORIZATION.md"],
         *["VERSIONS.md", "CHANGELOG.md"],

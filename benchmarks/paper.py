@@ -133,8 +133,8 @@ class CountedCluster(ControllerCluster):
         tree.interfere = self._count_operations
         self.tree = tree
 
-    def start(self, broker_id: int, rack: str | None = None, *, controller: bool = True) -> None:
-        super().start(broker_id, rack, controller=controller)
+    def start(self, broker_id: int, *args: Any, **options: Any) -> None:
+        super().start(broker_id, *args, **options)
         self.brokers[broker_id] = Obedient(broker_id)
 
     def measure(self, action: Callable[[], object]) -> Cost:

@@ -74,8 +74,9 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     )
     dispatcher = Dispatcher(ground.metrics)
     dispatcher.hold_back()
+    ground.features.on_change = dispatcher.finalized
     quotas = ClientQuotas(*settings.quota_windows(config))
-    dispatcher.obey(quotas)
+    dispatcher.meter_with(quotas)
     lower = Lower(control, replicas, coordinators, tokens, acls)
     handlers = register_handlers(ground, lower, dispatcher)
     if authorizer is not None:

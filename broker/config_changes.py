@@ -40,7 +40,7 @@ class ConfigChanges:
         ground, parts = self._ground, self._parts
         kind, _, name = entity.partition("/")
         if entity == topic_entity(name):
-            with parts.replicas.runtime.settling:
+            with parts.replicas.runtime.applying:
                 ground.topic_configs.changed(name, values)
             parts.control.controller.topic_config_changed(name, values)
         elif (quoted := entity_at(entity)) is not None:
@@ -62,7 +62,7 @@ class ConfigChanges:
                     parts.sockets.quotas.max_per_ip_overrides = await trio.to_thread.run_sync(
                         settings.connections_by_address, ground.config
                     )
-                with parts.replicas.runtime.settling:
+                with parts.replicas.runtime.applying:
                     self._apply()
                 await parts.logins.refresh()
             await self.refresh_tls()

@@ -354,6 +354,7 @@ class Broker:
         await services.start("logins", parts.logins.run)
         if any(uses_sasl(spec.protocol) for spec in self.listeners):
             await self.changes.read_entities()  # a login may need them at once
+        await services.start("features", self.features.follow)
         await services.start("sockets", parts.sockets.run)
         await services.start("controller", control.controller.run)
         if self.zookeeper.session[0] != self.sessions[-1]:
@@ -364,7 +365,6 @@ class Broker:
         await services.start("configs", self.store.follow, self.changes.changed, self.clock)
         await self.changes.read_entities()
         services.spawn("key stores", self.changes.watch_key_stores)
-        await services.start("features", self.features.follow)
         if parts.tokens.tokens.enabled:
             await services.start(
                 "tokens",

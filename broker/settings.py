@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..protocol.features import NOTHING_SUPPORTED, SUPPORTED
 from ..replication.controller.znodes import BrokerRegistration
 from ..replication.metadata_cache import Endpoint
 from ..storage.checkpoints import read_meta_properties
@@ -185,6 +186,7 @@ def registration(
             for listener in config.advertised_listeners(bound_ports)
         ),
         rack=config.get_optional_string("broker.rack"),
+        features=SUPPORTED if config.inter_broker_protocol.has_features else NOTHING_SUPPORTED,
     )
 
 

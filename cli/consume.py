@@ -28,7 +28,7 @@ from .places import find_topics, parse_place, partitions_of
 from .record_format import RecordText, Template, json_line
 from .registry import registry_at
 from .starts import End, Start, parse_end, parse_start
-from .target import Target, client_options, tell
+from .target import Target, client_options, report
 
 if TYPE_CHECKING:
     from ..client.admin.admin import Admin
@@ -204,7 +204,7 @@ def consume(
             os.dup2(null.fileno(), sys.stdout.fileno())
     finally:
         reading.meter.close()
-    tell(f"read {count_text(reading.count)} from {', '.join(topics)}")
+    report(f"read {count_text(reading.count)} from {', '.join(topics)}")
 
 
 class _Reading:
@@ -394,7 +394,7 @@ class _Reading:
             open_at, end = stable.values[place].offset, ends.values[place].offset
             if open_at < end:
                 where = f"{place[0]}:{place[1]}"
-                tell(
+                report(
                     f"{place_text(place)}: a transaction is open since offset {open_at}, which "
                     f"hides {end - open_at} offsets; see: pybroker producers {where}"
                 )

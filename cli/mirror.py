@@ -19,7 +19,7 @@ from .addresses import AddressError, read_properties
 from .interrupt import Interrupt, run_interruptible
 from .mirror_views import MirrorMetrics, show_lines, show_table
 from .options import UserError, metrics_host_option, user_errors
-from .target import bytes_text, pairs, tell
+from .target import bytes_text, pairs, report
 
 if TYPE_CHECKING:
     from ..client.mirror.mirror import Mirror
@@ -114,7 +114,7 @@ def mirror(
                     served = MirrorMetrics(made.stats)
                     serve = functools.partial(serve_metrics, served, metrics_port)
                     port = await nursery.start(functools.partial(serve, host=metrics_host))
-                    tell(f"metrics on http://{metrics_host}:{port}/metrics")
+                    report(f"metrics on http://{metrics_host}:{port}/metrics")
                 if as_json:
                     nursery.start_soon(show_lines, made.stats)
                 elif sys.stdout.isatty():
@@ -156,8 +156,8 @@ def _mirror(given: dict[str, str], clusters: Sequence[str]) -> Mirror:
 
     found = read_settings(given, targets=clusters)
     for note in found.notes:
-        tell(note)
-    return Mirror(found, tell)
+        report(note)
+    return Mirror(found, report)
 
 
 def _simple(given: dict[str, str], group: str, aborts: bool) -> SimpleMirror:
@@ -180,7 +180,7 @@ def _simple(given: dict[str, str], group: str, aborts: bool) -> SimpleMirror:
         commit_seconds=flow.flush_seconds,
         aborts=aborts,
     )
-    return SimpleMirror(settings, tell)
+    return SimpleMirror(settings, report)
 
 
 def _between(origin: str, target: str, topics: str | None) -> dict[str, str]:

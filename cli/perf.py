@@ -23,7 +23,7 @@ from .interrupt import Interrupt, run_interruptible
 from .latencies import Latencies
 from .options import UserError
 from .perf_series import MEGABYTE, Series, check_plot
-from .target import Target, cluster_options, show_rows, tell
+from .target import Target, cluster_options, report, show_rows
 
 if TYPE_CHECKING:
     from ..client.admin.admin import Admin
@@ -370,4 +370,4 @@ def _show(target: Target, series: Series, word: str, plot: Path | None) -> None:
             show_rows([series.latencies.row_ms()])
     if plot is not None:
         series.plot(plot)
-        tell(f"drew {plot}")
+        report(f"drew {plot}")

@@ -26,7 +26,7 @@ from .options import UserError
 from .record_format import Headers
 from .record_input import RecordInput, parse_header, parse_hex, parse_json
 from .registry import registry_at
-from .target import Target, client_options, tell
+from .target import Target, client_options, report
 
 if TYPE_CHECKING:
     from ..client.producer import Delivery, Producer
@@ -248,7 +248,7 @@ def produce(
         run_interruptible(run)
     finally:
         writing.meter.close()
-    tell(f"wrote {count_text(writing.count)} to {topic}")
+    report(f"wrote {count_text(writing.count)} to {topic}")
 
 
 class _Writing:

@@ -53,19 +53,19 @@ class Target(NamedTuple):
         from ..client.admin.admin import Admin
         from ..client.cluster import Cluster
 
-        explain = None if is_quiet else tell
+        explain = None if is_quiet else report
         async with Cluster(self.bootstrap, explain, security=self.security) as cluster:
             yield Admin(cluster)
 
     def consumer(self, **settings: Any) -> Consumer:
         from ..client.consumer.consumer import Consumer
 
-        return Consumer(self.bootstrap, security=self.security, tell=tell, **settings)
+        return Consumer(self.bootstrap, security=self.security, report=report, **settings)
 
     def producer(self, **settings: Any) -> Producer:
         from ..client.producer import Producer
 
-        return Producer(self.bootstrap, security=self.security, tell=tell, **settings)
+        return Producer(self.bootstrap, security=self.security, report=report, **settings)
 
     def ask(self, work: Callable[[Admin], Awaitable[T]]) -> T:
         """Do the work with the cluster in a trio loop. Raises UserError for expected failures."""
@@ -95,7 +95,7 @@ class Target(NamedTuple):
         elif nothing:
             echo(nothing)
 
-    def tell(self, text: str, found: object) -> None:
+    def report(self, text: str, found: object) -> None:
         """Print the result of one action: a line for people, JSON for programs."""
         if self.as_json:
             show_json(found)
@@ -103,7 +103,7 @@ class Target(NamedTuple):
             echo(text)
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     """Explain on the standard error output why nothing happens."""
     echo(line, err=True)
 

@@ -109,12 +109,12 @@ def create(
     count = target.ask(work)
     made = {"topic": name, "created": bool(count), "partitions": count or None}
     if count is None:
-        target.tell(f"there is a topic {name} already", made)
+        target.report(f"there is a topic {name} already", made)
     elif dry_run:
-        target.tell(f"topic {name} could be created", made)
+        target.report(f"topic {name} could be created", made)
     else:
         plural = "s" if count != 1 else ""
-        target.tell(f"created topic {name} with {count} partition{plural}", made)
+        target.report(f"created topic {name} with {count} partition{plural}", made)
 
 
 def _assignments(text: str | None) -> dict[int, list[int]]:

@@ -165,7 +165,7 @@ def abort(target: Target, place: str, first_offset: int) -> None:
         )
 
     aborted, producer = target.ask(work)
-    target.tell(
+    target.report(
         f"aborted the transaction of producer {producer.producer_id} in {place_text(aborted)}",
         {"partition": place_text(aborted), "producer_id": producer.producer_id, "aborted": True},
     )

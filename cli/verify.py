@@ -20,7 +20,7 @@ from .interrupt import Interrupt, run_interruptible
 from .meter import Meter
 from .options import UserError
 from .places import find_places
-from .target import Target, cluster_options, tell
+from .target import Target, cluster_options, report
 
 if TYPE_CHECKING:
     from ..client.consumer.consumer import Consumer
@@ -155,15 +155,15 @@ def verify(
         "faults": ledger.faults[:SHOWN],
     }
     is_good = not missing and not ledger.faults
-    target.tell(
+    target.report(
         f"{len(ledger.acknowledged):,} records acknowledged, {len(ledger.read):,} read, "
         f"{len(failed):,} refused: {'every one came back once' if is_good else 'NOT right'}",
         found,
     )
     for fault in [*(f"missing: record {number}" for number in missing), *ledger.faults][:SHOWN]:
-        tell(fault)
+        report(fault)
     if failed:
-        tell(f"refused: {failed[0]}")
+        report(f"refused: {failed[0]}")
     if not is_good:
         click.get_current_context().exit(EXIT_STATUS_FAULTS)
     if not ledger.acknowledged:

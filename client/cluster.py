@@ -90,7 +90,7 @@ class CoordinatorKind(IntEnum):
 class Cluster:
     """`async with Cluster("host:port,host:port") as cluster: ...`
 
-    `tell` is called with a line of text about a long wait or a problem in the background.
+    `report` is called with a line of text about a long wait or a problem in the background.
     `security` has the settings of Kafka's clients for TLS and logins: security.protocol, sasl.* and
     ssl.*. `network` opens streams of bytes instead of TCP, for tests that simulate a network.
     Its connections may be used by many tasks at once, inside the block.
@@ -99,12 +99,12 @@ class Cluster:
     def __init__(
         self,
         bootstrap: str,
-        tell: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
         *,
         security: Mapping[str, str] | None = None,
         network: Reach | None = None,
     ) -> None:
-        self.tell = tell or _discard
+        self.report = report or _discard
         self._connector = connector_from(security) if security else OPEN
         if network is not None:
             self._connector = self._connector._replace(reach=network)
@@ -252,7 +252,7 @@ class Cluster:
         self, broker_id: int, address: tuple[str, int], error: ClientError
     ) -> ClientError:
         """The error for a broker that is not reached at the address that it advertises. Callers
-        retry, so after a while the error is reported by `tell`."""
+        retry, so after a while the error is reported by `report`."""
         cause = error.__cause__
         is_unreached = isinstance(cause, OSError | trio.TooSlowError)
         if address in self._bootstrap or not is_unreached or isinstance(error, LoginError):
@@ -268,7 +268,7 @@ class Cluster:
         is_due = is_certain or trio.current_time() - since >= UNREACHED_TOLD_SECONDS
         if is_due and address not in self._told_unreached:
             self._told_unreached.add(address)
-            self.tell(text)
+            self.report(text)
         return ConnectionFailed(text) if isinstance(error, ConnectionFailed) else ClientError(text)
 
     def new_purpose(self, name: str) -> str:
@@ -371,7 +371,7 @@ class Cluster:
             known = self.cache.leader(topic, partition)
             if known is not None:
                 return known
-        wait = LeaderlessWait(self.tell)
+        wait = LeaderlessWait(self.report)
         async for _ in retrying():
             found = await self.topic(topic)
             known = self.cache.leader(topic, partition)
@@ -440,7 +440,7 @@ class Cluster:
 
         If no broker that may lead is alive, the wait is short.
         """
-        wait = LeaderlessWait(self.tell)
+        wait = LeaderlessWait(self.report)
         async for _ in retrying():
             found = await self.topic(
                 name, create_missing=create_missing, wait_for_missing=wait_for_missing
@@ -485,8 +485,8 @@ def partitions_without_leader(topic: MetadataResponseTopic) -> set[int]:
 class LeaderlessWait:
     """A wait for leaders: it reports a delay once, and ends early if no broker can lead."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self._began: float | None = None
         self._has_told = False
 
@@ -500,7 +500,7 @@ class LeaderlessWait:
             raise ClientError(f"{why_leaderless(topic, partitions)}; start these brokers")
         if waited > LEADERLESS_NOTICE_SECONDS and not self._has_told:
             self._has_told = True
-            self._tell(f"waiting: {why_leaderless(topic, partitions)}")
+            self._report(f"waiting: {why_leaderless(topic, partitions)}")
 
 
 def _abandoned(

@@ -57,13 +57,13 @@ Question: TypeAlias = Message | Callable[[int], Message]
 
 
 class _Awaited:
-    """A request in flight; `tell` is called once there is an answer or an error."""
+    """A request in flight; `notify` is called once there is an answer or an error."""
 
-    __slots__ = ("answer", "error", "is_dropped", "sent", "tell")
+    __slots__ = ("answer", "error", "is_dropped", "notify", "sent")
 
-    def __init__(self, sent: SentRequest, tell: Callable[[], None]) -> None:
+    def __init__(self, sent: SentRequest, notify: Callable[[], None]) -> None:
         self.sent = sent
-        self.tell = tell
+        self.notify = notify
         self.answer: Message | None = None
         self.error: BaseException | None = None
         self.is_dropped = False
@@ -153,13 +153,13 @@ class Connection:
         key: ApiKey,
         message: Question,
         answer_class: type[R],
-        tell: Callable[[R | ClientError], None],
+        notify: Callable[[R | ClientError], None],
     ) -> None:
-        """Send a request at once; `tell` is called with its answer or error by the task that
-        detects it: `tell` must neither wait nor raise.
+        """Send a request at once; `notify` is called with its answer or error by the task that
+        detects it: `notify` must neither wait nor raise.
 
         For callers that must know the order in which requests leave, and time them out themselves
-        (`give_up`). Raises ClientError if it is not sent: then `tell` is not called.
+        (`give_up`). Raises ClientError if it is not sent: then `notify` is not called.
         """
         assert not self.must_wait
         version = self.version(key)
@@ -167,11 +167,11 @@ class Connection:
 
         def told() -> None:
             if awaited.error is not None:
-                tell(self._failed(awaited.error))
+                notify(self._failed(awaited.error))
                 return
             assert isinstance(awaited.answer, answer_class)
             self._serves_us = True
-            tell(awaited.answer)
+            notify(awaited.answer)
 
         awaited = _Awaited(sent, told)
         self._in_flight.append(awaited)
@@ -180,7 +180,7 @@ class Connection:
         """Fail all requests in flight, as in `close`, because an answer timed out."""
         self._fail(trio.TooSlowError())
 
-    async def tell(self, key: ApiKey, message: Question) -> None:
+    async def send_without_answer(self, key: ApiKey, message: Question) -> None:
         """Send a request that has no answer (a Produce with acks=0). Raises ClientError."""
         version = self.version(key)
         await self.wait_for_turn()
@@ -213,7 +213,7 @@ class Connection:
 
     async def _exchange(self, version: int, message: Message, timeout_seconds: float) -> Message:
         awaited: _Awaited | None = None
-        settled = trio.Event()
+        answered = trio.Event()
         steps = -1
         while steps != self._frames.steps:
             steps = self._frames.steps
@@ -221,16 +221,16 @@ class Connection:
                 if awaited is None:
                     if self.must_wait:
                         await self.wait_for_turn()
-                    awaited = _Awaited(self._send(message, version), settled.set)
+                    awaited = _Awaited(self._send(message, version), answered.set)
                     self._in_flight.append(awaited)
-                return await self._answer_to(awaited, settled)
+                return await self._answer_to(awaited, answered)
         self.give_up()
         raise self._failed(trio.TooSlowError())
 
-    async def _answer_to(self, awaited: _Awaited, settled: trio.Event) -> Message:
+    async def _answer_to(self, awaited: _Awaited, answered: trio.Event) -> Message:
         awaited.is_dropped = False
         try:
-            await settled.wait()
+            await answered.wait()
         finally:
             awaited.is_dropped = awaited.answer is None
         if awaited.answer is not None:
@@ -311,10 +311,10 @@ class Connection:
 
     async def _ask(self, message: Message, version: int) -> Message:
         """An exchange by the holder of the turn, without a timeout."""
-        settled = trio.Event()
-        awaited = _Awaited(self._send(message, version), settled.set)
+        answered = trio.Event()
+        awaited = _Awaited(self._send(message, version), answered.set)
         self._in_flight.append(awaited)
-        return await self._answer_to(awaited, settled)
+        return await self._answer_to(awaited, answered)
 
     def _send(self, message: Message, version: int) -> SentRequest:
         """Send without waiting: a task writes the bytes that the socket does not take."""
@@ -377,7 +377,7 @@ class Connection:
         self._in_flight.popleft()
         self._show_progress()
         if not awaited.is_dropped:
-            awaited.tell()
+            awaited.notify()
 
     def _show_progress(self) -> None:
         if self._progress is not None:
@@ -414,7 +414,7 @@ class Connection:
         self._show_progress()
         for awaited in failed:
             awaited.error = error
-            awaited.tell()
+            awaited.notify()
 
     def _stop_tasks(self) -> None:
         for scope in self._tasks:

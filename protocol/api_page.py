@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from .access_rules import AccessRules, AnyRequest
+from .features import Later
 from .schema import Field, Message, Struct, version_range
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -82,6 +83,8 @@ class Api(NamedTuple):
     failure: Failure = ONCE
     since: str = ""
     """The first release of Apache Kafka that serves it; "": 0.10.0 does, or no client asks it."""
+    later: Later | None = None
+    """The first version that Kafka 3.9 does not serve; None: it serves all."""
     handling: Handling = Handling.AT_ONCE
     is_exempt: bool = False
     """Asked among brokers alone: no quota counts."""

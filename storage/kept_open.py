@@ -26,7 +26,7 @@ class KeptFile(Protocol):
     is_listed: bool  # whether `KeptOpen` has it in its list; set only there
     was_used: bool  # since the hand came by
 
-    def let_go(self) -> None:
+    def release_file(self) -> None:
         """Close the file; it is opened again when it is needed. Callable from any thread."""
 
 
@@ -93,4 +93,4 @@ class KeptOpen:
 
 def _let_go(kept: KeptFile) -> None:
     kept.is_listed = False
-    kept.let_go()
+    kept.release_file()

@@ -111,7 +111,7 @@ class Log:
         # The rules for appended batches; `set_config` replaces them.
         self.rules = AppendRules(config, self.name, validate_fully, self.wall)
         self._metadata = PartitionMetadata(files, topic_id)
-        # Whether the checkpoints may be of an earlier log of this name; the upkeep corrects that.
+        # Whether the checkpoints may be of an earlier log of this name; maintenance corrects it.
         self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
 
         # The four offsets, smallest first; the last stable one follows from the producers.

@@ -16,25 +16,25 @@ from ..protocol.topics import TopicPartition
 from .files import Files
 from .log import Log
 from .log_directory import LogDirectory, delete_name
+from .log_maintenance import LogMaintenance
 from .log_table import LogTable
-from .log_upkeep import LogUpkeep
 
 logger = logging.getLogger("pybroker.storage.log_deletion")
 
 
 class LogDeletion:
-    __slots__ = ("_files", "_random_below", "_table", "_unique_ids", "_upkeep")
+    __slots__ = ("_files", "_maintenance", "_random_below", "_table", "_unique_ids")
 
     def __init__(
         self,
         files: Files,
         table: LogTable,
-        upkeep: LogUpkeep,
+        maintenance: LogMaintenance,
         random_below: Callable[[int], int] | None,
     ) -> None:
         self._files = files
         self._table = table
-        self._upkeep = upkeep
+        self._maintenance = maintenance
         self._random_below = random_below
         self._unique_ids = 0  # given out so far; they are unique by it where nothing is random
 
@@ -59,9 +59,11 @@ class LogDeletion:
         """A log that the table does not know any more. Its files go after file.delete.delay.ms."""
         name = delete_name(log.topic, log.partition, self.unique_id(now_ms))
         path = log.rename_for_delete(name)
-        self._upkeep.free_producers(log.producers.give_away())
-        self._upkeep.schedule_deletion(directory, path, now_ms + log.config.file_delete_delay_ms)
-        self._upkeep.checkpoint_soon(directory)
+        self._maintenance.free_producers(log.producers.give_away())
+        self._maintenance.schedule_deletion(
+            directory, path, now_ms + log.config.file_delete_delay_ms
+        )
+        self._maintenance.checkpoint_soon(directory)
 
     def delete_unloaded(self, key: TopicPartition, path: str, now_ms: int) -> None:
         """The partition's directory at `path`, which no log is open on."""
@@ -72,8 +74,8 @@ class LogDeletion:
         except OSError as error:
             logger.error("%s cannot be removed: %s", path, error)
             return
-        self._upkeep.schedule_deletion(directory, target, now_ms)
-        self._upkeep.checkpoint_soon(directory)
+        self._maintenance.schedule_deletion(directory, target, now_ms)
+        self._maintenance.checkpoint_soon(directory)
 
     def delete_failed(self, key: TopicPartition, now_ms: int) -> bool:
         """Delete a partition that could not be loaded; False if this is none."""

@@ -34,13 +34,14 @@ from .log_directory import (
     DELETE_SUFFIX,
     REPLACED_MARK,
     STRAY_SUFFIX,
+    ZOOKEEPER_DIRECTORY,
     LogDirectory,
     is_of_one_file,
     parse_future_name,
     parse_partition_name,
 )
+from .log_maintenance import LogMaintenance
 from .log_table import LogTable
-from .log_upkeep import LogUpkeep
 from .producer_state import ProducerLimits
 from .recovery import LogLoader
 from .recovery_notes import is_new_since_checkpoints, true_recovery_point
@@ -139,20 +140,20 @@ class LogOpener:
 class LogLoading:
     """One load of all directories; the logs found are put into the table."""
 
-    __slots__ = ("_deletion", "_files", "_now_ms", "_opener", "_replaced", "_table", "_upkeep")
+    __slots__ = ("_deletion", "_files", "_maintenance", "_now_ms", "_opener", "_replaced", "_table")
 
     def __init__(
         self,
         opener: LogOpener,
         table: LogTable,
-        upkeep: LogUpkeep,
+        maintenance: LogMaintenance,
         deletion: LogDeletion,
         now_ms: int,
     ) -> None:
         self._opener = opener
         self._files = opener.files
         self._table = table
-        self._upkeep = upkeep
+        self._maintenance = maintenance
         self._deletion = deletion
         self._now_ms = now_ms
         self._replaced: set[TopicPartition] = set()  # deleted logs that bear the mark
@@ -198,7 +199,7 @@ class LogLoading:
         for name in directory.partition_names():
             path = os.path.join(directory.path, name)
             if name.endswith(DELETE_SUFFIX):
-                self._upkeep.schedule_deletion(directory, path, self._now_ms)
+                self._maintenance.schedule_deletion(directory, path, self._now_ms)
                 deleted = parse_partition_name(name.rpartition(".")[0])
                 if deleted is not None and self._files.exists(os.path.join(path, REPLACED_MARK)):
                     self._replaced.add(deleted)
@@ -206,6 +207,8 @@ class LogLoading:
             future = parse_future_name(name)
             key = future or parse_partition_name(name)
             if key is None:
+                if name == ZOOKEEPER_DIRECTORY:
+                    continue
                 why = "a KRaft broker has put it aside"
                 if not name.endswith(STRAY_SUFFIX):
                     why = "a partition's directory is named topic-number"
@@ -263,7 +266,7 @@ class LogLoading:
         except OSError as error:
             directory.fail(error)
         else:
-            self._upkeep.schedule_deletion(directory, target, self._now_ms)
+            self._maintenance.schedule_deletion(directory, target, self._now_ms)
         return True
 
     def _drop_future(self, key: TopicPartition, path: str, reason: str) -> None:
@@ -313,7 +316,7 @@ class LogLoading:
         known = _read_checkpointed(files, directory, path, key)
         is_new = is_new_since_checkpoints(files, path)
         if is_new or known.recovery_point < known.shown_recovery_point:
-            self._upkeep.checkpoint_soon(directory)
+            self._maintenance.checkpoint_soon(directory)
         clean = directory.cleanly_stopped
         may_be_torn = not clean and known.recovery_point == 0
         topic_id, is_lost = _read_topic_id(files, path, may_be_torn=may_be_torn)

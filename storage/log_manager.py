@@ -1,7 +1,7 @@
 """All logs of a broker, over all its log directories.
 
 Composes the table of logs (`log_table`), loading at the start (`log_loading`), periodic work
-(`log_upkeep`) and deletion (`log_deletion`); it creates logs and moves replicas itself.
+(`log_maintenance`) and deletion (`log_deletion`); it creates logs and moves replicas itself.
 
 Loading takes the checkpoints and the clean-shutdown mark of each directory; a directory with an I/O
 error goes offline while the others stay online. New partitions go to the requested directory, else
@@ -30,8 +30,8 @@ from .log_deletion import LogDeletion
 from .log_directory import LogDirDescription, LogDirectory, StartupError, future_name
 from .log_jobs import CHECKPOINTED, Job, PrepareSwap, run_serially
 from .log_loading import Checkpointed, LogLoading, LogOpener, Run
+from .log_maintenance import LogMaintenance
 from .log_table import LogTable
-from .log_upkeep import LogUpkeep
 from .producer_state import ProducerLimits
 from .recovery_notes import note_new
 
@@ -50,7 +50,7 @@ class LogManager:
         "_table",
         "default_config",
         "files",
-        "upkeep",
+        "maintenance",
         "wall",
     )
 
@@ -75,8 +75,8 @@ class LogManager:
         self._cluster_id = cluster_id
         self._table = LogTable([LogDirectory(path, files) for path in log_dirs])
         limits = ProducerLimits(config.producer_ids_of_log, config.producer_ids)
-        self.upkeep = LogUpkeep(self._table, config, self.wall, limits)
-        self._deletion = LogDeletion(files, self._table, self.upkeep, random_below)
+        self.maintenance = LogMaintenance(self._table, config, self.wall, limits)
+        self._deletion = LogDeletion(files, self._table, self.maintenance, random_below)
         self._opener = LogOpener(files, config, random_below, self.wall, limits)
         # The directories requested for replicas that do not exist yet.
         self._preferred: dict[TopicPartition, str] = {}
@@ -93,7 +93,7 @@ class LogManager:
         `run_all` may run the loads of one directory in parallel
         (num.recovery.threads.per.data.dir).
         """
-        loading = LogLoading(self._opener, self._table, self.upkeep, self._deletion, now_ms)
+        loading = LogLoading(self._opener, self._table, self.maintenance, self._deletion, now_ms)
         try:
             loading.load(
                 self._broker_id,
@@ -108,7 +108,7 @@ class LogManager:
         known = [directory.wall_clock_ms for directory in self.online_directories()]
         if any(wall_ms is not None for wall_ms in known):
             self.wall.resume(now_ms, max(wall_ms or 0 for wall_ms in known))
-        self.upkeep.begin(now_ms)
+        self.maintenance.begin(now_ms)
 
     # Look-ups
 
@@ -243,7 +243,7 @@ class LogManager:
         self.files.make_directory(unborn)
         note_new(self.files, unborn)
         self.files.rename(unborn, path)
-        self.upkeep.checkpoint_soon(directory)
+        self.maintenance.checkpoint_soon(directory)
 
     # Deleting
 
@@ -315,7 +315,7 @@ class LogManager:
         old_home, new_home = current.homes[key], future.homes[key]
         future.take(key)
         current.put(key, new, new_home)
-        self.upkeep.checkpoint_soon(new_home)
+        self.maintenance.checkpoint_soon(new_home)
         try:
             self._deletion.delete(old, old_home, now_ms)
         except KafkaError as error:
@@ -323,20 +323,20 @@ class LogManager:
             logger.error("The replaced %s is left where it was: %s", old.name, error.message)
         return new
 
-    # Upkeep
+    # Maintenance
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
-        return self.upkeep.tick(now_ms)
+        return self.maintenance.tick(now_ms)
 
     def retain(self, now_ms: int) -> Iterator[None]:
         """Delete old segments where that is due; others may have their turn at each step."""
-        return self.upkeep.retain(now_ms)
+        return self.maintenance.retain(now_ms)
 
     def look_after_producers(self, now_ms: int) -> Iterator[Job | None]:
         """Forget idle producers, and write due snapshots of logs with many; other tasks may run at
         each step. The caller must run a job before it asks for the next step."""
-        return self.upkeep.look_after_producers(now_ms)
+        return self.maintenance.look_after_producers(now_ms)
 
     # Stopping
 
@@ -358,9 +358,9 @@ class LogManager:
 
         run([functools.partial(stop, log) for log in self.logs() + self.future_logs()])
         for name in CHECKPOINTED:
-            run_serially(job.run for job in self.upkeep.checkpoint_jobs(name))
+            run_serially(job.run for job in self.maintenance.checkpoint_jobs(name))
         online = [directory.path for directory in self.online_directories()]
-        run_serially(job.run for job in self.upkeep.new_log_jobs(online))
+        run_serially(job.run for job in self.maintenance.new_log_jobs(online))
         for directory in self.online_directories():
             if directory.path not in failed:
                 directory.mark_clean_shutdown(broker_epoch)

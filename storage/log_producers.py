@@ -136,7 +136,7 @@ class LogProducers:
                 raise
             if built is not None:
                 self._replace(built, log_start_offset, high_watermark)
-        elif replaced is not None and replaced.let_go_of_some():
+        elif replaced is not None and replaced.release_some():
             self._replaced = None
         return self._rebuild is None and self._replaced is None
 

@@ -89,7 +89,7 @@ class IndexFile:
         before, self._map = self._map, mapped
         dispose(before)
 
-    def let_go(self) -> None:
+    def release_file(self) -> None:
         self._set_map(None)
         self._set_file(None)
 
@@ -161,7 +161,7 @@ class IndexFile:
 
     def release(self) -> None:
         """Close without touching the file: it is gone, or its directory is offline."""
-        self.let_go()
+        self.release_file()
 
     def remove(self) -> None:
         self.release()

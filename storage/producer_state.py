@@ -426,7 +426,7 @@ class ProducerState:
         self._unreplicated = deque(sorted(completed.values(), key=_marker_offset))
         self._find_first_unstable_offset()
 
-    def let_go_of_some(self) -> bool:
+    def release_some(self) -> bool:
         """Forget some producers of a replaced state, since dropping all at once is slow; whether
         all are gone."""
         entries = self.entries

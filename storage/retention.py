@@ -9,7 +9,7 @@ age a segment stays.
 Age is the wall clock's time less a record's timestamp. In the first interval after a jump of that
 clock (`WallClock.rests`) nothing is deleted by age.
 
-For logs with `cleanup.policy=delete` the broker's upkeep calls `delete_old_segments`, for compacted
+For logs with `cleanup.policy=delete` maintenance calls `delete_old_segments`, for compacted
 logs (`compact,delete` too) the cleaner calls it between its cleanings. It runs on the thread of the
 log and renames files; they are unlinked later (`LocalLog.take_deleted_files`).
 

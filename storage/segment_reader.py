@@ -162,7 +162,7 @@ class SegmentReader:
         before, self._file = self._file, file
         dispose(before)
 
-    def let_go(self) -> None:
+    def release_file(self) -> None:
         """Release the data file, which is opened again when it is needed; callable from any
         thread."""
         if not self.is_active:

@@ -52,7 +52,7 @@ class TransactionIndex:
         before, self._file = self._file, file
         dispose(before)
 
-    def let_go(self) -> None:
+    def release_file(self) -> None:
         self._set_file(None)
 
     @property

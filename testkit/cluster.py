@@ -14,7 +14,7 @@ import itertools
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..client.cluster import Cluster
     from ..local.cluster_state import NodeState
     from ..local.secured import SecurityFiles
+    from .cleaning import Snapshot
     from .inspection import Address
     from .records import KafkaRecord
 
@@ -101,8 +102,7 @@ class KafkaCluster:
         self._bootstrap = ""
         self._faults: list[Fault] = []
         self._numbers = itertools.count(2)
-        self.topics: list[str] = []  # made by `topic`
-        self._used: set[str] = set()  # the names that it has tried
+        self._used: set[str] = set()  # the names that `topic` has tried
         self.story = Story()
         self._members = Members(lambda: self.data_dir, self.story)
         self._network = NetworkFaults(
@@ -262,14 +262,17 @@ class KafkaCluster:
         *,
         replication_factor: int = -1,
         config: Mapping[str, object] | None = None,
+        exact: bool = False,
     ) -> str:
         """Create a topic; returns its name: the given one, or if that is taken, a fresh one that
-        begins with it; no name comes twice. -1 replicas: as many as brokers, 3 at most."""
+        begins with it; no name comes twice. `exact`: the given one, even if it was deleted before;
+        ClusterError if the topic exists. -1 replicas: as many as brokers, 3 at most."""
         from .inspection import make_topic
 
         configs = config_texts(config or {})
         while True:
-            fresh = name if name not in self._used else f"{name}-{next(self._numbers)}"
+            is_fresh = exact or name not in self._used
+            fresh = name if is_fresh else f"{name}-{next(self._numbers)}"
             self._used.add(fresh)
             question = partial(
                 make_topic,
@@ -280,16 +283,43 @@ class KafkaCluster:
             )
             if self._ask(question):
                 break
-        self.topics.append(fresh)
+            if exact:
+                raise ClusterError(
+                    f"topic {name!r} exists already, made by this test or by a client of an "
+                    f"earlier one that still runs; kafka.delete_topics({name!r}) deletes it"
+                )
         self.story.tell(f"created topic {fresh}")
         return fresh
 
     def delete_topics(self, *names: str) -> None:
-        """Have topics deleted, without a wait for the end of their files."""
-        from .inspection import delete_topics
+        """Delete topics; afterwards no broker that runs knows them, but their files may be there.
+        Missing ones are ignored."""
+        from .cleaning import delete_topics
 
-        if names:
-            self._ask(lambda cluster: delete_topics(cluster, list(names)))
+        delete_topics(self._members, list(names))
+        self.story.tell(f"deleted {', '.join(names)}")
+
+    def produce(
+        self,
+        topic: str,
+        *values: bytes | str | None,
+        key: bytes | str | None = None,
+        partition: int | None = None,
+        headers: Mapping[str, bytes] | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> list[KafkaRecord]:
+        """Write records with these values, and wait until all in-sync replicas have them; text is
+        encoded as UTF-8. Without a key or a partition, the partition is any."""
+        from .inspection import write_records
+
+        pairs = [(name, value) for name, value in (headers or {}).items()]
+        contents = [_encoded(value) for value in values]
+        return self._ask(
+            lambda cluster: write_records(
+                cluster, topic, contents, _encoded(key), partition, tuple(pairs)
+            ),
+            timeout,
+        )
 
     def records(
         self,
@@ -305,11 +335,10 @@ class KafkaCluster:
         Waits until there are `at_least` so many, for `timeout` seconds at most. `committed`:
         without records of open or aborted transactions, as in `read_committed`.
         """
-        from .inspection import read_topic
+        from .inspection import Reading
 
-        return self._ask(
-            lambda cluster: read_topic(cluster, topic, partition, at_least, committed), timeout
-        )
+        reading = Reading(topic, partition, at_least, committed)
+        return self._ask(reading.read, timeout, reading.lack)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The id of the broker that leads a partition; waits until there is one."""
@@ -365,10 +394,11 @@ class KafkaCluster:
         self,
         question: Callable[[Cluster], Awaitable[T]],
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        lack: Callable[[], str] | None = None,
     ) -> T:
         from .inspection import ask
 
-        return ask(self._address(), question, timeout)
+        return ask(self._address(), question, timeout, lack)
 
     def _address(self) -> Address:
         from .inspection import Address
@@ -382,6 +412,28 @@ class KafkaCluster:
         security = self._security
         login = {} if security is None else security.client_settings("admin")
         return Address(",".join(running or addresses), login)
+
+    # Between tests
+
+    def snapshot(self) -> Snapshot:
+        """The names of all that is on the cluster now, for `clean`."""
+        from .cleaning import read
+
+        return read(self._members)
+
+    def clean(self, since: Snapshot, *, keep: Collection[str] = ()) -> None:
+        """Remove what has come since a snapshot: topics, groups with their members, transactional
+        ids with their open transactions, delegation tokens. Dynamic configs, quotas, credentials
+        of users and ACLs become again as they were.
+
+        `keep`: names that stay, with * and ? as in a shell. Afterwards no broker that runs knows
+        any of it. The fixture `kafka` calls this after each test.
+        """
+        from .cleaning import clean
+
+        removed = clean(self._members, since, keep)
+        if any(removed):
+            self.story.tell(f"cleaned: {removed.words()}")
 
     # Faults
 
@@ -563,3 +615,7 @@ class KafkaCluster:
     def _check_running(self) -> None:
         if self._channel is None:
             raise ClusterError("this cluster does not run; start it with start() or a with block")
+
+
+def _encoded(content: bytes | str | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content

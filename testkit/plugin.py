@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 CLUSTER_MODULE = "pybroker_kafka.testkit.cluster"
 MARKER = (
-    "kafka(brokers=1, config={}, secure=False, network=False, fresh=False): the cluster that the "
-    "fixture `kafka` gives to this test; fresh: one that no other test uses"
+    "kafka(brokers=1, config={}, secure=False, network=False, fresh=False, keep=[]): the cluster "
+    "that the fixture `kafka` gives to this test; fresh: one that no other test uses; keep: names "
+    "of what stays on it after the test, with * and ?, or True for all"
 )
 
 
@@ -39,6 +40,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="A key of server.properties for its brokers; may be repeated.",
     )
     group.addoption("--kafka-secure", action="store_true", help="Clients log in, over TLS.")
+    group.addoption(
+        "--kafka-keep",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="What tests make with this name stays for the next ones (* and ? as in a shell).",
+    )
+    parser.addini(
+        "kafka_keep",
+        "Names of what stays on the cluster after a test.",
+        type="linelist",
+        default=[],
+    )
     parser.addini("kafka_secure", "Clients log in, over TLS.", type="bool", default=False)
     parser.addini("kafka_brokers", "How many brokers the fixture kafka has.", default="1")
     parser.addini(

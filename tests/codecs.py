@@ -90,7 +90,9 @@ def _table(keys: dict[int, str]) -> str:
         flexible = None if spec.flexible == "none" else version_range(spec.flexible)[0]
         of = page.API.request.__name__.removesuffix("Request")
         members.append(f"    {name.upper()} = {key}")
-        rows.append(f'    (ApiKey.{name.upper()}, "{of}", {first}, {last}, {flexible}),')
+        later = page.API.later
+        since = "None, None" if later is None else f"{later.version}, {_quoted(later.feature)}"
+        rows.append(f'    (ApiKey.{name.upper()}, "{of}", {first}, {last}, {flexible}, {since}),')
     return "\n".join(
         [
             '"""Of the pages in `apis/`. Written by `python -m tests.codecs`: see there."""',
@@ -105,13 +107,19 @@ def _table(keys: dict[int, str]) -> str:
             *members,
             "",
             "",
-            "# The name, the first and the last version, and the first in flexible form.",
-            "VERSIONS: Final[tuple[tuple[ApiKey, str, int, int, int | None], ...]] = (",
+            "# The name, the first and the last version, the first in flexible form, and the first",
+            "# that Kafka 3.9 does not have, with the feature that brings it (None: any feature).",
+            "Row = tuple[ApiKey, str, int, int, int | None, int | None, str | None]",
+            "VERSIONS: Final[tuple[Row, ...]] = (",
             *rows,
             ")",
             "",
         ]
     )
+
+
+def _quoted(feature: str | None) -> str:
+    return "None" if feature is None else f'"{feature}"'
 
 
 def _structs(module: ModuleType) -> dict[type[Struct], Versions]:

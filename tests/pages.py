@@ -51,9 +51,7 @@ COMMANDS = ROOT / "docs" / "COMMANDS.md"
 COMMAND = "python -m tests.pages"
 
 # Keys that `broker/config/checks.py` never lets anyone set.
-REFUSED = frozenset(
-    {"process.roles", "controller.listener.names", "zookeeper.metadata.migration.enable"}
-)
+REFUSED = frozenset({"zookeeper.metadata.migration.enable"})
 # It must name a listener, which is served; but the controller sends to the inter-broker listener.
 OURS = frozenset(definition.name for definition in extensions.DEFINITIONS)
 # Topic configs that are known and checked, and change nothing: tiered storage.

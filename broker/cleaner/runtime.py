@@ -206,7 +206,7 @@ class CleanerRuntime:
         self._deaths.pop(cleaning.key, None)
         manager.finished(cleaning, end_offset)
         _report(cleaning, end_offset, stats)
-        self._logs.upkeep.cleaned(cleaning.log)
+        self._logs.maintenance.cleaned(cleaning.log)
         return stats
 
     def _failed(self, cleaning: Cleaning, error: CleaningFailed) -> None:

@@ -31,7 +31,7 @@ from ...protocol.records.compression import Compression
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.types import ProduceResult, ProduceResults, ReplicatedAppend
 from ...storage.append_info import AppendOrigin
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
 
     def __init__(
         self,
-        replicas: SettledReplicas,
+        replicas: AppliedReplicas,
         config: GroupConfig,
         *,
         clock: Callable[[], int],

@@ -18,7 +18,7 @@ from ...protocol.records.builder import build_end_txn_marker
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.types import ACKS_ALL, ProduceResults, ReplicatedAppend
 from ...storage.append_info import AppendOrigin
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 
 _MAGIC_V2 = 2
 
@@ -41,7 +41,7 @@ class MarkerWriter:
     __slots__ = ("_on_offsets_ended", "_replicas", "_timeout_ms")
 
     def __init__(
-        self, replicas: SettledReplicas, on_offsets_ended: OnOffsetsEnded, timeout_ms: int
+        self, replicas: AppliedReplicas, on_offsets_ended: OnOffsetsEnded, timeout_ms: int
     ) -> None:
         """`timeout_ms`: how long followers are waited for (request.timeout.ms)."""
         self._replicas = replicas

@@ -35,7 +35,7 @@ from ...protocol.topics import TRANSACTIONS_TOPIC
 from ...replication.inter_broker import NEWEST
 from ...replication.types import ACKS_ALL, ProduceResult
 from ..cluster.broker_connection import Connect, connect_plaintext
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 from .marker_sender import MarkerSender, Results
 from .marker_writer import MarkerWriter
@@ -82,7 +82,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
 
     def __init__(
         self,
-        replicas: SettledReplicas,
+        replicas: AppliedReplicas,
         config: TransactionConfig,
         producer_ids: ProducerIds,
         marker_writer: MarkerWriter,

@@ -41,7 +41,7 @@ from ...protocol.errors import ErrorCode
 from ...replication.metadata_cache import MetadataUpdate
 from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
 from ..network.request import Handler, Request
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 
 logger = logging.getLogger("pybroker.broker.replication")
 
@@ -54,7 +54,7 @@ class ControllerOrders:
         "on_metadata", "on_refused", "on_stopped",
     )  # fmt: skip
 
-    def __init__(self, replicas: SettledReplicas) -> None:
+    def __init__(self, replicas: AppliedReplicas) -> None:
         self._replicas = replicas
         # The latest connection on which a controller of this epoch has spoken.
         self._controller_epoch = -1
@@ -87,7 +87,7 @@ class ControllerOrders:
         body: LeaderAndIsrRequest = request.body
         if self._close_if_late(request):
             return
-        with self._replicas.settling as manager:
+        with self._replicas.applying as manager:
             result = manager.leadership.become_leader_or_follower(body, self._replicas.clock())
             if result.error_code is ErrorCode.NONE:
                 for listener in self.on_leadership:
@@ -96,7 +96,7 @@ class ControllerOrders:
 
     def retry_refused(self) -> None:
         """Begin replicas for which there were no file descriptors."""
-        with self._replicas.settling as manager:
+        with self._replicas.applying as manager:
             if manager.leadership.refused:
                 result = manager.leadership.retry_refused(self._replicas.clock())
                 for listener in self.on_leadership:
@@ -106,7 +106,7 @@ class ControllerOrders:
         body: StopReplicaRequest = request.body
         if self._close_if_late(request):
             return
-        with self._replicas.settling as manager:
+        with self._replicas.applying as manager:
             result = manager.leadership.stop_replicas(body, self._replicas.clock())
             if result.error_code is ErrorCode.NONE:
                 for listener in self.on_stopped:
@@ -141,7 +141,7 @@ class ControllerOrders:
         body: UpdateMetadataRequest = request.body
         if self._close_if_late(request):
             return
-        with self._replicas.settling as manager:
+        with self._replicas.applying as manager:
             error = manager.leadership.check_sender(body.controller_epoch, body.broker_epoch)
             if error is ErrorCode.NONE:
                 self._is_refusal_told = False

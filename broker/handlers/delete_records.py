@@ -16,7 +16,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ...replication.types import DeleteRecordsResult, DeleteRecordsResults
 from ..network.request import Handler, Request
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 from .request_waits import RequestWait
 
 
@@ -25,7 +25,7 @@ class DeleteRecordsHandler:
 
     __slots__ = ("_replicas",)
 
-    def __init__(self, replicas: SettledReplicas) -> None:
+    def __init__(self, replicas: AppliedReplicas) -> None:
         self._replicas = replicas
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
@@ -61,7 +61,7 @@ class _DeleteRecordsWait(RequestWait):
     __slots__ = ("_unknown",)
 
     def __init__(
-        self, replicas: SettledReplicas, request: Request, unknown: DeleteRecordsResults
+        self, replicas: AppliedReplicas, request: Request, unknown: DeleteRecordsResults
     ) -> None:
         super().__init__(request, replicas)
         self._unknown = unknown

@@ -50,7 +50,7 @@ from ..network.down_conversion import DownConversion
 from ..network.request import LARGE_FRAME_BYTES, Handler, Request
 from ..network.turns import Steps, distinct
 from ..observability.request_metrics import Conversions
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 from ..security.access import Access
 from .leaders import current_leader
 from .quick_fetch_answers import QuickFetchAnswers
@@ -88,7 +88,7 @@ class FetchHandler:
 
     def __init__(
         self,
-        replicas: SettledReplicas,
+        replicas: AppliedReplicas,
         sessions: FetchSessions,
         spawn: Callable[..., None] | None = None,
     ) -> None:

@@ -35,7 +35,7 @@ from ...replication.replica_manager import ReplicaManager
 from ...replication.types import CONSUMER_REPLICA_ID, DEBUG_REPLICA_ID, Isolation
 from ...storage.log_lookup import search
 from ..network.request import Handler, Request
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 
 _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 _SMALLEST_TIMESTAMP = LATEST_TIERED_TIMESTAMP
@@ -48,7 +48,7 @@ Searches = dict[TopicPartition, Searched | ErrorCode]
 class ListOffsetsHandler:
     __slots__ = ("_replicas", "_searchers", "_spawn")
 
-    def __init__(self, replicas: SettledReplicas, spawn: Callable[..., None] | None = None) -> None:
+    def __init__(self, replicas: AppliedReplicas, spawn: Callable[..., None] | None = None) -> None:
         """`spawn(coroutine_function, request)` runs long work beside others (as Dispatcher does);
         without it the work is done at once."""
         self._replicas = replicas
@@ -111,7 +111,7 @@ class ListOffsetsHandler:
             for partition in topic.partitions
         )
         topics = []
-        with self._replicas.settling as manager:
+        with self._replicas.applying as manager:
             for topic in body.topics:
                 partitions = []
                 for partition in topic.partitions:

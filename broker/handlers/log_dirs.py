@@ -21,14 +21,14 @@ from ...protocol.topics import TopicPartition
 from ...replication.log_dirs import describe_log_dirs
 from ..network.request import Handler, Request
 from ..network.turns import Steps
+from ..replicas.applied_replicas import AppliedReplicas
 from ..replicas.log_dir_mover import LogDirMover
-from ..replicas.settled_replicas import SettledReplicas
 
 
 class LogDirHandlers:
     __slots__ = ("_mover", "_replicas")
 
-    def __init__(self, replicas: SettledReplicas, mover: LogDirMover) -> None:
+    def __init__(self, replicas: AppliedReplicas, mover: LogDirMover) -> None:
         self._replicas = replicas
         self._mover = mover
 
@@ -58,7 +58,7 @@ class LogDirHandlers:
             for topic in directory.topics
             for partition in topic.partitions
         }
-        with self._replicas.settling as manager:
+        with self._replicas.applying as manager:
             results = manager.moves.alter_log_dirs(wanted, self._replicas.clock())
             self._mover.begin()
             request.respond(_response(results))

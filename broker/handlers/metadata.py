@@ -104,6 +104,16 @@ def _asked_for(
     return list(ids), list(names), has_ids
 
 
+def leader_of(cache: MetadataCache, state: PartitionState, listener: str) -> tuple[int, ErrorCode]:
+    """The leader that a client at this listener can reach; -1 and the reason if there is none."""
+    leader = state.leader
+    if cache.broker_endpoint(leader, listener) is not None:
+        return leader, ErrorCode.NONE
+    if cache.is_alive(leader):
+        return -1, ErrorCode.LISTENER_NOT_FOUND
+    return -1, ErrorCode.LEADER_NOT_AVAILABLE
+
+
 class TopicCreator(Protocol):
     """Creates topics that clients ask for; see `cluster.topic_creation`."""
 
@@ -312,15 +322,9 @@ class MetadataHandler:
     ) -> MetadataResponsePartition:
         cache = self._cache
         replicas, isr = list(state.replicas), list(state.isr)
-        code = ErrorCode.NONE
-        leader = state.leader
-        if cache.broker_endpoint(leader, listener) is None:
-            code = (
-                ErrorCode.LISTENER_NOT_FOUND
-                if version >= 6 and cache.is_alive(leader)
-                else ErrorCode.LEADER_NOT_AVAILABLE
-            )
-            leader = -1
+        leader, code = leader_of(cache, state, listener)
+        if version < 6 and code is ErrorCode.LISTENER_NOT_FOUND:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
         if version == 0:
             # Only reachable brokers, and a code if that leaves one out (KAFKA-1647).
             reachable = [r for r in replicas if cache.broker_endpoint(r, listener) is not None]

@@ -33,6 +33,7 @@ from .delete_records import DeleteRecordsHandler
 from .describe_cluster import DescribeClusterHandler
 from .describe_configs import DescribeConfigsHandler
 from .describe_producers import DescribeProducersHandler
+from .describe_topic_partitions import DescribeTopicPartitionsHandler
 from .elect_leaders import ElectLeadersHandler
 from .envelope import EnvelopeHandler
 from .fetch import FetchHandler
@@ -87,7 +88,7 @@ def register_handlers(ground: Ground, lower: Lower, dispatcher: Dispatcher) -> H
         *_of_records(ground, lower, sessions, spawn),
         metadata.handlers(),
         ApiVersionsHandler(
-            dispatcher.served, feature_epoch=lambda: ground.features.epoch
+            dispatcher.served, lambda: (ground.features.epoch, ground.features.levels)
         ).handlers(),
         SaslHandlers().handlers(),
         EnvelopeHandler().handlers(),
@@ -156,6 +157,9 @@ def _of_cluster(ground: Ground, lower: Lower) -> _Some:
     config, store, cache = ground.config, ground.store, lower.control.cache
     return [
         DescribeClusterHandler(cache).handlers(),
+        DescribeTopicPartitionsHandler(
+            cache, lambda: config.get_int("max.request.partition.size.limit")
+        ).handlers(),
         DescribeConfigsHandler(config, ground.broker_id, cache, store).handlers(),
         AlterConfigsHandler(config, ground.broker_id, cache, store, ground.tls).handlers(),
         DelegationTokenHandlers(lower.tokens).handlers(),

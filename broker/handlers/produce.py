@@ -48,7 +48,7 @@ from ...storage.validation import (
     pre_validate_quickly,
 )
 from ..network.request import Handler, Request
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 from .leaders import current_leader
 from .quick_answers import quick_answer
 from .request_waits import RequestWait
@@ -88,7 +88,7 @@ class ProduceHandler:
 
     def __init__(
         self,
-        replicas: SettledReplicas,
+        replicas: AppliedReplicas,
         transactions: TransactionalProduce | None = None,
         spawn: Callable[..., None] | None = None,
     ) -> None:

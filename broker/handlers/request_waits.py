@@ -16,14 +16,14 @@ from mypy_extensions import mypyc_attr
 
 from ...replication.purgatory import Operation
 from ..network.request import Request
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RequestWait:
     __slots__ = ("operation", "replicas", "request")
 
-    def __init__(self, request: Request, replicas: SettledReplicas) -> None:
+    def __init__(self, request: Request, replicas: AppliedReplicas) -> None:
         self.request = request
         self.replicas = replicas
         self.operation: Operation | None = None

@@ -24,7 +24,7 @@ from ...replication.producers import begin_verification
 from ...replication.types import ProduceResult, ProduceResults
 from ...storage.verification import VerificationGuard
 from ..coordinators.transaction_verifier import Answer, Question, TransactionVerifier
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 
 if TYPE_CHECKING:
     from ..network.request import Request
@@ -54,7 +54,7 @@ class TransactionalProduce:
 
     def __init__(
         self,
-        replicas: SettledReplicas,
+        replicas: AppliedReplicas,
         verifier: TransactionVerifier,
         is_enabled: Callable[[], bool],
     ) -> None:

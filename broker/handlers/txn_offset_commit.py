@@ -23,7 +23,7 @@ from ...replication.producers import begin_verification
 from ...storage.verification import NOT_VERIFIED, VerificationGuard
 from ..coordinators.group_runtime import GroupRuntime
 from ..coordinators.transaction_verifier import Answer, Question, TransactionVerifier
-from ..replicas.settled_replicas import SettledReplicas
+from ..replicas.applied_replicas import AppliedReplicas
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
@@ -39,7 +39,7 @@ class TxnOffsetCommitHandler:
     def __init__(
         self,
         runtime: GroupRuntime,
-        replicas: SettledReplicas,
+        replicas: AppliedReplicas,
         verifier: TransactionVerifier,
         is_enabled: Callable[[], bool],
     ) -> None:

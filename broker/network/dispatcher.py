@@ -19,7 +19,7 @@ Mirrors the parsing half of `SocketServer.processCompletedReceives` and `KafkaAp
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from struct import Struct
 from struct import error as struct_error
@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from ...protocol import codec, framing, large_messages
-from ...protocol.api import API_TABLE, ApiKey, page
+from ...protocol.api import API_TABLE, ApiKey, ApiSpec, page
 from ...protocol.api_page import Handling
 from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ...protocol.features import NOTHING_FINALIZED, Levels
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from .bad_input import BadInput
@@ -84,6 +85,7 @@ class Dispatcher:
         self._quotas: ClientQuotas | None = None  # None: requests are not metered
         self._guard: Guard | None = None  # None: no permissions are checked
         self._interceptor: Guard | None = None
+        self._levels: Levels = NOTHING_FINALIZED
 
     def hold_back(self) -> None:
         """Keep requests about the cluster until `open`: see `metadata_gate`."""
@@ -96,7 +98,7 @@ class Dispatcher:
             self._routes.clear()
             gate.open(self.perform)
 
-    def obey(self, quotas: ClientQuotas) -> None:
+    def meter_with(self, quotas: ClientQuotas) -> None:
         """Requests are metered from now on whenever there is a quota."""
 
         def changed(is_active: bool) -> None:
@@ -127,9 +129,18 @@ class Dispatcher:
                 self._handlers[key] = handler
         self._routes.clear()
 
-    def served(self) -> Iterable[ApiKey]:
-        """The APIs that ApiVersions advertises."""
-        return sorted(self._handlers)
+    def finalized(self, levels: Levels) -> None:
+        """From now on requests are served in the versions of these finalized features."""
+        self._levels = levels
+        self._routes.clear()
+
+    def served(self) -> Iterator[tuple[ApiKey, int, int]]:
+        """The APIs that ApiVersions advertises, with the first and the last version of each."""
+        for key in sorted(self._handlers):
+            spec = API_TABLE[key]
+            highest = spec.highest(self._levels)
+            if highest >= spec.min_version:
+                yield key, spec.min_version, highest
 
     async def run_async_handlers(
         self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -331,7 +342,8 @@ class Dispatcher:
             name = API_TABLE[ApiKey(key)].name if key in API_TABLE else "unknown"
             raise BadInput(f"a request for API {key} ({name}) v{version}, which is not served")
         spec = API_TABLE[ApiKey(key)]
-        if spec.supports(version):
+        highest = spec.highest(self._levels)
+        if spec.min_version <= version <= highest:
             place = _OUT_OF_WAY if api == _WITHOUT_CLIENT_ID else api
             known = place in self._routes
             route = self._routes.get(place) or self._add_route(place, spec.key, version, handler)
@@ -344,7 +356,7 @@ class Dispatcher:
         else:
             raise BadInput(
                 f"a {spec.name} request v{version}; "
-                f"served are v{spec.min_version} to v{spec.max_version}"
+                f"served are v{spec.min_version} to v{highest}{_later(spec, version)}"
             )
         self._handle_checked(connection, frame, route, version, started_at)
         return perf_counter()
@@ -459,6 +471,14 @@ class _Stepped:
         except Exception as error:
             self._dispatcher.handler_failed(request, error)
         request.local_done_at = request.responded_at or perf_counter()
+
+
+def _later(spec: ApiSpec, version: int) -> str:
+    """How a version could be had that no finalized feature brings."""
+    later = spec.later
+    if later is None or not later.version <= version <= spec.max_version:
+        return ""
+    return f"; v{later.version} needs the feature {later.feature or 'group.version or another'}"
 
 
 def _leave_body(body: Any, connection: Connection) -> None:

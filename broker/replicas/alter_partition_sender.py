@@ -27,7 +27,7 @@ from ...replication.isr_proposals import IsrProposals
 from ...replication.types import AlterIsr, FailedLogDir
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable
 from ..zk.zookeeper_client import ZooKeeperClient
-from .settled_replicas import SettledReplicas
+from .applied_replicas import AppliedReplicas
 
 logger = logging.getLogger("pybroker.broker.isr")
 
@@ -45,7 +45,7 @@ class AlterPartitionSender:
     def __init__(
         self,
         broker_id: int,
-        replicas: SettledReplicas,
+        replicas: AppliedReplicas,
         client: ControllerClient,
         zookeeper: ZooKeeperClient,
         protocol: InterBrokerProtocol = NEWEST,
@@ -129,7 +129,7 @@ class AlterPartitionSender:
         if not self._unannounced:
             self._first_unannounced_at = trio.current_time()
         self._unannounced.add((change.topic, change.partition))
-        with self._replicas.settling as manager:
+        with self._replicas.applying as manager:
             manager.isr_changes.altered(change, error, change.isr, epoch or 0, now_ms)
         if epoch is not None:
             _log_changes([(change, change.isr)])
@@ -146,7 +146,7 @@ class AlterPartitionSender:
         assert isinstance(response, AlterPartitionResponse)
         now_ms = self._replicas.clock()
         decisions = self._proposals.answered(response)
-        with self._replicas.settling as manager:
+        with self._replicas.applying as manager:
             for decided in decisions:
                 manager.isr_changes.altered(*decided, now_ms)
         _log_changes(

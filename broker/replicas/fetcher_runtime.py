@@ -27,7 +27,7 @@ from ...replication.types import FlushNeeded, LeadershipResult, StopResult
 from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
 from ..observability.metrics import BrokerMetrics
 from ..resources import stopwatch
-from .settled_replicas import SettledReplicas
+from .applied_replicas import AppliedReplicas
 
 logger = logging.getLogger("pybroker.broker.fetcher")
 
@@ -53,7 +53,7 @@ class FetcherRuntime:
 
     def __init__(
         self,
-        replicas: SettledReplicas,
+        replicas: AppliedReplicas,
         listener: str,
         config: FetcherConfig | None = None,
         *,
@@ -162,7 +162,7 @@ class FetcherRuntime:
         )
 
     @property
-    def replicas(self) -> SettledReplicas:
+    def replicas(self) -> AppliedReplicas:
         return self._replicas
 
     def ended(self, fetcher: FollowerFetcher) -> None:
@@ -204,7 +204,7 @@ class _FetcherTask:
         try:
             while fetcher.table.states:
                 self.wake = trio.Event()
-                with replicas.settling:
+                with replicas.applying:
                     step = fetcher.next_step(replicas.clock())
                 if isinstance(step, Wait):
                     await self._wait(step)
@@ -272,7 +272,7 @@ class _FetcherTask:
     def _take_turn(self, answer: Iterator[None]) -> bool:
         """Whether the whole answer has been taken now."""
         turn_ends = stopwatch.now() + MAX_TURN_MS / _MS
-        with self._runtime.replicas.settling:
+        with self._runtime.replicas.applying:
             for _ in answer:
                 if stopwatch.now() > turn_ends:
                     return False

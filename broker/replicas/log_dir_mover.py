@@ -22,7 +22,7 @@ from ...replication.hosted_partitions import Move
 from ...replication.log_dir_moves import Over, Pause, Prepare, Read
 from ...replication.types import LeadershipResult
 from ..observability.metrics import BrokerMetrics
-from .settled_replicas import SettledReplicas
+from .applied_replicas import AppliedReplicas
 
 logger = logging.getLogger("pybroker.broker.moves")
 
@@ -32,7 +32,7 @@ _MS = 1000
 class LogDirMover:
     __slots__ = ("_limiter", "_manager", "_nursery", "_replicas", "_tasks")
 
-    def __init__(self, replicas: SettledReplicas, copies_at_once: int) -> None:
+    def __init__(self, replicas: AppliedReplicas, copies_at_once: int) -> None:
         self._replicas = replicas
         self._manager = replicas.manager
         self._limiter = trio.CapacityLimiter(copies_at_once)
@@ -72,20 +72,20 @@ class LogDirMover:
                 while await self._step(move):
                     pass
         except KafkaError as error:
-            with self._replicas.settling as manager:
+            with self._replicas.applying as manager:
                 manager.moves.failed(move, error)
         finally:
             self._tasks.discard(move)
 
     async def _step(self, move: Move) -> bool:
         clock = self._replicas.clock
-        with self._replicas.settling as manager:
+        with self._replicas.applying as manager:
             step = manager.moves.next_step(move, clock())
         if isinstance(step, Over):
             return False
         if isinstance(step, Read):
             data = await trio.to_thread.run_sync(log_dir_moves.read_piece, move, step.piece)
-            with self._replicas.settling as manager:
+            with self._replicas.applying as manager:
                 manager.moves.copied(move, data, clock())
         elif isinstance(step, Prepare):
             await trio.to_thread.run_sync(step.run)

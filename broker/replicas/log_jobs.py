@@ -16,7 +16,7 @@ import trio
 from ...protocol.invariants import BrokenInvariant
 from ...storage.files import is_out_of_descriptors
 from ...storage.log_manager import Job, LogManager
-from .settled_replicas import SettledReplicas
+from .applied_replicas import AppliedReplicas
 
 logger = logging.getLogger("pybroker.broker.replicas.log_jobs")
 
@@ -25,7 +25,7 @@ STOPPING_THREADS = 4  # they wait for the disk; more hardly helped
 
 
 async def run_storage_jobs(
-    manager: LogManager, replicas: SettledReplicas, clock: Callable[[], int],
+    manager: LogManager, replicas: AppliedReplicas, clock: Callable[[], int],
     limiter: trio.CapacityLimiter, retry_refused: Callable[[], None],
 ) -> None:  # fmt: skip
     """Until cancelled; a job that has begun is waited for, and tried again as long as there are
@@ -46,7 +46,7 @@ async def run_storage_jobs(
         for job in manager.tick(clock()):
             await _run_job(job, limiter)
         retry_refused()
-        with replicas.settling as replica_manager:
+        with replicas.applying as replica_manager:
             replica_manager.waiting.check_log_dirs()
         manager.check_any_online()
 

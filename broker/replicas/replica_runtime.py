@@ -1,6 +1,6 @@
 """Drives the replica manager: performs its effects, keeps its timers, shrinks ISRs.
 
-`settled_replicas` contains the calls of the manager by other rooms.
+`applied_replicas` contains the calls of the manager by other rooms.
 
 Followers' fetches that have records to fetch are collected and answered together, from a task of
 their own, when the round that brought the records is over or a little later: see follower_pace. If
@@ -15,7 +15,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from time import perf_counter, thread_time
 from typing import Final
 
 import trio
@@ -32,16 +31,17 @@ from ...replication.types import (
     RebuildProducers,
 )
 from ...storage.log import Log
+from ..resources import stopwatch
+from .applied_replicas import AppliedReplicas
 from .follower_pace import URGENT_BYTES, FollowerPace
 from .log_flusher import LogFlusher
-from .settled_replicas import SettledReplicas
 
 logger = logging.getLogger("pybroker.broker.replicas.replica_runtime")
 
 _MS: Final = 1000
 
 
-class ReplicaRuntime(SettledReplicas):
+class ReplicaRuntime(AppliedReplicas):
     __slots__ = (
         "_followers_wait",
         "_is_urgent",
@@ -50,6 +50,7 @@ class ReplicaRuntime(SettledReplicas):
         "_rebuild",
         "_sleep_until_ms",
         "_to_rebuild",
+        "_urgent_bytes",
         "_wake",
         "flusher",
         "on_failed_log_dir",
@@ -65,6 +66,7 @@ class ReplicaRuntime(SettledReplicas):
         on_isr_change: Callable[[AlterIsr], None] | None = None,
         on_failed_log_dir: Callable[[FailedLogDir], None] | None = None,
         on_flush: Callable[[FlushNeeded, int | None], None] | None = None,
+        urgent_bytes: int = URGENT_BYTES,
     ) -> None:
         super().__init__(manager, clock)
         self.flusher = LogFlusher(self._flushed, self._flush_failed)
@@ -74,6 +76,7 @@ class ReplicaRuntime(SettledReplicas):
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
         self._pace = FollowerPace()
+        self._urgent_bytes = urgent_bytes  # once so many are collected, they are answered at once
         self._followers_wait = trio.Event()
         self._is_urgent = trio.Event()
         self._more = trio.Event()
@@ -129,17 +132,17 @@ class ReplicaRuntime(SettledReplicas):
                 await self._wake.wait()
                 self._wake = trio.Event()
             manager.waiting.tick(self.clock())
-            self.settle()
+            self.apply_effects()
 
     async def _answer_followers(self) -> None:
         """The task wakes at the end of the round: when other tasks have reached a wait."""
         manager, pace = self.manager, self._pace
         collected = manager.waiting.collected
-        collected.urgent_bytes = URGENT_BYTES
+        collected.urgent_bytes = self._urgent_bytes
         while True:
             await self._followers_wait.wait()
             self._followers_wait = trio.Event()
-            wait = pace.wait_seconds(perf_counter(), thread_time())
+            wait = pace.wait_seconds(stopwatch.now(), stopwatch.cpu())
             if wait and not self._is_urgent.is_set():
                 before = collected.append_count
                 with trio.move_on_after(wait):
@@ -149,8 +152,8 @@ class ReplicaRuntime(SettledReplicas):
             if self._is_urgent.is_set():
                 self._is_urgent = trio.Event()
             manager.waiting.answer_followers()
-            pace.answered(perf_counter())
-            self.settle()
+            pace.answered(stopwatch.now())
+            self.apply_effects()
 
     async def _answer_more(self) -> None:
         """More operations were due than are answered at once: some at a time, between other
@@ -159,9 +162,9 @@ class ReplicaRuntime(SettledReplicas):
             await self._more.wait()
             self._more = trio.Event()
             while self.manager.waiting.answer_more(self.clock()):
-                self.settle()
+                self.apply_effects()
                 await trio.lowlevel.checkpoint()
-            self.settle()
+            self.apply_effects()
 
     async def _rebuild_producers(self) -> None:
         """One log after the other, in pieces, between other tasks."""
@@ -181,7 +184,7 @@ class ReplicaRuntime(SettledReplicas):
         while True:
             await trio.sleep(interval_ms / _MS)
             self.manager.isr_changes.maybe_shrink(self.clock())
-            self.settle()
+            self.apply_effects()
 
     def _flushed(self, effect: FlushNeeded, offset: int) -> None:
         partition = self.manager.partitions.get((effect.topic, effect.partition))
@@ -190,10 +193,10 @@ class ReplicaRuntime(SettledReplicas):
         self.manager.flushed(effect.topic, effect.partition, offset, self.clock())
         if self.on_flush is not None:
             self.on_flush(effect, offset)
-        self.settle()
+        self.apply_effects()
 
     def _flush_failed(self, effect: FlushNeeded) -> None:
         self.manager.waiting.storage_failed((effect.topic, effect.partition))
         if self.on_flush is not None:
             self.on_flush(effect, None)
-        self.settle()
+        self.apply_effects()

@@ -1,57 +1,94 @@
-"""The epoch of the cluster's finalized features, followed in ZooKeeper.
+"""The finalized features of the cluster and their epoch, followed in ZooKeeper.
 
-Job: know the version of /feature, which ApiVersions answers as the epoch of the finalized features
-(-1: there is no such node).
-Invariant: a watch is armed before the version is read, so no change is missed; a lost session
-fires all watches, and the node is read again.
+Job: know the levels in /feature, which decide about the versions that this broker serves, and the
+version of the node, which ApiVersions answers as their epoch (-1: there is no such node).
+Invariants: a watch is armed before the node is read, so no change is missed; a lost session fires
+all watches, and the node is read again; `on_change` is called after each change of the levels, and
+once at the beginning if any feature is finalized.
 
-Mirrors Kafka's FinalizedFeatureChangeListener (KIP-584). Leaves out the features themselves: in
-ZooKeeper mode brokers of 3.9 support none.
+Mirrors Kafka's FinalizedFeatureChangeListener (KIP-584). Unlike Kafka's, a broker that does not
+support what is finalized does not stop while it runs: `unsupported` says so at the start.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
 
-from ...protocol.zookeeper.operations import Exists, SessionExpired
+from ...protocol.features import NOTHING_FINALIZED, SUPPORTED, Levels
+from ...protocol.zookeeper.operations import Exists, GetData, SessionExpired, ZkOperation
 from ...replication.controller import znodes
 
 if TYPE_CHECKING:
     from .zookeeper_client import ZooKeeperClient
     from .zookeeper_watches import WatchKind
 
+logger = logging.getLogger("pybroker.broker.zk.finalized_features")
+
 SESSION_RETRY_SECONDS = 0.1
 
 
 class FinalizedFeatures:
-    __slots__ = ("_changed", "_client", "epoch")
+    __slots__ = ("_changed", "_client", "epoch", "levels", "on_change")
 
     def __init__(self, client: ZooKeeperClient) -> None:
         self._client = client
         self._changed = trio.Event()
         self.epoch = -1
+        self.levels: Levels = NOTHING_FINALIZED
+        self.on_change: Callable[[Levels], None] = lambda _levels: None
 
     async def follow(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keep `epoch` up to date until cancelled; started once it has been read."""
+        """Keep `levels` and `epoch` up to date until cancelled; started once they were read."""
         first = True
         while True:
             self._changed = trio.Event()
             try:
-                look = Exists(znodes.FEATURE, watch=True)
-                stat = (await self._client.execute_one(look, self._fired)).stat
+                # The first arms a watch even if there is no node.
+                look: list[ZkOperation] = [
+                    Exists(znodes.FEATURE, watch=True),
+                    GetData(znodes.FEATURE),
+                ]
+                _, found = await self._client.execute(look, self._fired)
             except SessionExpired:
                 # On a machine that stands still for seconds; a new session is on its way.
                 await trio.sleep(SESSION_RETRY_SECONDS)
                 continue
-            self.epoch = -1 if stat is None else stat.version
+            self._take(-1 if found.stat is None else found.stat.version, found.data)
             if first:
                 first = False
                 task_status.started()
             await self._changed.wait()
 
+    def _take(self, epoch: int, data: bytes | None) -> None:
+        self.epoch = epoch
+        try:
+            levels = NOTHING_FINALIZED if epoch < 0 else znodes.decode_features(data)
+        except znodes.MalformedZnode as error:
+            logger.error("%s; the features stay as they were: %s", error, dict(self.levels))
+            return
+        if levels == self.levels:
+            return
+        self.levels = levels
+        logger.info("Finalized features at epoch %d: %s", epoch, levels or "none")
+        for problem in unsupported(levels):
+            logger.error("%s", problem)
+        self.on_change(levels)
+
     def _fired(self, _kind: WatchKind, _path: str) -> None:
         self._changed.set()
+
+
+def unsupported(levels: Levels) -> list[str]:
+    """What is finalized in the cluster and cannot be had from this broker."""
+    return [
+        f"the cluster has finalized {name} at level {level}, which this broker does not support "
+        f"({'levels ' + '-'.join(map(str, SUPPORTED[name])) if name in SUPPORTED else 'unknown'})"
+        for name, level in sorted(levels.items())
+        if name not in SUPPORTED or level > SUPPORTED[name][1]
+    ]

@@ -24,19 +24,19 @@ Offsets = Mapping[TopicPartition, "int | Committed"]
 
 
 class Commits:
-    """The commits of one consumer; `tell` is called with failures of automatic commits."""
+    """The commits of one consumer; `report` is called with failures of automatic commits."""
 
     def __init__(
         self,
         options: ConsumerOptions,
         progress: Progress,
         offsets: OffsetKeeper,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._options = options
         self._progress = progress
         self._offsets = offsets
-        self._tell = tell
+        self._report = report
         self._is_automatic = options.auto_commit and options.group_id is not None
         self._due_ms = 0
         self.nursery: trio.Nursery | None = None  # of the consumer, inside its block
@@ -66,7 +66,7 @@ class Commits:
         if on_done is not None:
             on_done(failure)
         elif failure is not None:
-            self._tell(str(failure))
+            self._report(str(failure))
 
     def start_if_due(self) -> None:
         """Start a commit in the background, every `auto_commit_interval_seconds`."""
@@ -90,7 +90,7 @@ class Commits:
         try:
             await self._offsets.commit(_committed(offsets))
         except ClientError as error:
-            self._tell(str(error))
+            self._report(str(error))
 
     def _wanted(self, offsets: Offsets | None) -> dict[TopicPartition, Committed]:
         if offsets is None:

@@ -67,7 +67,7 @@ class Consumer:
     """The first argument names brokers, or is an open `Cluster`, which stays open.
 
     Keywords are the fields of `ConsumerOptions`. `security` has the settings of Kafka's clients for
-    TLS and logins; `tell` and `network` see `Cluster`. A given `Cluster` brings its own of these
+    TLS and logins; `report` and `network` see `Cluster`. A given `Cluster` brings its own of these
     three.
     """
 
@@ -76,14 +76,14 @@ class Consumer:
         bootstrap: str | Cluster,
         *,
         security: Mapping[str, str] | None = None,
-        tell: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
         network: Reach | None = None,
         **options: object,
     ) -> None:
         self.options = ConsumerOptions(**options)  # type: ignore[arg-type]
         self._is_mine = isinstance(bootstrap, str)
         self._cluster = (
-            Cluster(bootstrap, tell, security=security, network=network)
+            Cluster(bootstrap, report, security=security, network=network)
             if isinstance(bootstrap, str)
             else bootstrap
         )
@@ -110,7 +110,7 @@ class Consumer:
             self._cluster, self._group, reads_committed=self.options.reads_committed
         )
         self.progress = Progress(self._positions)
-        self._commits = Commits(self.options, self.progress, self._offsets, self._cluster.tell)
+        self._commits = Commits(self.options, self.progress, self._offsets, self._cluster.report)
         if self._group is not None:
             self._group.on_gone = self.progress.forget
             self._group.commit_before_rebalance = self._commits.before_rebalance
@@ -216,7 +216,7 @@ class Consumer:
         if self._group is not None and self._group.is_subscribed:
             await self._commits.by_itself()
             await self._group.unsubscribe()
-        self.progress.let_go()
+        self.progress.end_batch()
         self.progress.forget(list(self._positions))
         self._assigned_topics = set()
         self._positions.assign(())
@@ -271,18 +271,18 @@ class Consumer:
         return list(batch)
 
     def deliveries(
-        self, *, max_unsettled: int = 10_000, retry: RetryPolicy | None = None
+        self, *, max_unacknowledged: int = 10_000, retry: RetryPolicy | None = None
     ) -> AsyncIterator[Delivery]:
         """Ack mode: the application acknowledges each record by `ack` or rejects it by `fail`, in
         any order.
 
         Several tasks may hold records at a time; a failed record is delivered again, by the policy
         `retry`. Commits, with auto_commit or by `commit()`, go up to the first record that is not
-        acknowledged or given up. No new records are delivered while `max_unsettled` are open. The
-        first call's arguments apply.
+        acknowledged or given up. No new records are delivered while `max_unacknowledged` are open.
+        The first call's arguments apply.
         """
         self._check_open()
-        return self.polling.deliveries(max_unsettled, retry or RetryPolicy())
+        return self.polling.deliveries(max_unacknowledged, retry or RetryPolicy())
 
     async def _next_batch(
         self, max_records: int, timeout_seconds: float | None = None

@@ -1,15 +1,15 @@
 """Ack mode: records are acknowledged one by one, in any order; failed records return; pure.
 
-A record is settled once it is acknowledged or given up. For each partition the offset before which
-all records are settled may be committed: a crash loses nothing, and replays the records settled
+A record is finished once it is acknowledged or given up. For each partition the offset before which
+all records are finished may be committed: a crash loses nothing, and replays the records finished
 behind it. Offsets may have gaps (compaction, markers).
 
-Invariants: a record is waiting, held by the application, due again later, or settled; `committable`
-never goes back; no more records are taken while `max_unsettled` are not settled. An `ack` or `fail`
-after the partition was revoked is ignored: another member owns it.
+Invariants: a record is waiting, held by the application, due again later, or finished;
+`committable` never goes back; no more records are taken while `max_unacknowledged` are not
+finished. An `ack` or `fail` after the partition was revoked is ignored: another member owns it.
 
 Mirrors: OffsetManager and KafkaSpoutRetryExponentialBackoff of Apache Storm's KafkaSpout.
-Leaves out: committing the list of records settled behind the prefix, in the commit's metadata.
+Leaves out: committing the list of records finished behind the prefix, in the commit's metadata.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FOREVER: Final = -1  # of retries
 class RetryPolicy:
     """Wait `first_seconds` before a record is delivered again, then twice as long each time.
 
-    After `max_retries` more attempts the record is given up: settled, and `fail` returns False.
+    After `max_retries` more attempts the record is given up: finished, and `fail` returns False.
     """
 
     first_seconds: float = 0.0
@@ -49,13 +49,13 @@ class Delivery:
     """A record to acknowledge by `ack`, or to reject by `fail`, after which it is delivered
     again."""
 
-    __slots__ = ("_ledger", "attempts", "is_settled", "record")
+    __slots__ = ("_ledger", "attempts", "is_finished", "record")
 
     def __init__(self, ledger: Ledger, record: Received) -> None:
         self._ledger = ledger
         self.record = record
         self.attempts = 0  # the number of its deliveries
-        self.is_settled = False
+        self.is_finished = False
 
     def __repr__(self) -> str:
         record = self.record
@@ -72,10 +72,10 @@ class Delivery:
 
 
 class _Partition:
-    __slots__ = ("next_offset", "unsettled")
+    __slots__ = ("next_offset", "unfinished")
 
     def __init__(self, next_offset: int) -> None:
-        self.unsettled: deque[Delivery] = deque()  # by offset; settled records leave at the front
+        self.unfinished: deque[Delivery] = deque()  # by offset; finished records leave at the front
         self.next_offset = next_offset
 
 
@@ -83,23 +83,23 @@ class Ledger:
     """See the module. Times are in ms of any clock that does not go back."""
 
     def __init__(
-        self, policy: RetryPolicy, max_unsettled: int, on_change: Callable[[], None]
+        self, policy: RetryPolicy, max_unacknowledged: int, on_change: Callable[[], None]
     ) -> None:
         self._policy = policy
-        self._on_change = on_change  # called when a record is settled, or failed
-        self._max_unsettled = max_unsettled
+        self._on_change = on_change  # called when a record is finished, or failed
+        self._max_unacknowledged = max_unacknowledged
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._fresh: deque[Delivery] = deque()
         self._due: list[tuple[int, int, Delivery]] = []  # a heap: due time, number, delivery
         self._failures = 0
         self._held: set[Delivery] = set()
-        self._unsettled_count = 0
+        self._open_count = 0
         self.now_ms = 0  # of the last `next`; the delay of failed records counts from it
 
     @property
     def room(self) -> int:
         """The number of records that may be added."""
-        return max(0, self._max_unsettled - self._unsettled_count)
+        return max(0, self._max_unacknowledged - self._open_count)
 
     def add(self, records: Iterable[Received], next_offset: int) -> None:
         """Add records of one partition, behind all added before; `next_offset` follows them."""
@@ -109,10 +109,10 @@ class Ledger:
             if mine is None:
                 mine = self._partitions[place] = _Partition(record.offset)
             delivery = Delivery(self, record)
-            mine.unsettled.append(delivery)
+            mine.unfinished.append(delivery)
             mine.next_offset = next_offset
             self._fresh.append(delivery)
-            self._unsettled_count += 1
+            self._open_count += 1
 
     def next(self, now_ms: int) -> Delivery | None:
         """The next record that is due again, otherwise the next new one."""
@@ -141,7 +141,7 @@ class Ledger:
     def ack(self, delivery: Delivery) -> None:
         if delivery in self._held:
             self._held.discard(delivery)
-            self._settle(delivery)
+            self._finish(delivery)
 
     def fail(self, delivery: Delivery) -> bool:
         """False if the record is given up, or was not held."""
@@ -150,7 +150,7 @@ class Ledger:
         self._held.discard(delivery)
         policy = self._policy
         if policy.max_retries != FOREVER and delivery.attempts > policy.max_retries:
-            self._settle(delivery)
+            self._finish(delivery)
             return False
         self._failures += 1
         due_ms = self.now_ms + policy.delay_ms(delivery.attempts)
@@ -158,38 +158,38 @@ class Ledger:
         self._on_change()
         return True
 
-    def _settle(self, delivery: Delivery) -> None:
-        if delivery.is_settled:
-            raise BrokenInvariant(f"{delivery} is settled twice")
-        delivery.is_settled = True
-        self._unsettled_count -= 1
+    def _finish(self, delivery: Delivery) -> None:
+        if delivery.is_finished:
+            raise BrokenInvariant(f"{delivery} is finished twice")
+        delivery.is_finished = True
+        self._open_count -= 1
         if invariants.THOROUGH:
             self._check()
         self._on_change()
-        unsettled = self._partitions[delivery.record.topic, delivery.record.partition].unsettled
-        while unsettled and unsettled[0].is_settled:
-            unsettled.popleft()
+        unfinished = self._partitions[delivery.record.topic, delivery.record.partition].unfinished
+        while unfinished and unfinished[0].is_finished:
+            unfinished.popleft()
 
     def _check(self) -> None:
-        """Thorough: unsettled records are counted, sorted by offset, and each is in one place."""
+        """Thorough: unfinished records are counted, sorted by offset, and each is in one place."""
         open_ones = [
             delivery
             for mine in self._partitions.values()
-            for delivery in mine.unsettled
-            if not delivery.is_settled
+            for delivery in mine.unfinished
+            if not delivery.is_finished
         ]
         places = [*self._fresh, *self._held, *(entry[2] for entry in self._due)]
-        if self._unsettled_count != len(open_ones) or set(places) != set(open_ones):
-            raise BrokenInvariant(f"{self._unsettled_count} are not settled: {open_ones}, {places}")
+        if self._open_count != len(open_ones) or set(places) != set(open_ones):
+            raise BrokenInvariant(f"{self._open_count} are not finished: {open_ones}, {places}")
         for place, mine in self._partitions.items():
-            offsets = [delivery.record.offset for delivery in mine.unsettled]
+            offsets = [delivery.record.offset for delivery in mine.unfinished]
             if offsets != sorted(set(offsets)) or (offsets and offsets[-1] >= mine.next_offset):
                 raise BrokenInvariant(f"{place}: {offsets} are before {mine.next_offset}")
 
     def committable(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition: all records before it are settled."""
+        """The next offset of each partition: all records before it are finished."""
         return {
-            place: mine.unsettled[0].record.offset if mine.unsettled else mine.next_offset
+            place: mine.unfinished[0].record.offset if mine.unfinished else mine.next_offset
             for place, mine in self._partitions.items()
         }
 
@@ -204,7 +204,7 @@ class Ledger:
 
         for place in gone:
             mine = self._partitions.pop(place)
-            self._unsettled_count -= sum(not each.is_settled for each in mine.unsettled)
+            self._open_count -= sum(not each.is_finished for each in mine.unfinished)
         self._fresh = deque(filter(stays, self._fresh))
         self._held = set(filter(stays, self._held))
         self._due = [entry for entry in self._due if stays(entry[2])]

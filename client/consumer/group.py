@@ -246,7 +246,7 @@ class Group:
                 continue
             now = now_ms()
             if m.poll_is_overdue(now):
-                self._cluster.tell(
+                self._cluster.report(
                     "the application has not asked for records for max_poll_interval_seconds: "
                     f"the consumer leaves group {m.group_id!r} until it does"
                 )
@@ -273,7 +273,7 @@ class Group:
             self._fetcher.failure = error
             outcome = Outcome.RETRY
         except ClientError as error:
-            self._cluster.tell(str(error))
+            self._cluster.report(str(error))
             outcome = Outcome.FIND_COORDINATOR
         m = self.membership
         if outcome is Outcome.FIND_COORDINATOR:

@@ -48,7 +48,7 @@ class Polling:
         self._offsets = offsets
         self._commits = commits
         self._progress = progress
-        self._settled = Bell()  # in ack mode
+        self._finished = Bell()  # in ack mode
         self.record_count = 0  # handed out, batch by batch
 
     async def next_batch(
@@ -92,13 +92,15 @@ class Polling:
                 places = {tp: Position(c.offset, c.epoch) for tp, c in found.items()}
                 self._positions.place(places, self._options.reset_to)
                 self._fetcher.bell.ring()
-        self._progress.let_go()
+        self._progress.end_batch()
 
-    async def deliveries(self, max_unsettled: int, retry: RetryPolicy) -> AsyncIterator[Delivery]:
+    async def deliveries(
+        self, max_unacknowledged: int, retry: RetryPolicy
+    ) -> AsyncIterator[Delivery]:
         """See `Consumer.deliveries`."""
         progress = self._progress
         if progress.ledger is None:
-            progress.ledger = Ledger(retry, max_unsettled, self._settled.ring)
+            progress.ledger = Ledger(retry, max_unacknowledged, self._finished.ring)
         ledger = progress.ledger
         in_a_row = 0
         while True:
@@ -118,9 +120,9 @@ class Polling:
             if ledger.room:
                 limit = min(ledger.room, self._options.max_poll_records)
                 batch = await self.next_batch(limit, wait)
-                progress.let_go()
+                progress.end_batch()
                 if batch is not None:
                     ledger.add(batch, batch.next_offset)
             else:
                 await self._before_poll()
-                await self._settled.wait(wait)
+                await self._finished.wait(wait)

@@ -2,7 +2,7 @@
 
 A batch is current from its delivery until more is requested. The application has received its
 records one by one (`last_offset` is the newest), or all of them at once. In ack mode the ledger has
-the settled records.
+the finished records.
 
 Invariant: records dropped by a seek or a rebalance are neither returned again nor committed.
 """
@@ -57,12 +57,12 @@ class Progress:
             return None
         return batch if self.last_offset is None else batch.behind(self.last_offset)
 
-    def let_go(self) -> None:
+    def end_batch(self) -> None:
         """No batch is current any more."""
         self.batch = None
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Partitions were revoked: their unsettled records never will be settled."""
+        """Partitions were revoked: their unfinished records never will be finished."""
         if self.ledger is not None:
             self.ledger.drop(partitions)
 
@@ -110,8 +110,8 @@ class Progress:
 
     def committable(self) -> Mapping[TopicPartition, Position]:
         """Positions behind the last returned records; after `interrupt`, without those in
-        processing. In ack mode the settled positions."""
+        processing. In ack mode the finished positions."""
         if self.ledger is None:
             return self._finished() if self._is_interrupted else self.through()
-        settled = self.ledger.committable().items()
-        return {tp: Position(o) for tp, o in settled if self._positions.get(tp) is not None}
+        finished = self.ledger.committable().items()
+        return {tp: Position(o) for tp, o in finished if self._positions.get(tp) is not None}

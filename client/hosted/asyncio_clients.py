@@ -32,9 +32,9 @@ from ..consumer.group import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
 from ..producer import Producer
+from ..producer.completion import ProducerMetrics
 from ..producer.delivery import RecordMetadata
 from ..producer.producer import Content, checked
-from ..producer.settlement import ProducerMetrics
 from .host import C, Host
 from .hosted_producer import HostedProducer
 from .outbox import LARGE_BYTES, Arguments, HostedDelivery
@@ -117,7 +117,7 @@ class AsyncioProducer(_Hosted[Producer]):
     def __init__(self, bootstrap: str, **settings: Any) -> None:
         self._hosted = HostedProducer(bootstrap, settings, self._report)
         self._host = self._hosted.host
-        self._done: list[AsyncioDelivery] = []  # and watched, not settled in the loop yet
+        self._done: list[AsyncioDelivery] = []  # and watched, not completed in the loop yet
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -249,9 +249,9 @@ class AsyncioProducer(_Hosted[Producer]):
         self._done.append(delivery)
         if len(self._done) == 1:
             with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._settle)
+                self._loop.call_soon_threadsafe(self._complete)
 
-    def _settle(self) -> None:
+    def _complete(self) -> None:
         done, self._done = self._done, []
         for delivery in done:
             if delivery.waiter is not None and not delivery.waiter.done():

@@ -35,10 +35,10 @@ from ..consumer.group import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
 from ..producer import Producer
+from ..producer.completion import ProducerMetrics
 from ..producer.coordination import GroupMetadata, Offsets
 from ..producer.delivery import RecordMetadata
 from ..producer.producer import Content, checked
-from ..producer.settlement import ProducerMetrics
 from .host import Host
 from .hosted_producer import HostedProducer
 from .outbox import LARGE_BYTES, Arguments, HostedDelivery, Outbox
@@ -83,7 +83,7 @@ class BlockingDelivery(HostedDelivery):
             outcome.result(timeout_seconds)
         return self.result()
 
-    def settle(self) -> None:
+    def complete(self) -> None:
         """In the trio thread: the delivery is done."""
         outcome = self._outcome
         if outcome is not None and not outcome.done():
@@ -94,7 +94,7 @@ class BlockingProducer:
     """`Producer` for threads: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **settings: Any) -> None:
-        self._hosted = HostedProducer(bootstrap, settings, _settle)
+        self._hosted = HostedProducer(bootstrap, settings, _complete)
 
     def open(self) -> Self:
         """Begin the block without `with`, as a notebook does; then call `close`. Raises
@@ -232,9 +232,9 @@ class BlockingProducer:
         result_of(host.call(host.client.send_offsets, offsets, group))
 
 
-def _settle(delivery: HostedDelivery) -> None:
+def _complete(delivery: HostedDelivery) -> None:
     assert isinstance(delivery, BlockingDelivery)
-    delivery.settle()
+    delivery.complete()
 
 
 def _passed_on(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..errors import ClientError
 from ..producer import Producer
-from ..producer.settlement import ProducerMetrics
+from ..producer.completion import ProducerMetrics
 from .host import Host
 from .outbox import HostedDelivery, Outbox
 

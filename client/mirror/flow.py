@@ -52,12 +52,12 @@ class Flow:
     def __init__(
         self,
         settings: FlowSettings,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         on_new_heartbeats: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.stats = FlowStats(settings.source.alias, settings.target.alias, settings.copies)
-        self._tell_anyone = tell
+        self._report_anyone = report
         self._on_new_heartbeats = on_new_heartbeats
         self._look = trio.Event()  # check topics now, before the interval ends
 
@@ -65,9 +65,9 @@ class Flow:
         """Check the source's topics now: there are new ones."""
         self._look.set()
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         self.stats.trouble = line
-        self._tell_anyone(f"{self.settings.name}: {line}")
+        self._report_anyone(f"{self.settings.name}: {line}")
 
     async def run(self, stop: trio.Event) -> None:
         """Run until `stop`, then to a clean end. Raises ClientError for a permanent refusal."""
@@ -88,7 +88,7 @@ class Flow:
                     raise found from None
                 self.stats.state = "waiting"
                 self.stats.restarts += 1
-                self._tell(f"{found}; starting again in {pause:.0f} s")
+                self._report(f"{found}; starting again in {pause:.0f} s")
                 if trio.current_time() - began > LONGEST_PAUSE_SECONDS:
                     pause = FIRST_PAUSE_SECONDS
                 with trio.move_on_after(pause):
@@ -102,7 +102,7 @@ class Flow:
         await stop.wait()
         if self.stats.state == "running":
             await trio.sleep(END_SECONDS)
-            self._tell(f"not all that was on its way has arrived in {END_SECONDS:.0f} s")
+            self._report(f"not all that was on its way has arrived in {END_SECONDS:.0f} s")
         attempt.cancel()
 
     async def _attempt(self, stop: trio.Event) -> None:
@@ -112,7 +112,7 @@ class Flow:
             target = await self._cluster(stack, flow.target, "admin")
             writer = await self._cluster(stack, flow.target, "producer")
             side = await stack.enter_async_context(Producer(writer))
-            keeper = TopicKeeper(flow, source, target, self._tell)
+            keeper = TopicKeeper(flow, source, target, self._report)
             assigning = Assigning(flow, writer, self.stats)
             async with trio.open_nursery() as nursery:
                 start = nursery.start_soon
@@ -155,7 +155,7 @@ class Flow:
         return new
 
     async def _cluster(self, stack: AsyncExitStack, of: ClusterSettings, role: str) -> Cluster:
-        cluster = Cluster(of.bootstrap, self._tell, security=of.login[role])
+        cluster = Cluster(of.bootstrap, self._report, security=of.login[role])
         return await stack.enter_async_context(cluster)
 
     async def _copy(
@@ -228,7 +228,7 @@ class Flow:
             where = flow.source if flow.syncs_at_source else flow.target
             async with topic_tail(where, flow.syncs_topic, 1) as tail:
                 groups = GroupKeeper(
-                    flow, keeper.source, keeper.target, side, tail, self.stats, self._tell
+                    flow, keeper.source, keeper.target, side, tail, self.stats, self._report
                 )
                 await groups.load()
                 start(_repeat, flow.refresh_groups, groups.refresh)

@@ -27,7 +27,7 @@ from .sync_store import SyncStore
 
 class GroupKeeper:
     """The groups of one flow. `tail` is the topic of its pairs of offsets. Each method raises
-    ClientError if a cluster does not answer; refusals by groups are reported by `tell`."""
+    ClientError if a cluster does not answer; refusals by groups are reported by `report`."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class GroupKeeper:
         producer: Producer,
         tail: TopicTail,
         stats: FlowStats,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._flow = flow
         self._source, self._target = source, target
         self._producer = producer
         self._stats = stats
-        self._tell = tell
+        self._report = report
         self._checkpoints = Checkpoints()
         self._store = SyncStore(keeps_history=True)
         self._groups: list[str] = []
@@ -58,7 +58,7 @@ class GroupKeeper:
         try:
             await read_topic(self._flow.target, self._topic, 1, self._take_checkpoint)
         except ClientError as error:
-            self._tell(f"older checkpoints cannot be read: {error}")
+            self._report(f"older checkpoints cannot be read: {error}")
             self._store = SyncStore(keeps_history=False)
         await self.refresh()
 
@@ -112,13 +112,13 @@ class GroupKeeper:
             results = await GroupOffsets(self._target).alter(group, wanted)
             for error in results.errors.values():
                 if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:  # it has members now
-                    self._tell(f"group {group!r}: {error}")
+                    self._report(f"group {group!r}: {error}")
                     break
 
     async def _listed(self) -> list[str]:
         results = await Groups(self._source).list()
         for error in results.errors.values():
-            self._tell(str(error))
+            self._report(str(error))
         return sorted({each.group_id for some in results.values.values() for each in some})
 
     async def _offsets(self, cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:

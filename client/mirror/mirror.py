@@ -18,15 +18,15 @@ from .stats import FlowStats
 
 
 class Mirror:
-    """`await Mirror(settings, tell).run(stop)`; `stats` has the progress of the flows. `tell` is
-    called with a line of text for each problem."""
+    """`await Mirror(settings, report).run(stop)`; `stats` has the progress of the flows. `report`
+    is called with a line of text for each problem."""
 
-    def __init__(self, settings: MirrorSettings, tell: Callable[[str], None]) -> None:
+    def __init__(self, settings: MirrorSettings, report: Callable[[str], None]) -> None:
         self.flows = [
-            Flow(each, tell, functools.partial(self._look, each.target.alias))
+            Flow(each, report, functools.partial(self._look, each.target.alias))
             for each in settings.flows
         ]
-        self._tell = tell
+        self._report = report
 
     def _look(self, alias: str) -> None:
         for flow in self.flows:
@@ -52,7 +52,7 @@ class Mirror:
                 await flow.run(end)
             except ClientError as error:
                 failures.append(error)
-                self._tell(f"{flow.settings.name} has ended: {error}")
+                self._report(f"{flow.settings.name} has ended: {error}")
             copying.discard(flow)
             if not copying:
                 end.set()

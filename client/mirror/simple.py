@@ -45,15 +45,15 @@ class SimpleSettings:
 
 
 class SimpleMirror:
-    """`await SimpleMirror(settings, tell).run(stop)`."""
+    """`await SimpleMirror(settings, report).run(stop)`."""
 
-    def __init__(self, settings: SimpleSettings, tell: Callable[[str], None]) -> None:
+    def __init__(self, settings: SimpleSettings, report: Callable[[str], None]) -> None:
         try:
             self._pattern = re.compile(f"(?!__)(?:{settings.topics})$")
         except re.error as error:
             raise SettingsError(f"{settings.topics!r} is no regular expression: {error}") from None
         self._settings = settings
-        self._tell = tell
+        self._report = report
         self._sent: list[tuple[TopicPartition, int, Delivery]] = []
         self.stats = [FlowStats(settings.source.alias, settings.target.alias)]
         self.dropped = 0  # records that the target has refused
@@ -64,7 +64,7 @@ class SimpleMirror:
         consumer = Consumer(
             settings.source.bootstrap,
             security=settings.source.login["consumer"],
-            tell=self._tell,
+            report=self._report,
             group_id=settings.group,
             auto_offset_reset=settings.offset_reset,
             auto_commit=False,
@@ -72,7 +72,7 @@ class SimpleMirror:
         producer = Producer(
             settings.target.bootstrap,
             security=settings.target.login["producer"],
-            tell=self._tell,
+            report=self._report,
             delivery_timeout_ms=FOREVER_MS,
             max_block_ms=FOREVER_MS,
         )
@@ -117,7 +117,7 @@ class SimpleMirror:
                 if self._settings.aborts:
                     raise
                 self.dropped += 1
-                self._tell(f"left out a record of {place[0]}-{place[1]}: {error}")
+                self._report(f"left out a record of {place[0]}-{place[1]}: {error}")
             else:
                 age_ms = max(0, now_ms - written.timestamp_ms)
                 self.stats[0].add((written.topic, written.partition), 1, size, age_ms)

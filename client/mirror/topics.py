@@ -43,11 +43,11 @@ class TopicKeeper:
     """The topics of one flow. Each method raises ClientError if a cluster does not answer."""
 
     def __init__(
-        self, flow: FlowSettings, source: Cluster, target: Cluster, tell: Callable[[str], None]
+        self, flow: FlowSettings, source: Cluster, target: Cluster, report: Callable[[str], None]
     ) -> None:
         self._flow = flow
         self.source, self.target = source, target
-        self._tell = tell
+        self._report = report
         self._told: set[str] = set()
         self._is_looked_at = trio.Event()  # set once the first refresh has ended
         self.copied: list[TopicPartition] = []  # partitions that exist at both ends
@@ -66,21 +66,21 @@ class TopicKeeper:
             nursery.start_soon(count, self.target)
         source, there = counts[self.source], counts[self.target]
 
-        async def tell() -> None:
+        async def report() -> None:
             self.copied = plan_topics(flow, source, there).copied
             await on_news(self.copied)
 
         plan = plan_topics(flow, source, there)
-        await tell()
+        await report()
         async with trio.open_nursery() as nursery:
             ready, to_create = trio.open_memory_channel[list[NewTopic]](0)
             nursery.start_soon(self._describe, plan.to_create, ready)
             async for topics in to_create:
                 there.update(await self._create(topics))
-                await tell()
+                await report()
         if plan.to_grow:
             there.update(await self._grow(plan.to_grow))
-            await tell()
+            await report()
         self._is_looked_at.set()
 
     async def _describe(
@@ -176,7 +176,7 @@ class TopicKeeper:
     def _tell_once(self, line: str) -> None:
         if line not in self._told:
             self._told.add(line)
-            self._tell(line)
+            self._report(line)
 
 
 async def create_own(cluster: Cluster, topics: Sequence[OwnTopic]) -> set[str]:

@@ -1,12 +1,12 @@
 """Writing to topics: `Producer`, its arguments and its results."""
 
+from .completion import ProducerMetrics
 from .coordination import GroupMetadata, OffsetToCommit
 from .delivery import Delivery, RecordMetadata
 from .interceptors import Interceptor, OutgoingRecord
 from .partitioners import murmur2, partition_for
 from .placement import Partitioner
 from .producer import Producer
-from .settlement import ProducerMetrics
 
 __all__ = [
     "Delivery",

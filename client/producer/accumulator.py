@@ -119,10 +119,10 @@ class Accumulator:
             if batch.created_ms <= oldest and not batch.is_in_flight
         ]
 
-    def settle(self, queue: PartitionQueue, batch: Batch, outcome: Outcome) -> None:
+    def complete(self, queue: PartitionQueue, batch: Batch, outcome: Outcome) -> None:
         """Remove a batch with its outcome; its bytes are free."""
         self.held_bytes -= batch.size
-        queue.settle(batch, outcome)
+        queue.complete(batch, outcome)
         if not queue.batches:
             del self._busy[queue]
         if self.held_bytes < 0 or invariants.THOROUGH:

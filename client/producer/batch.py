@@ -117,7 +117,7 @@ class Batch:
             _PRODUCER.pack_into(self.data, PRODUCER_POSITION, *identity, sequence)
             update_crc(self.data, 0)
 
-    def settle(self, outcome: Outcome) -> None:
+    def complete(self, outcome: Outcome) -> None:
         if self.outcome is not None or self.parts:
             raise BrokenInvariant(
                 f"a batch of {self.topic}-{self.partition} has an outcome, or was split, and gets "
@@ -125,7 +125,7 @@ class Batch:
             )
         self.outcome = outcome
         self.data = None
-        self._tell()
+        self._notify_waiters()
 
     def split(self) -> list[Batch]:
         """Replace it by two halves, with their shares of its sequence numbers."""
@@ -144,7 +144,7 @@ class Batch:
         # With an odd size the second half has the rest.
         self.parts[1].size = self.size - self.parts[0].size
         self.data = None
-        self._tell()
+        self._notify_waiters()
         return self.parts
 
     def holder(self, place: int) -> tuple[Batch, int]:
@@ -159,7 +159,7 @@ class Batch:
             )
         return batch, place
 
-    def _tell(self) -> None:
+    def _notify_waiters(self) -> None:
         watchers, self.watchers = self.watchers, []
         for told in watchers:
             told()

@@ -44,11 +44,11 @@ class Interceptor(Protocol):
 
 
 class Interceptors:
-    """The interceptors of one producer; `tell` is called with a line about one that fails."""
+    """The interceptors of one producer; `report` is called with a line about one that fails."""
 
-    def __init__(self, interceptors: Sequence[Interceptor], tell: Callable[[str], None]) -> None:
+    def __init__(self, interceptors: Sequence[Interceptor], report: Callable[[str], None]) -> None:
         self._interceptors = tuple(interceptors)
-        self._tell = tell
+        self._report = report
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
         """The record after all interceptors, before it is enqueued."""
@@ -72,6 +72,6 @@ class Interceptors:
                 try:
                     interceptor.on_acknowledgement(metadata, error)
                 except Exception as failure:
-                    self._tell(f"an interceptor failed: {failure!r}")
+                    self._report(f"an interceptor failed: {failure!r}")
 
         batch.watchers.append(told)

@@ -1,4 +1,4 @@
-"""The unsettled batches of one partition, oldest first, and their sequence numbers.
+"""The incomplete batches of one partition, oldest first, and their sequence numbers.
 
 Pure: decides which batch may be sent next, and what an answer means for the others.
 Invariants:
@@ -173,7 +173,7 @@ class PartitionQueue:
             return Verdict.AGAIN
         return Verdict.AGAIN if code.retriable else Verdict.FAILED
 
-    def settle(self, batch: Batch, outcome: Outcome) -> None:
+    def complete(self, batch: Batch, outcome: Outcome) -> None:
         """Remove the batch with its outcome."""
         if batch.is_in_flight:
             raise BrokenInvariant(f"a batch of {self!r} is done, and on its way")
@@ -187,7 +187,7 @@ class PartitionQueue:
                 self.next_sequence = batch.sequence
             else:
                 self.needs_restart = True
-        batch.settle(outcome)
+        batch.complete(outcome)
         if invariants.THOROUGH:
             self.check()
 

@@ -136,4 +136,4 @@ class Placement:
             if self._settings.idempotence:
                 raise
             self._identities.give_up()
-            self._cluster.tell(f"what must be sent again may be written twice: {error}")
+            self._cluster.report(f"what must be sent again may be written twice: {error}")

@@ -1,7 +1,7 @@
 """The producer: records in, acknowledged offsets out.
 
 Structured: the sending tasks run in its own nursery, from `async with` to the end of the block. The
-end of the block waits until all enqueued records are settled; a cancellation does not:
+end of the block waits until all enqueued records are complete; a cancellation does not:
 unacknowledged records then fail with ProducerClosed. Idempotent by default: a record is written
 once, despite lost answers and retries.
 
@@ -29,17 +29,17 @@ from ..running import refuse_plain_with, require_trio
 from ..security.connector import Reach
 from .accumulator import RECORD_OVERHEAD_BYTES, size_of
 from .batch import ReadyBatch
+from .completion import Completion, ProducerMetrics
 from .coordination import Coordination, GroupMetadata, Offsets
 from .delivery import Delivery, RecordMetadata
 from .interceptors import Headers, Interceptor, Interceptors, OutgoingRecord
 from .placement import Partitioner, Placement
+from .prerequisites import MetadataKeeper, Prerequisites
 from .sender import Sender
 from .settings import Options, ProducerSettings, acks_of, compression_of
-from .settlement import ProducerMetrics, Settlement
 from .state import ProducerState
 from .transaction import Transaction
 from .transactions import Transactions
-from .upkeep import MetadataKeeper, Upkeep
 
 # The content of a key or a value.
 Content: TypeAlias = bytes | bytearray | memoryview
@@ -77,7 +77,7 @@ class Producer:
     adaptive             False: records without a key go to all partitions alike, busy or not
     interceptors         see `Interceptor`
     security             security.protocol, sasl.* and ssl.*, as Kafka's clients have them
-    tell, network        see `Cluster`
+    report, network        see `Cluster`
 
     Raises SettingsError, which is a ClientError.
     """
@@ -93,7 +93,7 @@ class Producer:
         adaptive: bool = True,
         interceptors: Sequence[Interceptor] = (),
         security: Mapping[str, str] | None = None,
-        tell: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
         network: Reach | None = None,
         **settings: Unpack[Options],
     ) -> None:
@@ -105,21 +105,21 @@ class Producer:
             raise SettingsError(f"no such setting of a producer: {error}") from None
         self._is_mine = isinstance(bootstrap, str)
         self._cluster = (
-            Cluster(bootstrap, tell, security=security, network=network)
+            Cluster(bootstrap, report, security=security, network=network)
             if isinstance(bootstrap, str)
             else bootstrap
         )
         self._has_partitioner = partitioner is not None
         self._interceptors = (
-            Interceptors(interceptors, self._cluster.tell) if interceptors else None
+            Interceptors(interceptors, self._cluster.report) if interceptors else None
         )
         state = ProducerState(self._cluster, self._settings)
         self._state = state
         self._accumulator = state.accumulator
         self._transaction = state.transaction
-        self._settlement = settlement = Settlement(state, random.random)
-        self._sender = Sender(state, settlement, random.random)
-        self._keeper = MetadataKeeper(state, settlement)
+        self._completion = completion = Completion(state, random.random)
+        self._sender = Sender(state, completion, random.random)
+        self._keeper = MetadataKeeper(state, completion)
         self._placement = Placement(
             state, partitioner=partitioner, ignore_keys=ignore_keys, is_adaptive=adaptive
         )
@@ -128,9 +128,9 @@ class Producer:
         if state.transaction is not None:
             coordination = Coordination(self._cluster, self._settings)
             self._transactions = Transactions(
-                state, settlement, coordination, state.transaction, self._sender.flush
+                state, completion, coordination, state.transaction, self._sender.flush
             )
-        self._upkeep = Upkeep(state, settlement, coordination)
+        self._prerequisites = Prerequisites(state, completion, coordination)
         self._known = self._placement.known
         self._since_turn = 0  # bytes
         self._most_bytes = self._settings.max_request_size  # of a record
@@ -199,7 +199,7 @@ class Producer:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._sender.run)
                 nursery.start_soon(self._keeper.run)
-                nursery.start_soon(self._upkeep.run)
+                nursery.start_soon(self._prerequisites.run)
 
     # Records
 
@@ -259,7 +259,7 @@ class Producer:
         if self._since_turn > YIELD_BYTES:
             self._since_turn = 0
             await trio.lowlevel.checkpoint()
-        if not self._is_open or size > self._most_bytes or self._settlement.fatal:
+        if not self._is_open or size > self._most_bytes or self._completion.fatal:
             self._check_taken(topic, size)
         known = self._known.get(topic)
         if known is None:
@@ -350,7 +350,7 @@ class Producer:
         return len(known.queues)
 
     async def flush(self) -> None:
-        """Send all records enqueued until now, and wait until they are settled.
+        """Send all records enqueued until now, and wait until they are complete.
 
         Raises the first ClientError of records that fail meanwhile.
         """
@@ -360,7 +360,7 @@ class Producer:
     def metrics(self) -> ProducerMetrics:
         """The metrics at this moment."""
         return replace(
-            self._settlement.metrics,
+            self._completion.metrics,
             held_bytes=self._accumulator.held_bytes,
             waiting_for_room=self._accumulator.waiting_for_room,
         )
@@ -369,14 +369,14 @@ class Producer:
         """Add the partition to the open transaction. Raises ClientError if none is open."""
         transaction.check_open("send")
         if transaction.use(topic, partition):
-            self._state.upkeep_wanted.set()
+            self._state.prerequisites_wanted.set()
 
     def _check_taken(self, topic: str, size: int) -> None:
         """Raises ClientError if no record of this size is accepted."""
         if not self._is_open:
             raise ProducerClosed("use a producer inside its `async with`")
-        if self._settlement.fatal is not None:
-            raise self._settlement.fatal
+        if self._completion.fatal is not None:
+            raise self._completion.fatal
         if size > self._settings.max_request_size:
             raise ClientError(
                 f"a record of {size} bytes for topic {topic!r} is larger than max_request_size "

@@ -5,7 +5,7 @@ batch skips the round if no batch precedes it (`send_full`), and answers are han
 read (`_take_answer`): neither costs a switch of tasks. A task opens each connection. Other events
 that may release a batch wake the next round.
 Invariants: the batches of a partition are sent in their order; at most MAX_REQUESTS are in flight
-to a broker; however a request ends, each of its batches is settled or waits again.
+to a broker; however a request ends, each of its batches is completed or waits again.
 
 Mirrors: Sender, NetworkClient.
 """
@@ -34,9 +34,9 @@ from ..errors import ClientError, LoginError, SettingsError, TransactionAborted,
 from ..metadata import backoff_ms
 from ..releases import HEADERS_SINCE, ZSTD_SINCE, too_old
 from .batch import Batch, Outcome
+from .completion import Completion
 from .delivery import outcomes_of
 from .partition_queue import PartitionQueue
-from .settlement import Settlement
 from .state import ProducerState
 
 MAX_REQUESTS = 5  # to one broker
@@ -74,7 +74,7 @@ class Sender:
     """`roll` returns a random number in [0, 1)."""
 
     def __init__(
-        self, state: ProducerState, settlement: Settlement, roll: Callable[[], float]
+        self, state: ProducerState, completion: Completion, roll: Callable[[], float]
     ) -> None:
         self._state = state
         self._cluster = state.cluster
@@ -82,7 +82,7 @@ class Sender:
         self._accumulator = state.accumulator
         self._identities = state.identities
         self._transaction = state.transaction
-        self._settlement = settlement
+        self._completion = completion
         self._roll = roll
         self._links: defaultdict[int, _Link] = defaultdict(_Link)
         self.wake = state.wake_sender
@@ -110,14 +110,14 @@ class Sender:
         """Wait until this many bytes and a reserve are free: calls should not wait for each
         batch. Raises ClientError after `max_block_ms`.
         """
-        settlement, accumulator = self._settlement, self._accumulator
+        completion, accumulator = self._completion, self._accumulator
         size += self._settings.buffer_memory // ROOM_SHARE
         accumulator.waiting_for_room += 1
         self.wake()
         try:
             with trio.move_on_after(self._settings.max_block_ms / 1000):
-                while not accumulator.has_room(size) and settlement.fatal is None:
-                    await settlement.room.wait()
+                while not accumulator.has_room(size) and completion.fatal is None:
+                    await completion.room.wait()
                 return
         finally:
             accumulator.waiting_for_room -= 1
@@ -127,7 +127,7 @@ class Sender:
         )
 
     async def flush(self) -> None:
-        """Send all records enqueued until now, and wait until they are settled.
+        """Send all records enqueued until now, and wait until they are complete.
 
         Raises the first ClientError of records that fail meanwhile.
         """
@@ -151,10 +151,10 @@ class Sender:
 
     def end(self, error: Exception) -> None:
         """Fail all batches with this error, answered or not, and all later records."""
-        self._settlement.end(error)
+        self._completion.end(error)
         for link in self._links.values():
             link.unanswered.clear()
-        self._settlement.give_up_in_flight(error)
+        self._completion.give_up_in_flight(error)
 
     def send_full(self, queue: PartitionQueue, now: int) -> None:
         """A queue has begun another batch: send the full one, if no batch precedes it."""
@@ -162,7 +162,7 @@ class Sender:
         leader = self._cluster.cache.leader(queue.topic, queue.partition)
         if (
             leader is None
-            or self._settlement.fatal is not None
+            or self._completion.fatal is not None
             or (transaction is not None and not transaction.may_send(queue.topic, queue.partition))
             or not self._identities.prepare(queue)
         ):
@@ -180,19 +180,19 @@ class Sender:
 
     def _round(self, now: int) -> None:
         accumulator, transaction = self._accumulator, self._transaction
-        if self._settlement.fatal is not None:
-            self._settlement.drop_waiting(self._settlement.fatal)
+        if self._completion.fatal is not None:
+            self._completion.drop_waiting(self._completion.fatal)
         elif self._identities.is_wanted:
-            self._state.upkeep_wanted.set()
+            self._state.prerequisites_wanted.set()
         if transaction is not None and transaction.is_lost:
             why = f": {transaction.error}" if transaction.error else ""
-            self._settlement.drop_waiting(
+            self._completion.drop_waiting(
                 TransactionAborted(f"the transaction is not committed{why}")
             )
         for link in self._links.values():
             self._look_at_deadlines(link, now)
         for queue, batch in accumulator.expired(now):
-            self._settlement.fail(queue, batch, self._settlement.too_late(batch))
+            self._completion.fail(queue, batch, self._completion.too_late(batch))
         ready: defaultdict[int, Sent] = defaultdict(list)
         for queue in accumulator.busy:
             if transaction is not None and not transaction.may_send(queue.topic, queue.partition):
@@ -204,7 +204,7 @@ class Sender:
                 continue
             leader = self._cluster.cache.leader(queue.topic, queue.partition)
             if leader is None:
-                self._settlement.want_metadata(queue.topic)
+                self._completion.want_metadata(queue.topic)
             else:
                 ready[leader.broker_id].append((queue, chosen))
         for broker_id, found in ready.items():
@@ -243,7 +243,7 @@ class Sender:
             if error is None:
                 can_be.append((queue, batch))
             else:
-                self._settlement.fail(queue, batch, error)
+                self._completion.fail(queue, batch, error)
         return can_be
 
     def _objection(self, batch: Batch, connection: Connection) -> ClientError | None:
@@ -261,12 +261,12 @@ class Sender:
     def _send(self, link: _Link, connection: Connection, share: Sent, now: int) -> bool:
         """Send a request with these batches; False if it failed."""
         for queue, batch in share:
-            self._settlement.metrics.retries += batch.attempts > 0
+            self._completion.metrics.retries += batch.attempts > 0
             queue.start(batch, is_numbered=self._identities.is_used)
             self._accumulator.take_turn(queue)
         if not self._settings.acks:
             link.requests += 1
-            self._start(self._tell, link, connection, share)
+            self._start(self._send_without_answer, link, connection, share)
             return True
         oldest = min([batch.created_ms for _, batch in share])
         deadline = min(
@@ -309,9 +309,9 @@ class Sender:
                 )
             else:
                 data = batch.build_old(settings.compression, settings.compression_level)
-            self._settlement.metrics.sent_bytes += len(data)
+            self._completion.metrics.sent_bytes += len(data)
             topics[queue.topic].append(PartitionProduceData(index=queue.partition, records=data))
-        self._settlement.metrics.requests += 1
+        self._completion.metrics.requests += 1
         return ProduceRequest(
             transactional_id=settings.transactional_id,
             acks=settings.acks,
@@ -319,21 +319,23 @@ class Sender:
             topic_data=[TopicProduceData(name=n, partition_data=d) for n, d in topics.items()],
         )
 
-    async def _tell(self, link: _Link, connection: Connection, share: Sent) -> None:
+    async def _send_without_answer(self, link: _Link, connection: Connection, share: Sent) -> None:
         """Send with acks=0: sent batches count as written."""
         error: ClientError | None = None
         try:
-            await connection.tell(ApiKey.PRODUCE, lambda version: self._request(share, version))
+            await connection.send_without_answer(
+                ApiKey.PRODUCE, lambda version: self._request(share, version)
+            )
         except ClientError as failure:
             error = failure
         link.requests -= 1
         for queue, batch in share:
             queue.returned(batch)
             if error is None:
-                self._settlement.succeed(queue, batch, Outcome())
+                self._completion.succeed(queue, batch, Outcome())
             else:
-                self._settlement.fail(queue, batch, error)
-                self._settlement.want_metadata(queue.topic)
+                self._completion.fail(queue, batch, error)
+                self._completion.want_metadata(queue.topic)
         self.wake()
 
     def _take_answer(
@@ -346,11 +348,11 @@ class Sender:
         now = now_ms()
         if isinstance(response, ClientError):
             for queue, batch in request.share:
-                self._settlement.unanswered(queue, batch, response, now)
+                self._completion.unanswered(queue, batch, response, now)
             self.wake()
             return
         link.failures = 0
-        self._settlement.metrics.request_ms += now - request.began_ms
+        self._completion.metrics.request_ms += now - request.began_ms
         results = {
             (topic.name, part.index): part
             for topic in response.responses
@@ -361,9 +363,9 @@ class Sender:
             result = results.get((queue.topic, queue.partition))
             if result is None:
                 missing = ClientError("an answer leaves out a partition")
-                self._settlement.unanswered(queue, batch, missing, now)
+                self._completion.unanswered(queue, batch, missing, now)
                 has_more = True
-            elif not self._settlement.answered(queue, batch, result, now):
+            elif not self._completion.answered(queue, batch, result, now):
                 has_more = True
         if has_more or len(request.share) > 1:
             self.wake()
@@ -378,15 +380,15 @@ class Sender:
             if link.connection.must_wait:
                 await link.connection.wait_for_turn()
         except (LoginError, SettingsError) as error:
-            self._settlement.end(error)
+            self._completion.end(error)
         except ClientError as error:
-            self._settlement.trouble = str(error)
+            self._completion.trouble = str(error)
             link.failures += 1
             link.retry_at_ms = now_ms() + backoff_ms(link.failures, self._roll())
             for queue in self._accumulator.busy:
                 leader = self._cluster.cache.leader(queue.topic, queue.partition)
                 if leader is not None and leader.broker_id == broker_id:
-                    self._settlement.want_metadata(queue.topic)
+                    self._completion.want_metadata(queue.topic)
         finally:
             link.is_opening = False
             self.wake()
@@ -404,7 +406,7 @@ class Sender:
                 for queue in dict.fromkeys(queue for share in late for queue, _ in share):
                     leader = self._cluster.cache.leader(queue.topic, queue.partition)
                     if leader is None or leader.broker_id == broker_id:
-                        self._settlement.want_metadata(queue.topic)
+                        self._completion.want_metadata(queue.topic)
                     elif self._identities.is_used and link.connection is not None:
                         link.connection.close()
 

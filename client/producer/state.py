@@ -3,8 +3,8 @@
 The layers, bottom to top; each knows only those below it:
 
     state         batches, identities, the transaction, and the signals that wake tasks
-    settlement    the outcomes of batches
-    sender, metadata keeper, upkeep, placement    the tasks, and the choice of partitions
+    completion    the outcomes of batches
+    sender, metadata keeper, prerequisites, placement    the tasks, and the choice of partitions
     transactions  the calls of a transactional producer
     producer      the calls of all
 
@@ -43,7 +43,7 @@ class ProducerState:
         )
         self.transaction = Transaction() if is_transactional else None
         self.round_wanted = trio.Event()  # of the sender: a batch may be released
-        self.upkeep_wanted = trio.Event()  # an identity, or partitions in the transaction
+        self.prerequisites_wanted = trio.Event()  # an identity, or partitions in the transaction
         self.metadata_wanted = trio.Event()  # leaders may have changed
 
     def wake_sender(self) -> None:

@@ -15,26 +15,26 @@ from contextlib import asynccontextmanager, suppress
 import trio
 
 from ..errors import ClientError, ProducerFenced
+from .completion import Completion
 from .coordination import Coordination, GroupMetadata, Offsets
-from .settlement import Settlement
 from .state import ProducerState
 from .transaction import State, Transaction
 
 
 class Transactions:
-    """The transactions of one producer; `flush` waits until all its records are settled."""
+    """The transactions of one producer; `flush` waits until all its records are complete."""
 
     def __init__(
         self,
         state: ProducerState,
-        settlement: Settlement,
+        completion: Completion,
         coordination: Coordination,
         transaction: Transaction,
         flush: Callable[[], Awaitable[None]],
     ) -> None:
         self._settings = state.settings
         self._identities = state.identities
-        self._settlement = settlement
+        self._completion = completion
         self._coordination = coordination
         self._transaction = transaction
         self._flush = flush
@@ -113,20 +113,20 @@ class Transactions:
                 await self.initialise()
         except ClientError as error:
             if not is_commit or isinstance(error, ProducerFenced):
-                self._settlement.end(error)
+                self._completion.end(error)
                 transaction.end(error)
             self._failed(error)
             raise
         except BaseException as error:
             # The outcome is unknown: the next producer with this id completes it.
             transaction.end(ClientError("the end of a transaction was cancelled"))
-            self._settlement.end(ClientError(f"the end of a transaction was cancelled: {error!r}"))
+            self._completion.end(ClientError(f"the end of a transaction was cancelled: {error!r}"))
             raise
         transaction.move(State.READY)
 
     def _failed(self, error: ClientError) -> None:
         if isinstance(error, ProducerFenced):
-            self._settlement.end(error)
+            self._completion.end(error)
             self._transaction.end(error)
         else:
             self._transaction.doom(error)

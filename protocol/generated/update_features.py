@@ -103,8 +103,11 @@ def read_UpdateFeaturesResponse(r: Reader, version: i64) -> Any:
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
-    count = r.count("results", False, 5)
-    m.results = [read_UpdatableFeatureResult(r, version) for _ in range(count)]
+    if version <= 1:
+        count = r.count("results", False, 5)
+        m.results = [read_UpdatableFeatureResult(r, version) for _ in range(count)]
+    else:
+        m.results = []
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -114,8 +117,9 @@ def write_UpdateFeaturesResponse(w: Writer, m: Any, version: i64) -> None:
     write_i32_be(out, m.throttle_time_ms)
     write_i16_be(out, m.error_code)
     w.string("error_message", m.error_message, True)
-    results = m.results
-    w.array("results", results, False)
-    for item in results:
-        write_UpdatableFeatureResult(w, item, version)
+    if version <= 1:
+        results = m.results
+        w.array("results", results, False)
+        for item in results:
+            write_UpdatableFeatureResult(w, item, version)
     w.unknown_tags("UpdateFeaturesResponse", m.unknown_tagged_fields)

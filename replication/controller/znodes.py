@@ -137,7 +137,8 @@ def encode_broker(
     registration: BrokerRegistration, wall_ms: int, jmx_port: int = -1, version: int = 5
 ) -> bytes:
     """/brokers/ids/N: racks come with version 3, names of listeners with 4, features with 5. Host
-    and port of old readers are those of the first PLAINTEXT endpoint, null and -1 without one."""
+    and port of old readers are those of the first PLAINTEXT endpoint, null and -1 without one.
+    Brokers before 3.9 cannot read a least level of 0."""
     endpoints = registration.endpoints
     plain = next((e for e in endpoints if e.security_protocol == "PLAINTEXT"), None)
     payload: dict[str, object] = {
@@ -154,7 +155,7 @@ def encode_broker(
         }
     if version >= 5:
         payload["features"] = {
-            name: {"min_version": low, "max_version": high}
+            name: {"min_version": max(low, 1), "max_version": high}
             for name, (low, high) in registration.features.items()
         }
     if registration.rack is not None and version >= 3:

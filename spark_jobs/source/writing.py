@@ -26,7 +26,7 @@ from .columns import HEADERS_TYPE
 from .limits import OptionError
 from .options import SinkOptions
 
-MAX_UNSETTLED = 10_000  # unacknowledged records of a task
+MAX_IN_FLIGHT = 10_000  # unacknowledged records of a task
 _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
     "key": (StringType(), BinaryType()),
     "value": (StringType(), BinaryType()),
@@ -65,17 +65,17 @@ def write_rows(options: SinkOptions, rows: Iterator[Row]) -> int:
 
 async def _write(options: SinkOptions, rows: Iterable[Row]) -> int:
     count = 0
-    unsettled: deque[Delivery] = deque()
+    in_flight: deque[Delivery] = deque()
     async with Producer(
         options.bootstrap_servers, security=options.kafka, **options.producer()
     ) as producer:
         for row in rows:
-            if len(unsettled) >= MAX_UNSETTLED:
-                await unsettled.popleft().wait()
-            unsettled.append(await _enqueue(producer, options.topic, row))
+            if len(in_flight) >= MAX_IN_FLIGHT:
+                await in_flight.popleft().wait()
+            in_flight.append(await _enqueue(producer, options.topic, row))
             count += 1
         await producer.flush()
-        for delivery in unsettled:
+        for delivery in in_flight:
             await delivery.wait()
     return count
 

@@ -299,8 +299,8 @@ def test_the_cluster(place: Place) -> None:
     assert info["cluster_id"] in run.text("cluster", "info")
     apis = {one["api"]: one for one in run.json("cluster", "apis", "--broker", "1")}
     assert apis["Produce"]["ours"] == apis["Produce"]["last"]
-    assert isinstance(run.json("cluster", "features"), list)
-    assert "nope" in run.refused("cluster", "set-features", "nope=1")
+    assert isinstance(run.json("features", "describe")["features"], list)
+    assert "nope" in run.refused("features", "upgrade", "nope=1")
 
 
 def test_transactions(place: Place, topic: str) -> None:

@@ -197,12 +197,12 @@ async def test_a_member_that_leaves_is_replaced(
 async def test_ack_mode_replays_what_failed_and_commits_the_prefix(
     kafka: BrokerProcess, topic: str
 ) -> None:
-    """Settled by several workers in any order; one record stays unsettled, and comes again."""
+    """Finished by several workers in any order; one record stays unfinished, and comes again."""
     group = uuid.uuid4().hex
-    settled: list[int] = []
+    finished: list[int] = []
     failed: set[int] = set()
     stuck: list[Received] = []
-    all_settled = trio.Event()
+    all_finished = trio.Event()
 
     async def work(deliveries: trio.MemoryReceiveChannel[Delivery], seed: int) -> None:
         rng = random.Random(seed)
@@ -216,12 +216,12 @@ async def test_ack_mode_replays_what_failed_and_commits_the_prefix(
                 assert delivery.fail()
             else:
                 delivery.ack()
-                settled.append(number)
-                if len(settled) == 399:
-                    all_settled.set()
+                finished.append(number)
+                if len(finished) == 399:
+                    all_finished.set()
 
     async def feed(consumer: Consumer, give: trio.MemorySendChannel[Delivery]) -> None:
-        async for delivery in consumer.deliveries(max_unsettled=50):
+        async for delivery in consumer.deliveries(max_unacknowledged=50):
             await give.send(delivery)
 
     async with consumer_of(kafka, group) as consumer:
@@ -232,9 +232,9 @@ async def test_ack_mode_replays_what_failed_and_commits_the_prefix(
                 for seed in range(5):
                     nursery.start_soon(work, take, seed)
                 nursery.start_soon(feed, consumer, give)
-                await all_settled.wait()
+                await all_finished.wait()
                 nursery.cancel_scope.cancel()
-    assert sorted(settled) == [number for number in range(400) if number != 201]
+    assert sorted(finished) == [number for number in range(400) if number != 201]
     async with consumer_of(kafka, group) as consumer:
         found = await consumer.committed([(topic, number) for number in range(4)])
         assert {tp[1]: each.offset for tp, each in found.items()} == {0: 100, 1: 50, 2: 100, 3: 100}

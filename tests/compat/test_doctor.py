@@ -135,7 +135,7 @@ async def test_an_advertised_address_that_nobody_knows(tmp_path: Path) -> None:
         async with Cluster(f"127.0.0.1:{inside}") as cluster:
             await create_topic(cluster, "some")
         with trio.CancelScope() as scope:
-            async with Producer(bootstrap, tell=hear) as producer:
+            async with Producer(bootstrap, report=hear) as producer:
                 await producer.enqueue("some", b"")
                 await heard.wait()
                 assert not limit.is_over

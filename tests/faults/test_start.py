@@ -249,7 +249,7 @@ def test_fewer_brokers_than_there_are(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def produce_to_all(bootstrap: str, topic: str, tell: Callable[[str], None]) -> None:
-    async with Producer(bootstrap, tell=tell) as producer:
+    async with Producer(bootstrap, report=tell) as producer:
         await producer.send(topic, b"to a partition that has a leader")
         records = [SimpleRecord(0, b"key %d" % number, b"") for number in range(50)]
         await producer.send_all(topic, records)

@@ -137,7 +137,7 @@ async def test_every_codec(place: Place, topic: str) -> None:
     expected = []
     told: list[str] = []
     for codec in CODECS:
-        async with Producer(place.bootstrap, compression=codec, tell=told.append) as producer:
+        async with Producer(place.bootstrap, compression=codec, report=told.append) as producer:
             deliveries = [
                 await producer.enqueue(
                     topic, b"%s %d" % (codec.encode(), n), key=None if n % 7 else b"k%d" % n,
@@ -206,7 +206,7 @@ async def test_what_it_cannot_write(place: Place, topic: str) -> None:
 
 async def test_a_group(place: Place, topic: str) -> None:
     """Two members share it; what they committed is where the next one begins."""
-    async with Producer(place.bootstrap, tell=lambda _: None) as producer:
+    async with Producer(place.bootstrap, report=lambda _: None) as producer:
         for n in range(100):
             await producer.enqueue(topic, b"%d" % n, partition=n % 2)
     seen: set[bytes] = set()
@@ -240,7 +240,7 @@ async def test_a_group(place: Place, topic: str) -> None:
 
 
 async def test_offsets_at_times(place: Place, topic: str) -> None:
-    async with Producer(place.bootstrap, tell=lambda _: None) as producer:
+    async with Producer(place.bootstrap, report=lambda _: None) as producer:
         for n in range(10):
             await producer.send(topic, b"x", partition=0, timestamp_ms=TIMESTAMP + n)
     partition = (topic, 0)
@@ -377,7 +377,7 @@ async def own_configs(admin: Admin, resource: ConfigResource, expected: dict[str
 async def test_admin_of_records_groups_and_the_rest(place: Place, topic: str) -> None:
     release = place.release
     group, partition = f"g-{topic}", (topic, 0)
-    async with Producer(place.bootstrap, tell=lambda _: None) as producer:
+    async with Producer(place.bootstrap, report=lambda _: None) as producer:
         for _ in range(10):
             await producer.send(topic, b"x", partition=0)
     async with consumer_of(place, group) as consumer:

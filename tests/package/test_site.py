@@ -100,9 +100,7 @@ def test_broken_links_and_forgotten_pages_are_found(tmp_path: Path) -> None:
     assert hooks().broken_links(tmp_path) == ["a.html: #y", "a.html: b.html", "c.html: a.html#z"]
     with pytest.raises(hooks().PluginError, match="FORGOTTEN"):
         hooks().sections(["index.md", "FORGOTTEN.md"])
-    assert hooks().sections(["learn/1.md", "learn/README.md"]) == {
-        "Learn": ["learn/README.md", "learn/1.md"]
-    }
+    assert hooks().sections(["learn/1.md", "LEARN.md"]) == {"Learn": ["LEARN.md", "learn/1.md"]}
 
 
 def test_tags_in_a_page_are_html(site: Path) -> None:

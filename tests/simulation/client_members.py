@@ -120,19 +120,19 @@ class Member(App):
         held: list[Delivery] = []
         retry = RetryPolicy(first_seconds=0.05, most_seconds=0.5)
         try:
-            async for delivery in consumer.deliveries(max_unsettled=20, retry=retry):
+            async for delivery in consumer.deliveries(max_unacknowledged=20, retry=retry):
                 self.judge.hand_out(GROUP, delivery.record)
                 held.append(delivery)
                 await self.pause(LONGEST_WORK_MS // 3)
                 while len(held) > self.random.randint(0, MOST_HELD):
-                    self._settle(held.pop(self.random.randrange(len(held))))
+                    self._finish(held.pop(self.random.randrange(len(held))))
                 if self._is_through():
                     return
         finally:
             for delivery in held:
-                self._settle(delivery)
+                self._finish(delivery)
 
-    def _settle(self, delivery: Delivery) -> None:
+    def _finish(self, delivery: Delivery) -> None:
         if self.random.random() < FAILED_SHARE:
             delivery.fail()
         else:

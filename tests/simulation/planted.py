@@ -18,7 +18,7 @@ from pybroker_kafka.replication.isr import IsrState, RemoteReplica
 from pybroker_kafka.replication.leadership import Leadership
 from pybroker_kafka.replication.partition import Partition
 from pybroker_kafka.storage.log import Log
-from pybroker_kafka.storage.log_upkeep import LogUpkeep
+from pybroker_kafka.storage.log_maintenance import LogMaintenance
 from pybroker_kafka.storage.segment_reader import LOG_SUFFIX
 from tests.simulation.cluster import Result, simulate
 from tests.simulation.disk import Disk, Inode, MemoryFile, MemoryFiles
@@ -179,7 +179,7 @@ def _retention_right_after_a_jump() -> Iterator[None]:
 def _producers_expire_by_the_wall_clock() -> Any:
     """Producers count as idle since the time in their last batch, as the wall clock has it now."""
 
-    def forget(self: LogUpkeep, now_ms: int) -> Iterator[None]:
+    def forget(self: LogMaintenance, now_ms: int) -> Iterator[None]:
         for log in self._table.current.online():
             entries, limit_ms = log.producer_state.entries, self._config.producer_id_expiration_ms
             for entry in list(entries.values()):
@@ -188,7 +188,7 @@ def _producers_expire_by_the_wall_clock() -> Any:
                     del entries[entry.producer_id]
             yield
 
-    return patch.object(LogUpkeep, "_expire_producers", forget)
+    return patch.object(LogMaintenance, "_expire_producers", forget)
 
 
 PLANTED: dict[str, Callable[[], Any]] = {

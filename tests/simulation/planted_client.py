@@ -55,13 +55,13 @@ def _retry_under_a_new_number() -> Any:
 
 def _number_given_again() -> Any:
     """A number whose record was given up is given to another record."""
-    settle = PartitionQueue.settle
+    complete = PartitionQueue.complete
 
     def forget(self: PartitionQueue, batch: Batch, outcome: Outcome) -> None:
         batch.may_be_written = False
-        settle(self, batch, outcome)
+        complete(self, batch, outcome)
 
-    planted = patch.object(PartitionQueue, "settle", forget)
+    planted = patch.object(PartitionQueue, "complete", forget)
     return _among(planted, *[Sender] * 4, DELIVERY_TIMEOUTS_MS=(1_000,), CANCELLED_SHARE=0.1)
 
 
@@ -161,8 +161,8 @@ def _asking_is_not_done() -> Any:
     return _among(planted, Sender, Member, Member, Member, CANCELLED_SHARE=0.9)
 
 
-def _unsettled_is_committed() -> Any:
-    """In ack mode, up to the newest that is settled."""
+def _open_records_are_committed() -> Any:
+    """In ack mode, up to the newest that is finished."""
 
     def newest(self: Ledger) -> dict[TopicPartition, int]:
         return {place: mine.next_offset for place, mine in self._partitions.items()}
@@ -176,7 +176,7 @@ def _polls_lose_records() -> Any:
 
     async def slow(self: Polling, *args: Any) -> Any:
         batch = await take(self, *args)
-        self._progress.let_go()
+        self._progress.end_batch()
         await trio.sleep(0.01)
         return batch if batch is None else self._progress.hold(batch)
 
@@ -197,7 +197,7 @@ PLANTED: dict[str, Callable[[], Any]] = {
     "what is fetched is committed": _fetched_is_committed,
     "what is in hand is committed by who is cancelled": _hand_is_committed,
     "a cancelled question takes a commit back": _asking_is_not_done,
-    "what is not settled is committed": _unsettled_is_committed,
+    "open records are committed": _open_records_are_committed,
     "a cancelled poll loses records": _polls_lose_records,
 }
 

@@ -25,7 +25,7 @@ KNOWN_SEEDS = {
     "aborted records are handed out": 1,
     "what is fetched is committed": 1,
     "what is in hand is committed by who is cancelled": 14,
-    "what is not settled is committed": 11,
+    "open records are committed": 11,
     "a cancelled poll loses records": 4,
 }
 

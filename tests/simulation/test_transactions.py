@@ -21,7 +21,7 @@ KNOWN_SEEDS = {
     "LSO past an open transaction": 0,
     "epoch not bumped on timeout": 5,
     "offsets visible before the commit": 0,
-    "late requests are obeyed": 175,
+    "late requests are applied": 175,
     "coordinator answers from memory": 272,
     "offsets answered from memory": 59,
     "unlogged fences are believed": 1171,

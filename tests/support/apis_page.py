@@ -15,12 +15,13 @@ ROOM = Path(inspect.getfile(handlers)).parent
 HEAD = """# The APIs
 
 This page is written by `python -m tests.pages`; do not edit it. It has the APIs that a broker
-serves, as Apache Kafka 3.9 does with ZooKeeper: their versions, the page with their messages and
-all that is known about them, the handler, and the release of Kafka that served them first, if that
-is after 0.10.0 and clients ask them.
+serves: their versions, the page with their messages and all that is known about them, the handler,
+and the release of Kafka that served them first, if that is after 0.10.0 and clients ask them. The
+versions are those of Apache Kafka 3.9 with ZooKeeper. Those with a feature are of Kafka 4, and
+served once that feature is finalized (`any`: once any feature is).
 
-| API | versions | page | handler | since |
-|---|---|---|---|---|
+| API | versions | with a feature | page | handler | since |
+|---|---|---|---|---|---|
 """
 
 
@@ -30,9 +31,15 @@ def apis_page() -> str:
     for key, spec in API_TABLE.items():
         files = ", ".join(f"`broker/handlers/{name}.py`" for name in answered[key])
         of = f"`protocol/apis/{key.name.lower()}.py`"
-        versions = f"{spec.min_version}-{spec.max_version}"
+        highest = spec.highest()
+        versions = f"{spec.min_version}-{highest}" if highest >= spec.min_version else ""
+        later = spec.later
+        more = (
+            "" if later is None else f"{later.version}-{spec.max_version} {later.feature or 'any'}"
+        )
         lines.append(
-            f"| {spec.name} ({int(key)}) | {versions} | {of} | {files} | {page(key).since} |\n"
+            f"| {spec.name} ({int(key)}) | {versions} | {more} | {of} | {files} "
+            f"| {page(key).since} |\n"
         )
     return HEAD + "".join(lines)
 

@@ -6,7 +6,7 @@ themselves, and requests to brokers are recorded and, unless told otherwise, ans
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pybroker_kafka.broker.zk.registration import ensure_top_level_paths, register_broker
@@ -20,6 +20,7 @@ from pybroker_kafka.protocol.apis.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from pybroker_kafka.protocol.features import NOTHING_SUPPORTED
 from pybroker_kafka.protocol.topics import TopicPartition
 from pybroker_kafka.protocol.zookeeper.operations import Create, Delete, SetData, ZkOperation
 from pybroker_kafka.replication.controller import events, znodes
@@ -101,12 +102,19 @@ class ControllerCluster:
 
     # Brokers
 
-    def start(self, broker_id: int, rack: str | None = None, *, controller: bool = True) -> None:
+    def start(
+        self,
+        broker_id: int,
+        rack: str | None = None,
+        *,
+        controller: bool = True,
+        features: Mapping[str, tuple[int, int]] = NOTHING_SUPPORTED,
+    ) -> None:
         session = self.sessions[broker_id] = self.next_session
         self.next_session += 1
         self.brokers[broker_id] = SimulatedBroker(broker_id)
         endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "h", 9000 + broker_id)
-        registration = BrokerRegistration(broker_id, (endpoint,), rack)
+        registration = BrokerRegistration(broker_id, (endpoint,), rack, features=features)
         self.tree.run(register_broker(registration, NOW_MS, session), session)
         self.settle()
         if controller:

@@ -13,5 +13,5 @@ def checkpoint_log_start_offsets(manager: LogManager) -> None:
 
 
 def _write(manager: LogManager, name: str) -> None:
-    for job in manager.upkeep.checkpoint_jobs(name):
+    for job in manager.maintenance.checkpoint_jobs(name):
         job.run()

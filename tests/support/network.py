@@ -158,7 +158,7 @@ async def running_network(
     metrics = BrokerMetrics()
     dispatcher = Dispatcher(metrics)
     if client_quotas is not None:
-        dispatcher.obey(client_quotas)
+        dispatcher.meter_with(client_quotas)
     heartbeats = Heartbeats()
     dispatcher.register(heartbeats.handlers())
     cache = MetadataCache(1, "cluster")

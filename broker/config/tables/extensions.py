@@ -3,6 +3,7 @@ which warns of unknown keys."""
 
 from __future__ import annotations
 
+from ....protocol.features import RELEASES
 from ..keys import AT_LEAST_1, BOOLEAN, INT, LOW, STRING, OneOf, key
 
 DEFINITIONS = (
@@ -52,6 +53,16 @@ DEFINITIONS = (
         LOW,
         doc="Whether to start although keys are set that restrict access in Kafka and have no "
         "effect here, such as alter.config.policy.class.name; a warning then names them.",
+    ),
+    key(
+        "pybroker.features",
+        STRING,
+        "3.9",
+        LOW,
+        valid=OneOf(tuple(RELEASES)),
+        doc="The release of Kafka whose features a new cluster has finalized from its beginning, "
+        "which bring its newer requests to clients. A cluster that has begun keeps its features: "
+        "`pybroker features upgrade` changes them.",
     ),
     key(
         "pybroker.jaas.file",

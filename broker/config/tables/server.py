@@ -185,6 +185,7 @@ DEFINITIONS = (
         "2000",
         MEDIUM,
         valid=AT_LEAST_1,
+        doc="The most partitions that one DescribeTopicPartitions response holds.",
     ),
     key("unstable.api.versions.enable", BOOLEAN, "false", HIGH, internal=True),
     key("unstable.feature.versions.enable", BOOLEAN, "false", HIGH, internal=True),

@@ -164,7 +164,7 @@ class Side:
         else:
             cluster.now_ms += step.ms
             cluster.manager.waiting.tick(cluster.now_ms)
-        broker.replica_runtime.settle()
+        broker.replica_runtime.apply_effects()
 
     def state(self) -> Any:
         """Everything that can be seen from outside."""

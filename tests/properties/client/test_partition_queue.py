@@ -112,7 +112,7 @@ class World:
             self.identities.take(Identity(self.next_id, self.draw.choice([0, MAX_EPOCH - 3])))
             self.next_id += 1
         for queue, batch in self.accumulator.expired(self.now):
-            self.accumulator.settle(queue, batch, Outcome(error=TimeoutError()))
+            self.accumulator.complete(queue, batch, Outcome(error=TimeoutError()))
         while self.accumulator.busy and self.identities.prepare(self.queue):
             batch_or_none = self.accumulator.ready(self.queue, self.now)
             if batch_or_none is None:
@@ -146,17 +146,17 @@ class World:
         self.queue.returned(batch)
         verdict = self.queue.judge(batch, code, base_offset=offset, is_transactional=False)
         if verdict is Verdict.WRITTEN:
-            self.accumulator.settle(self.queue, batch, Outcome(offset))
+            self.accumulator.complete(self.queue, batch, Outcome(offset))
         elif verdict is Verdict.SPLIT:
             self.queue.split(batch)
         elif verdict is Verdict.FAILED:
-            self.accumulator.settle(self.queue, batch, Outcome(error=ValueError(code.name)))
+            self.accumulator.complete(self.queue, batch, Outcome(error=ValueError(code.name)))
         else:
             self.again(batch)
 
     def again(self, batch: Batch) -> None:
         if self.now - batch.created_ms >= LIMITS.delivery_ms:
-            self.accumulator.settle(self.queue, batch, Outcome(error=TimeoutError()))
+            self.accumulator.complete(self.queue, batch, Outcome(error=TimeoutError()))
         else:
             batch.retry_at_ms = self.now + self.draw.choice([0, 10])
 

@@ -308,7 +308,7 @@ class LogMachine(RuleBasedStateMachine):
     def begin_checkpoint(self) -> None:
         """Of the recovery points; it comes to its end whenever it does."""
         self.end_checkpoint()
-        self.checkpoints = self.manager.upkeep.checkpoint_jobs(RECOVERY_POINT_FILE)
+        self.checkpoints = self.manager.maintenance.checkpoint_jobs(RECOVERY_POINT_FILE)
 
     @rule()
     def end_checkpoint(self) -> None:

@@ -157,7 +157,7 @@ class History:
 
     def checkpoint(self) -> None:
         for name in (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE):
-            for job in self.manager.upkeep.checkpoint_jobs(name):
+            for job in self.manager.maintenance.checkpoint_jobs(name):
                 job.run()
 
     def next_epoch(self) -> None:

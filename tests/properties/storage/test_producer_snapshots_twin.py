@@ -21,7 +21,7 @@ import pytest
 
 from pybroker_kafka.protocol.records.batch import ControlRecordType, EndTxnMarker
 from pybroker_kafka.protocol.records.builder import build_end_txn_marker
-from pybroker_kafka.storage import checkpoints, log_upkeep, producer_snapshot
+from pybroker_kafka.storage import checkpoints, log_maintenance, producer_snapshot
 from pybroker_kafka.storage.append_info import AppendOrigin
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import Job, LogManager
@@ -96,7 +96,7 @@ class World:
         self.batches: list[Batch] = []
         self.written = 0
         self.manager, self.log = self.open(self.directory)
-        self.upkeep: Iterator[Job | None] = iter(())
+        self.maintenance: Iterator[Job | None] = iter(())
 
     def open(self, directory: Path) -> tuple[LogManager, Log]:
         config = config_of(segment_bytes=400, segment_index_bytes=96, index_interval_bytes=80)
@@ -156,9 +156,9 @@ class World:
         """A step, as far as a tick goes; a job may end long after it was given out."""
         self.now_ms += self.chance.randint(0, 2)
         for _ in range(self.chance.randint(1, 12)):
-            step = next(self.upkeep, "over")
+            step = next(self.maintenance, "over")
             if step == "over":
-                self.upkeep = self.manager.look_after_producers(self.now_ms)
+                self.maintenance = self.manager.look_after_producers(self.now_ms)
                 return
             if isinstance(step, Job):
                 step.run()
@@ -215,8 +215,8 @@ def test_whenever_the_broker_dies_its_producers_are_known(
 ) -> None:
     monkeypatch.setattr(producer_snapshot, "ROWS_AT_ONCE", seed % 3)
     monkeypatch.setattr(producer_snapshot, "MIN_INTERVAL_MS", INTERVAL_MS)
-    monkeypatch.setattr(log_upkeep, "SNAPSHOT_ROWS_PER_STEP", 1)
-    monkeypatch.setattr(log_upkeep, "SNAPSHOT_STEPS_PER_TICK", 3)
+    monkeypatch.setattr(log_maintenance, "SNAPSHOT_ROWS_PER_STEP", 1)
+    monkeypatch.setattr(log_maintenance, "SNAPSHOT_STEPS_PER_TICK", 3)
     world = World(tmp_path, seed)
     for number in range(STEPS):
         step = world.chance.choices(

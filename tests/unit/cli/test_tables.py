@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybroker_kafka.cli.options import UserError, echo, escape, show, table
-from pybroker_kafka.cli.target import Target, bytes_text, end_with_errors, show_rows, tell, text_of
+from pybroker_kafka.cli.target import (
+    Target,
+    bytes_text,
+    end_with_errors,
+    report,
+    show_rows,
+    text_of,
+)
 
 LONG = "a-long-name-" * 12
 ROWS: list[dict[str, object]] = [
@@ -88,9 +95,9 @@ def test_names_move_no_cursor_and_begin_no_line(
         made.add_row(escape(FORGED))
         show(made)
         echo(FORGED)
-        tell(FORGED)
+        report(FORGED)
         with click.Context(click.Command("any")) as context:
-            Target("", {}, as_json=False).tell(FORGED, None)
+            Target("", {}, as_json=False).report(FORGED, None)
             with contextlib.suppress(click.exceptions.Exit):
                 end_with_errors({FORGED: RuntimeError(FORGED)})
             assert context

@@ -194,12 +194,12 @@ async def test_who_posts_hears_in_order_and_once(peer: Peer) -> None:
     heard = list[tuple[int, int | str]]()
 
     def post(number: int) -> None:
-        def tell(answer: HeartbeatResponse | ClientError) -> None:
+        def notify(answer: HeartbeatResponse | ClientError) -> None:
             what = str(answer) if isinstance(answer, ClientError) else answer.throttle_time_ms
             heard.append((number, what))
 
         request = HeartbeatRequest(group_id="g", generation_id=number, member_id="m")
-        connection.post(ApiKey.HEARTBEAT, request, HeartbeatResponse, tell)
+        connection.post(ApiKey.HEARTBEAT, request, HeartbeatResponse, notify)
 
     async with meeting(peer) as connection:
         for number in range(4):
@@ -254,7 +254,9 @@ async def test_a_session_that_ends_is_left_when_nothing_is_on_its_way(
 async def test_a_request_without_an_answer(peer: Peer) -> None:
     log = list[int]()
     async with meeting(peer) as connection, trio.open_nursery() as nursery:
-        await connection.tell(ApiKey.PRODUCE, ProduceRequest(acks=0, timeout_ms=1, topic_data=[]))
+        await connection.send_without_answer(
+            ApiKey.PRODUCE, ProduceRequest(acks=0, timeout_ms=1, topic_data=[])
+        )
         await peer.wait_for(1)
         peer.got.clear()
         nursery.start_soon(beat, connection, 1, log)

@@ -42,7 +42,7 @@ def test_the_batches_of_a_partition(accumulator: Accumulator) -> None:
         (lambda: queue.restart(Identity(8, 0)), "is numbered anew"),
         (lambda: queue.start(first, is_numbered=True), "goes out twice"),
         (lambda: queue.returned(third), "was not on its way"),
-        (lambda: queue.settle(second, DONE), "is done, and on its way"),
+        (lambda: queue.complete(second, DONE), "is done, and on its way"),
     ]
     for step, fact in steps:
         with pytest.raises(BrokenInvariant, match=fact):
@@ -69,9 +69,9 @@ def test_the_numbers_of_a_partition(
 
 def test_a_batch_has_one_outcome() -> None:
     batch = Batch("t", 0, 0)
-    batch.settle(DONE)
+    batch.complete(DONE)
     with pytest.raises(BrokenInvariant, match="gets another one"):
-        batch.settle(DONE)
+        batch.complete(DONE)
 
 
 @pytest.mark.parametrize("wrong_by", [-100, 1])
@@ -79,7 +79,7 @@ def test_bytes_that_are_held(accumulator: Accumulator, wrong_by: int) -> None:
     (queue,) = accumulator.queues("t", 1)
     accumulator.held_bytes += wrong_by
     with pytest.raises(BrokenInvariant, match="bytes are counted, the batches have 20"):
-        accumulator.settle(queue, queue.batches[2], DONE)
+        accumulator.complete(queue, queue.batches[2], DONE)
 
 
 def test_states() -> None:
@@ -113,7 +113,7 @@ def held() -> tuple[Ledger, Delivery]:
 
 
 def counted_wrong(ledger: Ledger) -> None:
-    ledger._unsettled_count += 1
+    ledger._open_count += 1
 
 
 def in_no_place(ledger: Ledger) -> None:
@@ -121,7 +121,7 @@ def in_no_place(ledger: Ledger) -> None:
 
 
 def out_of_order(ledger: Ledger) -> None:
-    ledger._partitions["t", 0].unsettled.reverse()
+    ledger._partitions["t", 0].unfinished.reverse()
 
 
 def behind_the_next(ledger: Ledger) -> None:
@@ -131,8 +131,8 @@ def behind_the_next(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("break_it", "fact"),
     [
-        (counted_wrong, "2 are not settled"),
-        (in_no_place, "1 are not settled"),
+        (counted_wrong, "2 are not finished"),
+        (in_no_place, "1 are not finished"),
         (out_of_order, "are before 6"),
         (behind_the_next, "are before 5"),
     ],
@@ -150,5 +150,5 @@ def test_a_delivery_is_settled_once(held: tuple[Ledger, Delivery]) -> None:
     ledger, delivery = held
     delivery.ack()
     ledger._held.add(delivery)
-    with pytest.raises(BrokenInvariant, match="is settled twice"):
+    with pytest.raises(BrokenInvariant, match="is finished twice"):
         delivery.ack()

@@ -13,8 +13,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
 from pybroker_kafka.protocol.codec import decode_from, encode
-from pybroker_kafka.protocol.schema import Field, Struct
+from pybroker_kafka.protocol.schema import Field, Message, Struct
 from pybroker_kafka.protocol.uuids import uuid_from_text
 from tests.support.message_factory import all_messages, every_message_and_version, within
 
@@ -79,9 +80,18 @@ def plain(kind: str, value: Any) -> Any:
     return value
 
 
+def is_of_39(cls: type[Message], version: int) -> bool:
+    key = cls._spec.api_key
+    return key < 0 or version <= API_TABLE[ApiKey(key)].highest()
+
+
 def test_each_message_and_version_is_there_once() -> None:
     recorded = [(entry["message"], entry["version"]) for entry in entries()]
-    assert recorded == [(cls.__name__, version) for cls, version in every_message_and_version()]
+    assert recorded == [
+        (cls.__name__, version)
+        for cls, version in every_message_and_version()
+        if is_of_39(cls, version)
+    ]
 
 
 def test_kafkas_bytes_are_read_with_kafkas_values_and_written_back() -> None:

@@ -30,7 +30,8 @@ def test_a_kafka_error_carries_its_code() -> None:
 
 
 def test_the_table_and_the_messages_agree() -> None:
-    assert len(API_TABLE) == 62
+    of_39 = [spec for spec in API_TABLE.values() if spec.highest() >= spec.min_version]
+    assert len(of_39) == 62
     assert list(API_TABLE) == list(ApiKey)
     for key, spec in API_TABLE.items():
         for cls, kind in ((request_class(key), "request"), (response_class(key), "response")):

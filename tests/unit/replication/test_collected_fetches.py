@@ -135,7 +135,7 @@ async def test_the_shell_tells_them_after_the_round(tmp_path: Path) -> None:
                 leader.fetch(token, end_offset, replica_id=2, log_start_offset=0), Parked
             )
             leader.produce(Token(), b"one")
-            runtime.settle()
+            runtime.apply_effects()
             assert not token.answered.is_set()
             with trio.fail_after(120):
                 await token.answered.wait()

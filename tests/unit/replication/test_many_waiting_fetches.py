@@ -216,7 +216,7 @@ def test_the_runtime_answers_them_all(cluster: ReplicaCluster) -> None:
             for number in range(MANY):
                 entry = FetchEntry(TOPIC, 0, fetch_offset=0, max_bytes=FAR)
                 runtime.fetch(params, [entry], cluster.now_ms, Waiter, (number,))
-            with runtime.settling as manager:
+            with runtime.applying as manager:
                 manager.appends.append("p", {KEY: batch()}, ReplicatedAppend(1, 0, cluster.now_ms))
             assert len(told) == MAX_ANSWERS_AT_ONCE
             with trio.fail_after(20):

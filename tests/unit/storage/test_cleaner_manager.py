@@ -146,7 +146,7 @@ def test_gaps_are_no_loss_once_the_topic_is_compacted_no_more(tmp_path: Path) ->
         compacted.put([("k", "v" * 100)], timestamp=1000 + number)
     compacted.roll()
     compacted.clean()
-    for job in compacted.manager.upkeep.checkpoint_jobs(CLEANER_FILE):
+    for job in compacted.manager.maintenance.checkpoint_jobs(CLEANER_FILE):
         job.run()
     before = surviving(compacted.log)
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")

@@ -81,7 +81,7 @@ def test_a_data_file(tmp_path: Path) -> None:
     segment.append(bytes(100), 0, 0, 0)
     files.watcher.look = lambda: os.fstat(segment.log_file.fileno())
     segment.become_inactive()
-    segment.let_go()
+    segment.release_file()
     segment.become_active(config)
     segment.mark_deleted()
     assert files.watcher.saw_open_files()
@@ -94,7 +94,7 @@ def test_an_offset_index(tmp_path: Path) -> None:
     index.append(3, 300)
     files.watcher.look = lambda: list(index.entries_below(5))
     assert list(index.entries_below(5)) == [(3, 300)]
-    index.let_go()
+    index.release_file()
     assert list(index.entries_below(5)) == [(3, 300)]
     index.trim()
     assert list(index.entries_below(5)) == [(3, 300)]
@@ -112,7 +112,7 @@ def test_a_transaction_index(tmp_path: Path) -> None:
 
     append()
     files.watcher.look = append
-    index.let_go()
+    index.release_file()
     append()
     index.release()
     assert files.watcher.saw_open_files()

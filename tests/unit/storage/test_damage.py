@@ -227,7 +227,7 @@ def make(*, clean: bool) -> Stopped:
         log.flush()
     seen = [see(log) for log in logs]
     for name in CHECKPOINTS:
-        for job in manager.upkeep.checkpoint_jobs(name):
+        for job in manager.maintenance.checkpoint_jobs(name):
             job.run()
     if clean:
         manager.clean_shutdown()

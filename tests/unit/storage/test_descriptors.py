@@ -180,7 +180,7 @@ def test_a_checkpoint_is_written_when_there_are_descriptors_again(
 ) -> None:
     manager = manager_of(tmp_path, files=files)
     append(manager.get_or_create_log("t", 0, TOPIC_ID, None, 0))
-    (job,) = manager.upkeep.checkpoint_jobs("log-start-offset-checkpoint")
+    (job,) = manager.maintenance.checkpoint_jobs("log-start-offset-checkpoint")
     checkpoint = tmp_path / "log-start-offset-checkpoint"
     with no_descriptors():
         held = [files.open(str(tmp_path / "meta.properties")) for _ in range(SPARE)]

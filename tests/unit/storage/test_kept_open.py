@@ -47,7 +47,7 @@ class One:
         self.was_used = True
         return file
 
-    def let_go(self) -> None:
+    def release_file(self) -> None:
         self.file = None
 
 
@@ -82,7 +82,7 @@ def test_what_was_closed_otherwise_is_not_listed_for_ever() -> None:
     for _ in range(100):
         one = One(kept)
         one.use()
-        one.let_go()
+        one.release_file()
     assert len(kept._files) <= 4
     assert kept.close_all()
     assert not kept.close_all()

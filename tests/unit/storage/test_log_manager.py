@@ -453,7 +453,7 @@ def test_checkpoints_have_one_writer(tmp_path: Path) -> None:
     run(manager, 0)
     for log in logs:
         log.first_dirty_offset = 2
-        manager.upkeep.cleaned(log)
+        manager.maintenance.cleaned(log)
     assert not (tmp_path / "cleaner-offset-checkpoint").exists()
     assert run(manager, 1) == ["sync t-0", "sync t-1", "write cleaner-offset-checkpoint"]
     assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n2\nt 0 2\nt 1 2\n"

@@ -54,7 +54,7 @@ class Replica:
 
     def write_checkpoints(self) -> None:
         for name in CHECKPOINTED:
-            for job in self.manager.upkeep.checkpoint_jobs(name):
+            for job in self.manager.maintenance.checkpoint_jobs(name):
                 job.run()
 
     def lose_power(self, losses: Losses) -> None:

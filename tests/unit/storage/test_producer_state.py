@@ -141,7 +141,7 @@ def test_producers_do_not_notice_a_jump_of_the_wall_clock(tmp_path: Path) -> Non
     manager = manager_of(tmp_path, now_ms=day_ms, wall=wall)
     log = manager.get_or_create_log("t", 0, None, None, day_ms)
     produce(log, 0, producer_id=1, now_ms=day_ms)
-    manager.upkeep.begin(day_ms)
+    manager.maintenance.begin(day_ms)
     wall.note(day_ms, 11 * day_ms)
     for minutes in (1, 12, 23, 34):
         list(manager.look_after_producers(day_ms + minutes * 60_000))

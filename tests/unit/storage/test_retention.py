@@ -11,8 +11,8 @@ from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.protocol.records.batch import iter_batch_headers
 from pybroker_kafka.protocol.wall_clock import WallClock
 from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.log_maintenance import SEGMENTS_PER_STEP
 from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
-from pybroker_kafka.storage.log_upkeep import SEGMENTS_PER_STEP
 from pybroker_kafka.storage.retention import (
     date_text,
     delete_old_segments,

@@ -10,24 +10,24 @@ import pytest
 from pybroker_kafka.client.consumer.deliveries import Delivery, Ledger, RetryPolicy
 from pybroker_kafka.client.consumer.received import Received
 
-MAX_UNSETTLED = 20
+MAX_UNACKNOWLEDGED = 20
 STEPS = 400
 
 
 class Twin:
-    """Of each record: fresh, held, due (and when), or settled; looked through from the start."""
+    """Of each record: fresh, held, due (and when), or finished; looked through from the start."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.policy = policy
         self.records: list[dict[str, Any]] = []
         self.next_offsets: dict[int, int] = {}
 
-    def unsettled(self) -> list[dict[str, Any]]:
-        return [record for record in self.records if record["state"] != "settled"]
+    def unfinished(self) -> list[dict[str, Any]]:
+        return [record for record in self.records if record["state"] != "finished"]
 
     def committable(self) -> dict[tuple[str, int], int]:
         found = dict(self.next_offsets)
-        for record in reversed(self.unsettled()):
+        for record in reversed(self.unfinished()):
             found[record["partition"]] = record["offset"]
         return {("t", partition): offset for partition, offset in found.items()}
 
@@ -42,13 +42,13 @@ class Twin:
 def test_any_order_of_acks_and_failures(seed: int) -> None:
     rng = random.Random(seed)
     policy = RetryPolicy(first_seconds=0.01, most_seconds=0.05, max_retries=rng.choice([-1, 0, 2]))
-    ledger, twin = Ledger(policy, MAX_UNSETTLED, lambda: None), Twin(policy)
+    ledger, twin = Ledger(policy, MAX_UNACKNOWLEDGED, lambda: None), Twin(policy)
     offsets = {0: 0, 1: 1000}
     held: list[Delivery] = []
     now = 0
     for _ in range(STEPS):
         now += rng.randint(0, 10)
-        assert ledger.room == MAX_UNSETTLED - len(twin.unsettled())
+        assert ledger.room == MAX_UNACKNOWLEDGED - len(twin.unfinished())
         choice = rng.random()
         if choice < 0.3 and ledger.room:
             partition = rng.choice(list(offsets))
@@ -83,7 +83,7 @@ def test_any_order_of_acks_and_failures(seed: int) -> None:
             if rng.random() < 0.6:
                 delivery.ack()
                 if record is not None:
-                    record["state"] = "settled"
+                    record["state"] = "finished"
             else:
                 goes_on = delivery.fail()
                 if record is not None:
@@ -92,7 +92,7 @@ def test_any_order_of_acks_and_failures(seed: int) -> None:
                     )
                     assert goes_on == (not gives_up)
                     wait = policy.delay_ms(record["attempts"])
-                    record.update(state="settled" if gives_up else "due", due=ledger.now_ms + wait)
+                    record.update(state="finished" if gives_up else "due", due=ledger.now_ms + wait)
                     record["order"] = max(r["order"] for r in twin.records) + 1
                 else:
                     assert not goes_on
@@ -105,7 +105,7 @@ def test_any_order_of_acks_and_failures(seed: int) -> None:
 
 
 def test_settling_twice_is_settling_once() -> None:
-    ledger = Ledger(RetryPolicy(), MAX_UNSETTLED, lambda: None)
+    ledger = Ledger(RetryPolicy(), MAX_UNACKNOWLEDGED, lambda: None)
     ledger.add([Received("t", 0, 5, 0, None, None), Received("t", 0, 6, 0, None, None)], 9)
     first, second = ledger.next(0), ledger.next(0)
     assert first is not None
@@ -116,4 +116,4 @@ def test_settling_twice_is_settling_once() -> None:
     first.ack()
     first.ack()
     assert ledger.committable() == {("t", 0): 9}
-    assert ledger.room == MAX_UNSETTLED
+    assert ledger.room == MAX_UNACKNOWLEDGED

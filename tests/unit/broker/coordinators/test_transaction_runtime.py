@@ -148,7 +148,7 @@ class Node(CoordinatorNode[TransactionRuntime]):
         self.cluster.publish(ME, topic=topic, partition=partition)
         result = self.cluster.role(topic=topic, partition=partition)
         assert result.error_code == E.NONE
-        self.replica_runtime.settle()
+        self.replica_runtime.apply_effects()
         return topic, partition
 
     def log_end(self, key: TopicPartition) -> int:

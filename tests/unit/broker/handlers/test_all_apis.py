@@ -11,8 +11,9 @@ import pytest
 from pybroker_kafka.broker import server
 from pybroker_kafka.broker.assembly import assemble
 from pybroker_kafka.broker.network.dispatcher import Dispatcher
-from pybroker_kafka.protocol.api import ApiKey, page
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, page
 from pybroker_kafka.protocol.api_page import Handling
+from pybroker_kafka.protocol.features import Feature
 from tests.support.apis_page import answered_in, handlers_of_files
 from tests.support.in_process import broker, zookeeper
 
@@ -49,4 +50,7 @@ async def test_a_broker_registers_all_of_them(
     monkeypatch.setattr(server, "assemble", kept)
     async with zookeeper() as port, broker(port, tmp_path):
         dispatcher: Dispatcher = parts[0].dispatcher
-        assert set(dispatcher.served()) == set(ApiKey)
+        of_39 = [spec.key for spec in API_TABLE.values() if spec.highest() >= spec.min_version]
+        assert [key for key, _, _ in dispatcher.served()] == of_39
+        dispatcher.finalized(dict.fromkeys(Feature, 1))
+        assert [key for key, _, _ in dispatcher.served()] == list(ApiKey)

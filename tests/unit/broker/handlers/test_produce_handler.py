@@ -106,7 +106,7 @@ def test_produce_waits_for_replicas(broker: HandlerBroker) -> None:
     call = broker.produce(9, batch(), acks=-1)
     assert call.waits
     broker.cluster.follow(2, 1)
-    broker.replica_runtime.settle()
+    broker.replica_runtime.apply_effects()
     assert call.answer.responses[0].partition_responses[0].error_code == 0
 
 

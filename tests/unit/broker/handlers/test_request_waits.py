@@ -61,7 +61,7 @@ def test_of_a_closed_connection_nothing_waits(
     end = broker.cluster.partition.log.log_end_offset
     broker.produced(9, batch())
     broker.cluster.follow(2, end + 1)  # what would have completed it
-    broker.replica_runtime.settle()
+    broker.replica_runtime.apply_effects()
     assert call.answer is None
 
 

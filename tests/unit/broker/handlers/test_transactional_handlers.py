@@ -268,7 +268,7 @@ class TestProduce:
         question.answer({(TOPIC, 1): ErrorCode.NOT_COORDINATOR})
         assert call.answer is UNTIL_ANSWERED
         broker.cluster.follow(2, 1)
-        broker.replica_runtime.settle()
+        broker.replica_runtime.apply_effects()
         assert results(call) == [(0, 0), (ErrorCode.NOT_ENOUGH_REPLICAS, -1)]
 
     def test_two_producers_in_one_request(self, broker: Broker) -> None:
@@ -329,7 +329,7 @@ class TestMarkers:
         call = broker.write(0)
         assert call.answer is UNTIL_ANSWERED
         broker.cluster.follow(2, 1)
-        broker.replica_runtime.settle()
+        broker.replica_runtime.apply_effects()
         assert marker_errors(call) == {KEY: 0}
 
     def test_followers_that_do_not_come(self, broker: Broker) -> None:
@@ -337,7 +337,7 @@ class TestMarkers:
         call = broker.write(0)
         broker.cluster.now_ms += 1_001
         broker.cluster.manager.waiting.tick(broker.cluster.now_ms)
-        broker.replica_runtime.settle()
+        broker.replica_runtime.apply_effects()
         assert marker_errors(call) == {KEY: ErrorCode.REQUEST_TIMED_OUT}
 
     def test_fencing(self, broker: Broker) -> None:
@@ -376,7 +376,7 @@ class TestMarkers:
             broker.cluster.manager.partitions[OFFSETS_TOPIC, 0].remotes[2], 1, 0, 1, -1, NOW
         )
         broker.cluster.manager.waiting.check((OFFSETS_TOPIC, 0))
-        broker.replica_runtime.settle()
+        broker.replica_runtime.apply_effects()
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert marker_errors(call) == {(OFFSETS_TOPIC, 0): 0, (OFFSETS_TOPIC, 1): missing}
         assert broker.ended == [(PRODUCER, frozenset({0}), True)]
@@ -425,7 +425,7 @@ class TestReadCommitted:
         log = broker.cluster.partition.log
         assert (log.last_stable_offset, log.high_watermark, log.log_end_offset) == (0, 1, 2)
         broker.cluster.follow(2, 2)
-        broker.replica_runtime.settle()
+        broker.replica_runtime.apply_effects()
         assert (log.last_stable_offset, log.high_watermark) == (2, 2)
 
 

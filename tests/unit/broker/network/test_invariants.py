@@ -22,7 +22,7 @@ from pybroker_kafka.broker.network.receive_buffer import ReceiveMemory
 from pybroker_kafka.broker.network.request import Request, Route
 from pybroker_kafka.broker.network.send_queue import SendQueue
 from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
-from pybroker_kafka.broker.replicas.settled_replicas import SettledReplicas, _park
+from pybroker_kafka.broker.replicas.applied_replicas import AppliedReplicas, _park
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.produce import ProduceRequest, ProduceResponse
 from pybroker_kafka.protocol.errors import ErrorCode
@@ -158,7 +158,7 @@ def test_whoever_waits_for_replicas_is_known_before_the_answer() -> None:
     replicas: Any = SimpleNamespace(_effects=[], _completed=[1])
     replicas.manager = SimpleNamespace(take_completed=lambda: [Completion(None, "results")])
     with pytest.raises(BrokenInvariant, match="before it has a waiter, there is results"):
-        SettledReplicas.settle(replicas)
+        AppliedReplicas.apply_effects(replicas)
     waiter: Any = "second"
     with pytest.raises(BrokenInvariant, match="'first' waits already, beside 'second'"):
         _park(Operation("first"), waiter)
@@ -174,7 +174,7 @@ def test_what_is_shared_is_not_contained() -> None:
     for contain in (
         lambda: connection.fail(error),
         lambda: dispatcher.handler_failed(request, error),
-        lambda: SettledReplicas.answer_failed(replicas, request, error),
+        lambda: AppliedReplicas.answer_failed(replicas, request, error),
     ):
         with pytest.raises(BrokenInvariant, match="the log is wrong"):
             contain()

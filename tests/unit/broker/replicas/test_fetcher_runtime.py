@@ -118,7 +118,7 @@ class Pair:
         if damaged:
             file = node.manager.partitions[TOPIC, partition].log.segments.active.log_file
             file.write_at(b"?", file.size() - 1)
-        node.replica_runtime.settle()
+        node.replica_runtime.apply_effects()
 
     def end(self, partition: int = 0) -> int:
         return self.follower.manager.partitions[TOPIC, partition].log.log_end_offset

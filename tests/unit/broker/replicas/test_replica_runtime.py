@@ -67,11 +67,11 @@ async def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None
     async with trio.open_nursery() as nursery:
         await nursery.start(runtime.run)
         assert isinstance(cluster.produce(tokens[0], acks=1), Parked)
-        runtime.settle()
+        runtime.apply_effects()
         await trio.sleep(0.02)  # the first flush is under way, and stuck
         for token in tokens[1:]:
             assert isinstance(cluster.produce(token), Parked)
-            runtime.settle()
+            runtime.apply_effects()
         assert not any(token.results for token in tokens)
         disk.may_sync.release()
         await eventually(lambda: tokens[0].results)
@@ -96,7 +96,7 @@ async def test_a_failed_flush_takes_the_directory_offline(tmp_path: Path) -> Non
     async with trio.open_nursery() as nursery:
         await nursery.start(runtime.run)
         cluster.produce(token, acks=1)
-        runtime.settle()
+        runtime.apply_effects()
         await eventually(lambda: token.results)
         nursery.cancel_scope.cancel()
     (result,) = token.results
@@ -175,5 +175,5 @@ def test_an_answer_that_fails_does_not_keep_others_from_theirs(cluster: ReplicaC
     cluster.fetch(Broken(), 0)
     cluster.fetch(token, 0)
     cluster.produce("p")
-    runtime.settle()
+    runtime.apply_effects()
     assert len(token.results) == 1

@@ -99,11 +99,11 @@ def test_what_went_and_came_back_is_not_handed_out(positions: Positions) -> None
     assert progress.rest() is None
 
 
-def test_in_ack_mode_what_is_settled(positions: Positions) -> None:
+def test_in_ack_mode_what_is_finished(positions: Positions) -> None:
     progress = Progress(positions)
     progress.ledger = ledger = Ledger(RetryPolicy(), 100, lambda: None)
     held = progress.hold(taken(positions, 0, 3))
-    progress.let_go()
+    progress.end_batch()
     ledger.add(held, held.next_offset)
     first, second = ledger.next(0), ledger.next(0)
     assert first is not None
@@ -125,7 +125,7 @@ def test_like_a_list_of_what_was_handed_out(positions: Positions, seed: int) -> 
     for _ in range(60):
         rest = progress.rest()
         if rest is None:
-            progress.let_go()
+            progress.end_batch()
             count = chance.randint(1, 6)
             rest = taken(positions, fetched, count)
             fetched += count

@@ -34,6 +34,6 @@ def test_one_that_fails_harms_nobody() -> None:
     batch = Batch("t", 0, created_ms=1)
     batch.records.append((5, None, b"v", ()))
     interceptors.watch(Delivery(batch, 0, 5), batch)
-    batch.settle(Outcome(base_offset=7))
+    batch.complete(Outcome(base_offset=7))
     assert lines == ["an interceptor failed: ValueError('dropped it')"]
     assert careful.told == [RecordMetadata("t", 0, 7, 5)]

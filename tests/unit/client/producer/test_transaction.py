@@ -98,7 +98,7 @@ def test_an_epoch_is_raised_for_the_partition_with_a_gap_alone() -> None:
     assert (first.sequence, second.sequence) == (0, 2)
     for batch in (first, second):
         one.returned(batch)
-    one.settle(first, Outcome(error=ValueError()))
+    one.complete(first, Outcome(error=ValueError()))
     assert one.needs_restart
     assert identities.prepare(one)
     assert (one.identity, other.identity) == (Identity(9, 1), Identity(9, 0))

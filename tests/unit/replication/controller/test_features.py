@@ -1,9 +1,14 @@
-"""UpdateFeatures: nothing to raise in 3.9, but what another version has left can be deleted."""
+"""UpdateFeatures: every broker must support a level; what another version has left is deleted."""
 
 import pytest
 
-from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker_kafka.protocol.apis.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.features import SUPPORTED, Feature
 from pybroker_kafka.protocol.zookeeper.operations import SetData
 from pybroker_kafka.replication.controller import events, znodes
 from pybroker_kafka.replication.controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
@@ -85,3 +90,65 @@ def test_everything_else_is_refused(feature: str, level: int, upgrade_type: int)
     asked = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=upgrade_type)
     assert update(cluster, asked) == [(feature, ErrorCode.INVALID_REQUEST)]
     assert finalized(cluster) == {"f": 3, "g": 1}
+
+
+def raise_to(feature: str, level: int, kind: int = UPGRADE) -> FeatureUpdateKey:
+    return FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
+
+
+def supporting(*brokers: int, without: tuple[int, ...] = ()) -> ControllerCluster:
+    """Brokers that support the features of Kafka 4, and others that do not."""
+    cluster = ControllerCluster([])
+    for broker in brokers:
+        cluster.start(broker, features=SUPPORTED)
+    for broker in without:
+        cluster.start(broker)
+    return cluster
+
+
+def test_a_supported_level_is_finalized() -> None:
+    cluster = supporting(1, 2)
+    raised = [raise_to(Feature.GROUP, 1), raise_to(Feature.METADATA, 30)]
+    assert update(cluster, *raised) == [(one.feature, ErrorCode.NONE) for one in raised]
+    assert finalized(cluster) == {Feature.GROUP: 1, Feature.METADATA: 30}
+    lowered = raise_to(Feature.METADATA, 22, SAFE_DOWNGRADE)
+    assert update(cluster, lowered) == [(Feature.METADATA, ErrorCode.NONE)]
+    assert finalized(cluster) == {Feature.GROUP: 1, Feature.METADATA: 22}
+
+
+def test_one_broker_without_support_prevents_it() -> None:
+    cluster = supporting(1, without=(2,))
+    refused = [(Feature.GROUP, ErrorCode.INVALID_REQUEST)]
+    assert update(cluster, raise_to(Feature.GROUP, 1)) == refused
+    assert finalized(cluster) == {}
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "problem"),
+    [
+        ("kraft.version", 1, "the provided feature is not supported."),
+        (Feature.METADATA, 21, "versionLevel:21 is lower than the supported minVersion:22."),
+        (Feature.GROUP, 2, "brokers were found to have incompatible versions for the feature."),
+    ],
+)
+def test_levels_that_are_not_supported(feature: str, level: int, problem: str) -> None:
+    cluster = supporting(1)
+    request = UpdateFeaturesRequest(feature_updates=[raise_to(feature, level)])
+    (result,) = cluster.ask(events.UpdateFeatures, request, 1).results
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message.endswith(problem)
+
+
+def test_from_version_2_on_all_or_nothing() -> None:
+    cluster = supporting(1)
+    asked = [raise_to(Feature.GROUP, 1), raise_to("kraft.version", 1)]
+    answer = cluster.ask(events.UpdateFeatures, UpdateFeaturesRequest(feature_updates=asked), 2)
+    assert (answer.error_code, answer.results) == (ErrorCode.INVALID_REQUEST, [])
+    assert answer.error_message.startswith(
+        "The update failed for all features since the following feature had an error: "
+        "kraft.version: "
+    )
+    assert finalized(cluster) == {}
+    answer = cluster.ask(events.UpdateFeatures, UpdateFeaturesRequest(feature_updates=asked[:1]), 2)
+    assert answer == UpdateFeaturesResponse(error_message=None)
+    assert finalized(cluster) == {Feature.GROUP: 1}

@@ -1,4 +1,4 @@
-"""Whoever calls the replica manager settles: by the calls that do so, or by `with`."""
+"""Effects of the replica manager are applied by its wrapped calls, or at the end of `with`."""
 
 from __future__ import annotations
 
@@ -34,36 +34,36 @@ CHANGES = {
 }
 # They know no replicas.
 CLIENTS = ("cli", "testkit")
-# They settle by themselves.
-DRIVERS = ("replica_runtime.py", "settled_replicas.py")
+# These files apply effects by themselves.
+DRIVERS = ("replica_runtime.py", "applied_replicas.py")
 
 
 def _with_manager(node: ast.AST) -> bool:
-    """Whether this gives the manager to what is inside, which is settled, or by who calls it."""
+    """Whether the manager of a `with` or an argument is used inside: its effects are applied."""
     if isinstance(node, ast.With):
         contexts = (item.context_expr for item in node.items)
-        return any(isinstance(c, ast.Attribute) and c.attr == "settling" for c in contexts)
+        return any(isinstance(c, ast.Attribute) and c.attr == "applying" for c in contexts)
     if isinstance(node, ast.FunctionDef):
         annotations = (argument.annotation for argument in node.args.args)
         return any(isinstance(a, ast.Name) and a.id == "ReplicaManager" for a in annotations)
     return False
 
 
-def unsettled(node: ast.AST) -> Iterator[str]:
-    """Calls that change replicas, and `settle()` itself, which somebody else would forget."""
+def unapplied(node: ast.AST) -> Iterator[str]:
+    """Calls that change replicas, and `apply_effects()` itself, which a caller could forget."""
     if _with_manager(node):
         return
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         called, owner = node.func.attr, node.func.value
         if isinstance(owner, ast.Attribute) and called in CHANGES.get(owner.attr, ()):
             yield f"line {node.lineno}: {owner.attr}.{called}"
-        if called == "settle" and not (isinstance(owner, ast.Name) and owner.id == "heap"):
-            yield f"line {node.lineno}: settle"
+        if called == "apply_effects":
+            yield f"line {node.lineno}: apply_effects"
     for child in ast.iter_child_nodes(node):
-        yield from unsettled(child)
+        yield from unapplied(child)
 
 
-def test_nobody_has_to_remember_to_settle() -> None:
+def test_no_caller_has_to_remember_the_effects() -> None:
     rooms = (path for path in (ROOT / "broker").iterdir() if path.name not in CLIENTS)
     files = [
         path
@@ -74,7 +74,7 @@ def test_nobody_has_to_remember_to_settle() -> None:
     found = [
         f"{path.relative_to(ROOT)}, {problem}"
         for path in files
-        for problem in unsettled(ast.parse(path.read_text()))
+        for problem in unapplied(ast.parse(path.read_text()))
     ]
     assert found == []
 
@@ -83,14 +83,14 @@ def test_nobody_has_to_remember_to_settle() -> None:
     ("source", "count"),
     [
         ("self._replicas.manager.leadership.stop_replicas(body, 0)", 1),
-        ("replicas.settle()", 1),
-        ("with replicas.settling as manager:\n    manager.leadership.stop_replicas(body, 0)", 0),
+        ("replicas.apply_effects()", 1),
+        ("with replicas.applying as manager:\n    manager.leadership.stop_replicas(body, 0)", 0),
         ("def f(manager: ReplicaManager):\n    manager.offsets.list_offset(key, query)", 0),
         ("with trio.CancelScope():\n    manager.appends.append_one(key, records)", 1),
     ],
 )
-def test_what_is_not_settled_is_found(source: str, count: int) -> None:
-    assert len(list(unsettled(ast.parse(source)))) == count
+def test_forgotten_effects_are_found(source: str, count: int) -> None:
+    assert len(list(unapplied(ast.parse(source)))) == count
 
 
 def append(
@@ -131,11 +131,11 @@ def test_a_waiter_is_told_before_the_call_that_completes_it_returns(tmp_path: Pa
     outcome = append(replicas, now_ms, ACKS_ALL, Chain, told, replicas, now_ms)
     assert outcome is None
     assert told == []
-    with replicas.settling:
+    with replicas.applying:
         cluster.follow(2, 1)
         assert told == []
     assert [results[KEY].base_offset for results in told] == [0]
-    with replicas.settling:
+    with replicas.applying:
         cluster.follow(2, 2)
     assert [results[KEY].base_offset for results in told] == [0, 1]
 
@@ -161,7 +161,7 @@ def test_an_error_within_settles_all_the_same(tmp_path: Path) -> None:
     cluster.fetch(Waiter(told), 0)
 
     def append_and_fail() -> None:
-        with replicas.settling as manager:
+        with replicas.applying as manager:
             order = ReplicatedAppend(1, 0, cluster.now_ms)
             manager.appends.append_one(KEY, cluster.partition, batch(), order)
             raise ZeroDivisionError

@@ -15,8 +15,8 @@ from ...protocol.errors import ErrorCode
 from ..cluster import RETRY_BACKOFF_SECONDS, LeaderlessWait, now_ms
 from ..errors import ClientError, LoginError, ProducerFenced, Refused, SettingsError, Unsupported
 from ..refusals import NotAllowed
+from .completion import Completion
 from .coordination import Coordination, idempotent_identity
-from .settlement import Settlement
 from .state import ProducerState
 from .transaction import State, Transaction
 
@@ -24,7 +24,7 @@ PAUSE_SECONDS = 0.1  # between two requests for metadata
 LONGEST_WAIT_SECONDS = 60  # then ages of metadata are checked
 
 
-class Upkeep:
+class Prerequisites:
     """`coordination` is None without a transactional id.
 
     Invariant: it wakes the sender only after a change; the sender's rounds wake it in turn, so
@@ -32,18 +32,18 @@ class Upkeep:
     """
 
     def __init__(
-        self, state: ProducerState, settlement: Settlement, coordination: Coordination | None
+        self, state: ProducerState, completion: Completion, coordination: Coordination | None
     ) -> None:
         self._state = state
-        self._settlement = settlement
+        self._completion = completion
         self._coordination = coordination
 
     async def run(self) -> None:
         """Send requests as wanted until cancelled."""
         state = self._state
         while True:
-            await state.upkeep_wanted.wait()
-            state.upkeep_wanted = trio.Event()
+            await state.prerequisites_wanted.wait()
+            state.prerequisites_wanted = trio.Event()
             if state.transaction is not None:
                 await self._add_partitions(state.transaction)
             elif state.identities.is_wanted:
@@ -56,10 +56,10 @@ class Upkeep:
             self._state.identities.take(await idempotent_identity(self._state.cluster, topic))
             self._state.wake_sender()
         except (LoginError, Refused, Unsupported) as error:
-            self._settlement.end(error)
+            self._completion.end(error)
         except ClientError:  # no broker answers at the moment
             await trio.sleep(RETRY_BACKOFF_SECONDS)
-            self._state.upkeep_wanted.set()
+            self._state.prerequisites_wanted.set()
 
     async def _add_partitions(self, transaction: Transaction) -> None:
         assert self._coordination is not None
@@ -69,9 +69,9 @@ class Upkeep:
                 await self._coordination.add_partitions(self._state.identities.current, places)
             except ClientError as error:
                 if isinstance(error, ProducerFenced):
-                    self._settlement.end(error)
+                    self._completion.end(error)
                 transaction.doom(error)
-                self._settlement.drop_waiting(error)
+                self._completion.drop_waiting(error)
                 return
             transaction.added.update(places)
             transaction.missing.difference_update(places)
@@ -81,11 +81,11 @@ class Upkeep:
 class MetadataKeeper:
     """Looks up the leaders of partitions with batches, when they seem to have changed."""
 
-    def __init__(self, state: ProducerState, settlement: Settlement) -> None:
+    def __init__(self, state: ProducerState, completion: Completion) -> None:
         self._state = state
         self._cluster = state.cluster
         self._accumulator = state.accumulator
-        self._settlement = settlement
+        self._completion = completion
 
     async def run(self) -> None:
         """Refresh stale metadata until cancelled."""
@@ -105,10 +105,10 @@ class MetadataKeeper:
         try:
             answer = await self._cluster.metadata(names, create_missing=True)
         except (LoginError, SettingsError) as error:
-            self._settlement.end(error)
+            self._completion.end(error)
             return
         except ClientError as error:
-            self._settlement.trouble = str(error)
+            self._completion.trouble = str(error)
             self._state.metadata_wanted.set()
             return
         for topic in answer.topics:
@@ -124,8 +124,8 @@ class MetadataKeeper:
                 # Metadata of an existing topic may have any error: a broker that has just started
                 # and does not know the others yet wants to create the topic, and finds no brokers
                 # for it.
-                self._settlement.trouble = f"topic {name!r}: {code.description}"
-                self._settlement.want_metadata(name)
+                self._completion.trouble = f"topic {name!r}: {code.description}"
+                self._completion.want_metadata(name)
                 continue
             wanted = [
                 queue.partition
@@ -136,14 +136,14 @@ class MetadataKeeper:
                 waits.pop(name, None)
                 continue
             try:
-                waits.setdefault(name, LeaderlessWait(self._cluster.tell)).go_on(topic, wanted)
+                waits.setdefault(name, LeaderlessWait(self._cluster.report)).go_on(topic, wanted)
             except ClientError as error:
                 for queue in self._accumulator.busy:
                     if queue.topic == name and queue.partition in wanted:
-                        self._settlement.drop_waiting_in(queue, error)
-            self._settlement.want_metadata(name)
+                        self._completion.drop_waiting_in(queue, error)
+            self._completion.want_metadata(name)
 
     def _fail_topic(self, name: str, error: ClientError) -> None:
         for queue in self._accumulator.busy:
             if queue.topic == name:
-                self._settlement.drop_waiting_in(queue, error)
+                self._completion.drop_waiting_in(queue, error)

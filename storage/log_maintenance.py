@@ -43,7 +43,7 @@ from .log_table import LogTable
 from .producer_state import ProducerLimits, ProducerState
 from .retention import delete_old_segments, delete_segments_below_start
 
-logger = logging.getLogger("pybroker.storage.log_upkeep")
+logger = logging.getLogger("pybroker.storage.log_maintenance")
 
 # Segments of one log that one step of `retain` deletes, and logs that it examines.
 SEGMENTS_PER_STEP = 4
@@ -63,7 +63,7 @@ _AFTER_INITIAL_DELAY = (
 )
 
 
-class LogUpkeep:
+class LogMaintenance:
     __slots__ = (
         "_cleaned",
         "_config",
@@ -229,7 +229,7 @@ class LogUpkeep:
         for _ in self._expire_producers(now_ms):
             yield None
         while self._given_away:
-            if self._given_away[-1].let_go_of_some():
+            if self._given_away[-1].release_some():
                 self._given_away.pop()
             yield None
         for _ in range(SNAPSHOT_STEPS_PER_TICK):

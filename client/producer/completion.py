@@ -52,7 +52,7 @@ class ProducerMetrics:
     waiting_for_room: int = 0
 
 
-class Settlement:
+class Completion:
     """`roll` returns a random number in [0, 1)."""
 
     def __init__(self, state: ProducerState, roll: Callable[[], float]) -> None:
@@ -145,7 +145,7 @@ class Settlement:
         """The batch is written."""
         self.metrics.batches += 1
         self.metrics.records += len(batch.records)
-        self._settle(queue, batch, outcome)
+        self._complete(queue, batch, outcome)
 
     def fail(self, queue: PartitionQueue, batch: Batch, error: Exception) -> None:
         """The batch is not written, or its outcome will never be known."""
@@ -153,10 +153,10 @@ class Settlement:
         if self._transaction is not None:
             is_numbered = batch.sequence != NO_SEQUENCE
             self._transaction.batch_failed(error, is_numbered=is_numbered)
-        self._settle(queue, batch, Outcome(error=error))
+        self._complete(queue, batch, Outcome(error=error))
 
-    def _settle(self, queue: PartitionQueue, batch: Batch, outcome: Outcome) -> None:
-        self._accumulator.settle(queue, batch, outcome)
+    def _complete(self, queue: PartitionQueue, batch: Batch, outcome: Outcome) -> None:
+        self._accumulator.complete(queue, batch, outcome)
         self.show_room()
 
     def show_room(self) -> None:

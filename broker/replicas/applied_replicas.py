@@ -1,18 +1,18 @@
-"""Calls to the replica manager that are settled when they return, without work for the caller.
+"""Calls to the replica manager whose effects are applied when the call returns.
 
-To settle is to perform the effects of a call and to answer the operations that it has completed.
-`append`, `append_one`, `fetch` and `delete_records` settle themselves; every other change of
-replicas is made in `with replicas.settling as manager:`. Only reads need no settling.
+To apply the effects of a call is to perform them and to answer the operations that it completed.
+`append`, `append_one`, `fetch` and `delete_records` apply their own effects; every other change of
+replicas is made in `with replicas.applying as manager:`. Only reads have no effects.
 
 A call that may wait returns its results, or None. In the second case it has called `waiter(*args)`
 for the object to notify, which has `complete(results)` and is made only if a call really waits.
 (`args` are one argument: calls with any number of them are slow, compiled too.)
 
-Invariants: a waiter is known before anything is settled, since the receiver of an answer may
+Invariants: a waiter is known before any effect is applied, since the receiver of an answer may
 complete it; waiters are notified after the manager's call has returned, so that nothing re-enters
 it in the middle of a state change; a waiter that fails does not prevent the notification of others.
 
-The driver performs effects and runs timers: `replica_runtime`, or the simulation's driver.
+The driver, `replica_runtime`, performs effects and runs timers.
 """
 
 import logging
@@ -43,7 +43,7 @@ from ...replication.types import (
 )
 from ...storage.validation import AppendInput
 
-logger: Final = logging.getLogger("pybroker.broker.replicas.settled_replicas")
+logger: Final = logging.getLogger("pybroker.broker.replicas.applied_replicas")
 
 Args = TypeVarTuple("Args")
 
@@ -55,16 +55,16 @@ class Waiter(Protocol):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SettledReplicas(ABC):
+class AppliedReplicas(ABC):
     __slots__ = (
         "_appends",
         "_completed",
         "_effects",
         "_fetches",
+        "applying",
         "clock",
         "hosted",
         "manager",
-        "settling",
         "wall",
     )
 
@@ -73,8 +73,8 @@ class SettledReplicas(ABC):
         self.clock = clock  # monotonic, in ms
         self.wall = manager.hosted.log_manager.wall
         self.hosted: HostedPartitions = manager.hosted
-        # For `with`: returns the manager, and settles at the end.
-        self.settling = _Settling(self)
+        # For `with`: returns the manager, and applies the effects at the end.
+        self.applying = _Applying(self)
         self._appends = manager.appends
         self._fetches = manager.fetches
         # The manager's own lists.
@@ -98,7 +98,7 @@ class SettledReplicas(ABC):
         else:
             self._park_append(outcome.operation, append, waiter(*args))
         if self._effects or self._completed:
-            self.settle()
+            self.apply_effects()
         return results
 
     def append_one(
@@ -117,7 +117,7 @@ class SettledReplicas(ABC):
             parked = self._appends.wait(None, {key: result}, {key}, append)
             self._park_append(parked.operation, append, waiter(*args))
         if self._effects or self._completed:
-            self.settle()
+            self.apply_effects()
         return None if is_pending else result
 
     def _park_append(self, operation: Operation, append: ReplicatedAppend, waiter: Waiter) -> None:
@@ -142,7 +142,7 @@ class SettledReplicas(ABC):
             _park(outcome.operation, waiter(*args))
             self.parked(params.max_wait_ms, now_ms)
         if self._effects or self._completed:
-            self.settle()
+            self.apply_effects()
         return results
 
     def delete_records(
@@ -161,7 +161,7 @@ class SettledReplicas(ABC):
         else:
             _park(outcome.operation, waiter(*args))
             self.parked(timeout_ms, now_ms)
-        self.settle()
+        self.apply_effects()
         return results
 
     # Waiting operations
@@ -169,15 +169,15 @@ class SettledReplicas(ABC):
     def answer_now(self, operation: Operation) -> None:
         """Like `WaitingOperations.answer_now`."""
         self.manager.waiting.answer_now(operation)
-        self.settle()
+        self.apply_effects()
 
     def cancel(self, operation: Operation) -> None:
         """Like `WaitingOperations.cancel`."""
         self.manager.waiting.cancel(operation)
 
-    # Settling
+    # Effects
 
-    def settle(self) -> None:
+    def apply_effects(self) -> None:
         """Perform the effects and answer the completed operations of the last calls."""
         effects, completed = self._effects, self._completed
         while effects or completed:
@@ -222,12 +222,12 @@ def _park(operation: Operation, waiter: Waiter) -> None:
         told(operation)
 
 
-class _Settling:
+class _Applying:
     """One object for all calls: it is reentrant."""
 
     __slots__ = ("_replicas",)
 
-    def __init__(self, replicas: SettledReplicas) -> None:
+    def __init__(self, replicas: AppliedReplicas) -> None:
         self._replicas = replicas
 
     def __enter__(self) -> ReplicaManager:
@@ -239,4 +239,4 @@ class _Settling:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._replicas.settle()
+        self._replicas.apply_effects()
