@@ -1,7 +1,8 @@
 """Each block of our pages, pasted and run as a reader would, in the order of the page.
 
-A reader has a machine of its own here: a network namespace in which all ports are free, so that
-9092 is what the page says; an empty home; one terminal, whose variables stay from block to block.
+A reader has a machine of its own here: namespaces in which all ports are free, so that 9092 is what
+the page says, and whose processes end with it; an empty home; one terminal, whose variables stay
+from block to block.
 Pages that start no cluster of their own share one machine, with the cluster that `pybroker start
 --detach` makes. `pip install` does nothing: all is installed, and `tests/package` installs the
 wheel. Each line of output that a `console` block shows must appear, with any numbers; `...` stands
@@ -24,6 +25,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pybroker_kafka.spark_jobs.java import JavaNotFoundError, find_java_home
@@ -33,6 +35,8 @@ from tests.support.processes import ROOT
 
 BLOCK_SECONDS = 180.0
 POLL_SECONDS = 0.05
+NAMESPACES = ("--net", "--pid", "--mount")
+UNSHARE = ("unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc")
 PORTS = (2181, 8080, *range(9092, 9098))
 MARK = "--- the block has ended:"
 STARTS = re.compile(r"\bpybroker (start|broker|zookeeper)\b")
@@ -45,7 +49,7 @@ pytestmark = pytest.mark.timeout(900)
 def can_isolate() -> bool:
     if sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("nsenter"):
         return False
-    command = ["unshare", "--net", "ip", "link", "set", "lo", "up"]
+    command = [*UNSHARE, "ip", "link", "set", "lo", "up"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
@@ -55,13 +59,16 @@ class Machine:
         self._prefix: list[str] = []
         self._holder: subprocess.Popen[bytes] | None = None
         if can_isolate():
-            hold = "ip link set lo up && echo up && exec sleep 86400"
+            # It is the first process there, and ends with this test's end of its pipe.
+            hold = "ip link set lo up && echo up && exec cat"
             self._holder = subprocess.Popen(
-                ["unshare", "--net", "sh", "-c", hold], stdout=subprocess.PIPE
+                [*UNSHARE, "sh", "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
             assert self._holder.stdout is not None
             assert self._holder.stdout.readline() == b"up\n"
-            self._prefix = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net", "--"]
+            (first,) = psutil.Process(self._holder.pid).children()
+            here = ["sh", "-c", f'cd {folder / "work"} && exec "$@"', "sh"]
+            self._prefix = ["nsenter", *NAMESPACES, f"--target={first.pid}", "--", *here]
         else:
             for port in PORTS:
                 with socket.socket() as probe:
@@ -152,25 +159,12 @@ class Machine:
             [*self._prefix, sys.executable, "-m", "pybroker_kafka", "stop"],
             env=self._environment, capture_output=True, timeout=BLOCK_SECONDS, check=False,
         )  # fmt: skip
-        for process in (self._terminal, self._holder):
-            if process is not None:
-                self._kill_in_namespace()
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                process.wait()
-
-    def _kill_in_namespace(self) -> None:
-        """Whatever a page has left running on its machine."""
-        if self._holder is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._terminal.pid, signal.SIGKILL)
-            return
-        here = os.stat(f"/proc/{self._holder.pid}/ns/net").st_ino
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                is_here = os.stat(entry / "ns" / "net").st_ino == here
-                if is_here and int(entry.name) != self._holder.pid:
-                    os.kill(int(entry.name), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._terminal.pid, signal.SIGKILL)
+        self._terminal.wait()
+        if self._holder is not None:
+            # Everything that a page has left running ends with the first process there.
+            self._holder.communicate(timeout=BLOCK_SECONDS)
 
 
 @pytest.fixture(scope="module")
