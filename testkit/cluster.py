@@ -60,7 +60,8 @@ class KafkaCluster:
     with a proxy between all nodes and clients, for the faults in `network`.
 
     Methods may be called from any thread, and from asyncio and trio too; they block their caller
-    until done. Raises ClusterError, whose text gives the remedy.
+    until done, which those of `AsyncKafkaCluster` do not. Raises ClusterError, whose text gives the
+    remedy.
     """
 
     def __init__(
