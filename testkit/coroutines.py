@@ -24,7 +24,7 @@ from .request_faults import RequestFault, RequestFaults
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Target = TypeVar("Target")
+Target = TypeVar("Target", covariant=True)
 FaultT = TypeVar("FaultT", bound=Fault)
 
 

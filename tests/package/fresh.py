@@ -70,7 +70,7 @@ def run_workflow(programs: Path, wheel: Path, project: Path) -> None:
     steps = yaml.safe_load(WORKFLOW.read_text())["jobs"]["test"]["steps"]
     for step in steps:
         if "run" in step:
-            script = step["run"].replace("install pybroker", f"install {wheel}")
+            script = step["run"].replace("install pybroker-kafka", f"install {wheel}")
             path = f"PATH={programs}:/usr/bin:/bin"
             run(f"workflow: {step['run']}", "env", path, "bash", "-e", "-c", script, folder=project)
 
