@@ -24,8 +24,8 @@ DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 MAX_NAME_LENGTH = 255
-# In a partition's directory: the replica in another directory of this broker takes its place.
 ZOOKEEPER_DIRECTORY = ".zookeeper"  # of a broker with an embedded one; no partition's name
+# In a partition's directory: the replica in another directory of this broker takes its place.
 REPLACED_MARK = ".replaced"
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
