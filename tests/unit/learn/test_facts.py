@@ -157,7 +157,7 @@ async def test_what_the_cluster_does_not_know(fact: str, why: str) -> None:
 
 async def test_an_index_without_an_entry_before_the_offset() -> None:
     living: Any = Played()
-    first = {"title": "The offset index", "chosen": None, "rows": []}
+    first: dict[str, Any] = {"title": "The offset index", "chosen": None, "rows": []}
 
     async def inside(_broker: int, view: str, **_query: object) -> object:
         return FILES if view == "files" else [first]
