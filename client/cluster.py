@@ -153,18 +153,23 @@ class Cluster:
         *,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> R:
-        """The answer of the first broker that responds within the timeout. Raises ClientError."""
+        """The answer of the first broker that responds within the timeout. A broker that closes the
+        new connection before it answers is asked once more. Raises ClientError."""
         limit = timeout_seconds
         if self._any is not None and self._any.is_open:
             with suppress(ClientError):
                 return await self._any.request(key, message, answer_class, timeout_seconds=limit)
         failure: ClientError | None = None
         for host, port in dict.fromkeys([*self._bootstrap, *self._addresses.values()]):
-            try:
-                connection = await self._open_any(host, port)
-                return await connection.request(key, message, answer_class, timeout_seconds=limit)
-            except ClientError as error:
-                failure = failure or error
+            for _attempt in range(2):
+                found = None
+                try:
+                    found = await self._open_any(host, port)
+                    return await found.request(key, message, answer_class, timeout_seconds=limit)
+                except ClientError as error:
+                    failure = failure or error
+                    if found is None or not _was_closed(error):
+                        break
         assert failure is not None
         raise failure
 
@@ -467,6 +472,13 @@ class Cluster:
                 continue
             return await connection.request(key, message, answer_class)
         raise ClientError(problem)
+
+
+def _was_closed(error: ClientError) -> bool:
+    """Whether the broker closed the connection, as it does when a login has expired."""
+    return isinstance(error, ConnectionFailed) and isinstance(
+        error.__cause__, trio.BrokenResourceError
+    )
 
 
 def named_topics(answer: MetadataResponse, names: Sequence[str]) -> list[MetadataResponseTopic]:

@@ -1,7 +1,9 @@
 """Records for a page: read from some place on, and filtered.
 
 Limits: so many records, bytes and seconds a request; of a key or a value the first bytes. A browser
-requests the records behind them by the positions that come with the answer.
+requests the records behind them by the positions that come with the answer, and the records before
+them by `before`. A search is many requests: each says how far it came, and the browser goes on
+until it has enough records, or the reader stops it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from ..protocol.topics import TopicPartition
 from .asked import Wrong, number, optional_text, text, whole
 from .collector import Collector
 from .expressions import BadExpression, compiled
-from .log_reader import Scan
+from .log_reader import SCANNED_MAX, Scan
 from .rows import Row
 from .schemas import Readable, Schemas
 
@@ -27,15 +29,19 @@ RECORDS_MAX: Final = 500
 SHOWN_BYTES: Final = 16 * 1024
 HEADERS_MAX: Final = 100
 HEX_BYTES: Final = 512
+WINDOW_GROWS: Final = 4  # a search that found too little looks at this much more
 
 Filter = Callable[[Row], bool]
 
 
 async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[str, Any]:
-    """`topic`; `partition` or all; `from`: beginning, end, offset, time, or positions to continue
-    at; `text` and `where` to filter by; `markers`: whether to show those of transactions, too.
+    """`topic`; `partition` or all; `from`: beginning, end, offset, time, positions to continue at,
+    or `before` to read the `window` of records in front of positions; `text` and `where` to filter
+    by; `markers`: whether to show those of transactions, too.
 
-    Raises Wrong, ClientError.
+    `before` of the answer is null where the beginning was reached, and otherwise the positions and
+    the window to ask for next; a window that could not be read in time is answered with the same
+    positions and a smaller window. Raises Wrong, ClientError.
     """
     topic = asked.get("topic", "")
     parts = await collector.partitions(topic)
@@ -59,28 +65,44 @@ async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[
     async def prepare(rows: list[Row]) -> None:
         await schemas.learn(part for row in rows for part in (row.record.key, row.record.value))
 
-    positions = await _positions(collector, asked, begins, ends, limit)
-    is_newest = asked.get("from", "end") == "end"
+    window = min(max(whole(asked.get("window", "0")), limit), SCANNED_MAX)
+    positions = await _positions(collector, asked, begins, ends, window)
+    is_newest = asked.get("from", "end") in ("end", "before")
+    last = ends
+    if asked.get("from") == "before":
+        last = {place: max(offset, begins[place]) for place, offset in _given(asked, ends).items()}
     scan = Scan(
         positions=positions,
-        ends=ends,
+        ends=last,
         open_from={place: one.offset for place, one in stable.all().items()},
         leaders=leaders,
-        limit=limit * len(positions) if is_newest else limit,
+        limit=window * len(positions) if is_newest else limit,
         wanted=wanted,
         prepare=prepare,
     )
+    starts = dict(positions)
     await scan.run(collector.cluster)
     found = scan.found
     if is_newest and len(positions) > 1:
         found = sorted(found, key=lambda row: (row.record.timestamp, row.record.offset))
-    found = found[-limit:]
+    if asked.get("from") == "before" and scan.unread:
+        found, starts, window = [], dict(last), max(window // WINDOW_GROWS, 1)
+    else:
+        found, window = found[-limit:], window * WINDOW_GROWS
+    is_beginning = all(starts[place] <= begins[place] for place in starts)
     return {
         "records": [_shown(schemas, row) for row in found],
-        "positions": {str(place[1]): offset for place, offset in scan.positions.items()},
+        "positions": _by_number(scan.positions),
         "scanned": scan.scanned,
         "is_all": all(scan.positions[place] >= ends[place] for place in scan.positions),
+        "before": None
+        if is_beginning
+        else {"at": _by_number(starts), "window": min(window, SCANNED_MAX // max(len(starts), 1))},
     }
+
+
+def _by_number(positions: Mapping[TopicPartition, int]) -> dict[str, int]:
+    return {str(place[1]): offset for place, offset in positions.items()}
 
 
 async def read_content(collector: Collector, asked: Mapping[str, str]) -> Response:
@@ -121,7 +143,7 @@ async def _positions(
     asked: Mapping[str, str],
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-    limit: int,
+    window: int,
 ) -> dict[TopicPartition, int]:
     """The offsets at which reading begins, within the logs."""
     start, value = asked.get("from", "end"), asked.get("at", "")
@@ -129,21 +151,30 @@ async def _positions(
     if start == "beginning":
         found = dict(begins)
     elif start == "end":
-        found = {place: end - limit for place, end in ends.items()}
+        found = {place: end - window for place, end in ends.items()}
+    elif start == "before":
+        found = {place: offset - window for place, offset in _given(asked, ends).items()}
     elif start == "offset":
         found = dict.fromkeys(ends, whole(value))
     elif start == "time":
         at_time = await collector.admin.records.offsets(dict.fromkeys(ends, whole(value)))
         found = {p: one.offset if one.offset >= 0 else ends[p] for p, one in at_time.all().items()}
     elif start == "positions":
-        try:
-            given = {int(key): int(offset) for key, offset in json.loads(value).items()}
-        except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
-            raise Wrong("positions are an object of partitions and offsets") from None
-        found = {place: given.get(place[1], end) for place, end in ends.items()}
+        found = _given(asked, ends)
     else:
-        raise Wrong("reading begins at: beginning, end, offset, time or positions")
+        raise Wrong("reading begins at: beginning, end, offset, time, positions or before")
     return {place: min(max(offset, begins[place]), ends[place]) for place, offset in found.items()}
+
+
+def _given(
+    asked: Mapping[str, str], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The positions in `at`; partitions without one are at their ends."""
+    try:
+        given = {int(key): int(at) for key, at in json.loads(asked.get("at", "")).items()}
+    except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
+        raise Wrong("positions are an object of partitions and offsets") from None
+    return {place: min(given.get(place[1], end), end) for place, end in ends.items()}
 
 
 def _filter(schemas: Schemas, words: str, where: str, *, markers: bool) -> Filter:

@@ -26,7 +26,8 @@ export function messagesPage(main, [name]) {
   const tail = h("input", { type: "checkbox", onchange: () => (tail.checked ? begin() : stop()) });
   const list = h("div"), status = h("p", { role: "status", class: "soft" });
   const more = h("button", { type: "button", disabled: true, onclick: () => read(true) }, "Go on");
-  let records = [], positions = null, stop = () => {};
+  const halt = h("button", { type: "button", hidden: true, onclick: () => { searches += 1; told("stopped"); halt.hidden = true; } }, "Stop");
+  let records = [], positions = null, before = null, scanned = 0, searches = 0, stop = () => {};
   fill(main, h("h1", {}, `Messages of ${name}`),
     h("section", {},
       h("form", { onsubmit: (event) => { event.preventDefault(); tail.checked = false; stop(); read(false); } },
@@ -34,7 +35,7 @@ export function messagesPage(main, [name]) {
         h("button", {}, "Read"), h("label", { class: "inline" }, tail, "follow what comes"), h("label", { class: "inline" }, markers, "ends of transactions"),
         h("button", { type: "button", onclick: () => copy(command()) }, "Copy as a command"),
         h("button", { type: "button", onclick: () => save(`${name}.json`, JSON.stringify(records, null, 1), "application/json") }, "Save JSON")),
-      status, list, more),
+      status, halt, list, more),
     state.facts.may_write ? production(name) : null);
 
   function place() {
@@ -44,22 +45,49 @@ export function messagesPage(main, [name]) {
     return String(ms);
   }
 
+  const wanted = () => ({ topic: name, partition: partition.value, limit: limit.value, text: text.value, where: where.value, markers: markers.checked ? "1" : "" });
+  const told = (more) => fill(status, `${count(records.length)} records shown, ${count(scanned)} looked at${more ? `; ${more}` : ""}`);
+
+  // With a filter, requests follow one another until enough records are found, nothing is left, or the reader stops them.
   async function read(isMore) {
+    const mine = ++searches, isSearch = Boolean(text.value || where.value);
     await doing(async () => {
-      const found = await ask("messages", { topic: name, partition: partition.value, limit: limit.value, text: text.value, where: where.value, markers: markers.checked ? "1" : "",
-        from: isMore ? "positions" : from.value, at: isMore ? JSON.stringify(positions) : place() });
+      const found = await ask("messages", { ...wanted(), from: isMore ? "positions" : from.value, at: isMore ? JSON.stringify(positions) : place() });
+      if (mine !== searches) return;
+      scanned = (isMore ? scanned : 0) + found.scanned;
+      const first = isMore ? records.length : 0, backwards = !isMore && from.value === "end";
       take(found, isMore);
+      before = found.before;
+      const enough = () => records.length - first >= Number(limit.value) || records.length >= KEPT;
+      const isLeft = () => (backwards ? before !== null : !more.disabled);
+      while (isSearch && isLeft() && !enough() && mine === searches) {
+        halt.hidden = false;
+        told("looking for more");
+        const next = await ask("messages", backwards ? { ...wanted(), from: "before", at: JSON.stringify(before.at), window: before.window }
+          : { ...wanted(), from: "positions", at: JSON.stringify(positions) });
+        if (mine !== searches) return;
+        scanned += next.scanned;
+        if (backwards) { before = next.before; earlier(next); } else take(next, true);
+      }
+      halt.hidden = true;
+      told(backwards && isSearch ? (before === null ? "this is the beginning" : "there may be earlier ones") : more.disabled ? "this is the end" : "");
     });
+    if (mine === searches) halt.hidden = true;
   }
+
+  function earlier(found) {
+    records = [...found.records.sort(inOrder(positions)), ...records].slice(-Number(limit.value));
+    draw();
+  }
+
+  const inOrder = (places) => (one, other) => (Object.keys(places).length === 1 ? one.offset - other.offset : 0) || one.timestamp - other.timestamp || one.partition - other.partition || one.offset - other.offset;
 
   function take(found, isMore) {
     positions = found.positions;
-    if (isMore && !found.records.length) { more.disabled = found.is_all; return; }
-    const isOne = Object.keys(positions).length === 1;
-    const byTime = (one, other) => (isOne ? one.offset - other.offset : 0) || one.timestamp - other.timestamp || one.partition - other.partition || one.offset - other.offset;
-    records = [...(isMore ? records : []), ...found.records.sort(byTime)].slice(-KEPT);
-    fill(status, `${count(records.length)} records shown, ${count(found.scanned)} looked at${found.is_all ? "; this is the end" : ""}`);
     more.disabled = found.is_all;
+    if (isMore && !found.records.length) return;
+    records = [...(isMore ? records : []), ...found.records.sort(inOrder(positions))].slice(-KEPT);
+    told(found.is_all ? "this is the end" : "");
     draw();
   }
 

@@ -505,6 +505,32 @@ def test_what_brokers_measure_is_plotted(seen: Seen) -> None:
     expect(seen.page.locator("main table").first).to_contain_text("1: ")
 
 
+def test_a_search_goes_on_until_all_is_looked_at(seen: Seen) -> None:
+    """74 of 3000 records match, most of them far from the end where the search begins."""
+    from playwright.sync_api import expect
+
+    page, topic = seen.page, seen.kafka.topic("searched")
+    values = (f"{'needle' if n < 70 or n % 1000 == 0 else 'hay'} {n}" for n in range(1, 3001))
+    seen.kafka.produce(topic, *values, partition=0)
+    seen.open(f"messages/{topic}")
+    page.get_by_label("At most").fill("100")
+    page.get_by_label("That have the text").fill("needle")
+    page.get_by_role("button", name="Read").click()
+    status = page.get_by_role("status").filter(has_text="looked at")
+    expect(status).to_contain_text("72 records shown, 3,000 looked at; this is the beginning")
+    expect(page.locator("main tbody tr")).to_have_count(72)
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_hidden()
+    page.get_by_label("At most").fill("2")
+    page.get_by_role("button", name="Read").click()
+    expect(status).to_contain_text("there may be earlier ones")
+    expect(page.locator("main tbody tr")).to_have_count(2)
+    expect(page.locator("main tbody")).to_contain_text("needle 3000")
+    page.get_by_label("From").select_option("beginning")
+    page.get_by_label("At most").fill("100")
+    page.get_by_role("button", name="Read").click()
+    expect(status).to_contain_text("72 records shown, 3,000 looked at; this is the end")
+
+
 TOPICS, RECORDS = 1000, 100_000
 LONG_TASK_MS = 2000  # generous: eight waiting processes a core were seen to make it 826
 

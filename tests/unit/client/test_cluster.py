@@ -11,13 +11,14 @@ import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from pybroker_kafka.client.cluster import Cluster, CoordinatorKind
-from pybroker_kafka.client.errors import ClientError, Refused
+from pybroker_kafka.client.errors import ClientError, ConnectionFailed, Refused
 from pybroker_kafka.client.metadata import Leader
 from pybroker_kafka.client.refusals import NotAllowed
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
 from pybroker_kafka.protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
 from pybroker_kafka.protocol.apis.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -46,6 +47,7 @@ class World:
         self.leader = Leader(1, 7)
         self.dead: set[int] = set()
         self.paused: set[int] = set()
+        self.closes: list[ApiKey] = []  # the next requests that a broker closes the connection on
 
     async def reach(self, _host: str, port: int) -> trio.abc.Stream:
         if port in self.dead:
@@ -58,6 +60,9 @@ class World:
     async def answer(self, port: int, key: ApiKey, version: int, body: Any) -> Any:
         if port in self.paused:
             await trio.sleep_forever()
+        if key in self.closes:
+            self.closes.remove(key)
+            return None
         self.asked.append((key, version, body))
         answers: dict[ApiKey, Callable[[int, Any], Any]] = {
             ApiKey.API_VERSIONS: self._versions,
@@ -107,6 +112,21 @@ class World:
 @pytest.fixture
 def world(nursery: trio.Nursery, autojump_clock: MockClock) -> World:
     return World(nursery)
+
+
+async def test_a_connection_that_is_closed_under_a_request_is_opened_once_more(
+    world: World,
+) -> None:
+    """As a broker closes one whose login has expired; twice means that it does not want us."""
+    world.closes = [ApiKey.METADATA]
+    async with Cluster("one:1", network=world.reach) as cluster:
+        answer = await cluster.ask_anyone(ApiKey.METADATA, MetadataRequest(), MetadataResponse)
+        assert len(answer.brokers) == 2
+        assert world.opened == [1, 1]
+        world.closes = [ApiKey.METADATA] * 3  # the open connection, and two new ones
+        with pytest.raises(ConnectionFailed, match="closed the connection"):
+            await cluster.ask_anyone(ApiKey.METADATA, MetadataRequest(), MetadataResponse)
+        assert world.closes == []
 
 
 async def test_a_coordinator_is_asked_for_once(world: World) -> None:
