@@ -174,14 +174,15 @@ class Audit:
             self.look_at_zookeeper()
 
     def _look_at(self, broker: "Broker") -> None:
-        for key, partition in broker.manager.partitions.items():
+        broker_id, partitions = broker.broker_id, broker.manager.partitions
+        for key, partition in partitions.items():
             log = partition.log
             if log.log_start_offset:
                 self.fail(f"{broker.name} {key}: records were deleted, up to {log}")
-            replica = self.replica(broker.broker_id, key)
-            hw, leo = log.high_watermark, log.log_end_offset
+            replica = self.replicas.get((broker_id, key)) or self.replica(broker_id, key)
+            hw = log.high_watermark
             if (
-                leo == replica.leo
+                log.log_end_offset == replica.leo
                 and hw == replica.hw
                 and partition.leader_epoch == replica.epoch
                 and partition.is_leader == replica.is_leader
@@ -202,7 +203,7 @@ class Audit:
                     self.fail(f"{broker.name} follows {key} to HW {hw}, none leads to it")
             replica.hw, replica.epoch = hw, partition.leader_epoch
             replica.is_leader = partition.is_leader
-        if len(broker.manager.partitions) < len(self._cluster.keys):
+        if len(partitions) < len(self._cluster.keys):
             self._forget_deleted(broker)
 
     def _forget_deleted(self, broker: "Broker") -> None:

@@ -7,6 +7,7 @@ cluster with transactions, `--client` one with the real client of `pybroker_kafk
 """
 
 import argparse
+import gc
 import logging
 import multiprocessing
 import os
@@ -81,7 +82,7 @@ def run_seeds(seeds: range, processes: int, play: Callable[[int], Result]) -> It
     if processes == 1:
         yield from map(partial(guarded, play), seeds)
         return
-    with multiprocessing.Pool(processes, _quiet) as pool:
+    with multiprocessing.Pool(processes, _prepare) as pool:
         yield from pool.imap_unordered(partial(guarded, play), seeds, chunksize=CHUNK)
 
 
@@ -93,8 +94,9 @@ def guarded(play: Callable[[int], Result], seed: int) -> Result:
         return Result(seed, "", 0, 0, 0, "", f"{type(error).__name__}: {error}")
 
 
-def _quiet() -> None:
+def _prepare() -> None:
     logging.disable(logging.CRITICAL)
+    gc.disable()  # each run collects the garbage of the one before (`virtual_trio.simulated`)
 
 
 def hunt(first: int, count: int, processes: int, kind: Kind) -> int:
@@ -167,7 +169,7 @@ def main() -> int:
     options = parser.parse_args()
     if (options.planted or options.with_fault) and is_compiled(REQUEST_PATH):
         parser.error("faults are planted in the sources: begin with PYBROKER_COMPILED=loops")
-    _quiet()
+    _prepare()
     kind = CLIENT if options.client else TRANSACTIONS if options.transactions else PLAIN
     if options.seed is not None:
         return replay(options.seed, options.lines, options.with_fault, kind)

@@ -171,7 +171,6 @@ class TrioRun:
         runner.guest_tick_scheduled = True
         hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(*self._hooks)
-        sniffio_library.name = "trio"
         try:
             while loop.send(self._loop_argument) <= 0:
                 self._loop_argument = _NOTHING
@@ -184,7 +183,6 @@ class TrioRun:
             return
         finally:
             sys.set_asyncgen_hooks(*hooks)
-            sniffio_library.name = None
         runner.guest_tick_scheduled = self._is_awake = False
         self._note_deadline()
 
@@ -276,6 +274,7 @@ def simulated(kernel: Kernel, seed: int) -> Iterator[None]:
     cpu_share = random.random()
     _freeze_modules()
     gc.collect()
+    collects = gc.isenabled()
     gc.disable()
 
     def seconds() -> float:
@@ -286,6 +285,7 @@ def simulated(kernel: Kernel, seed: int) -> Iterator[None]:
             patch.object(stopwatch, "now", seconds),
             patch.object(stopwatch, "cpu", lambda: cpu_share * seconds()),
             patch.object(trio.to_thread, "run_sync", _run_sync),
+            patch.object(sniffio_library, "name", "trio"),
             noticing_crashes(kernel),
         ):
             try:
@@ -294,7 +294,8 @@ def simulated(kernel: Kernel, seed: int) -> Iterator[None]:
                 for run in list(kernel.running):
                     run.kill()
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
         random.setstate(state)
         trio_run._ALLOW_DETERMINISTIC_SCHEDULING = is_deterministic  # type: ignore[misc]
 
