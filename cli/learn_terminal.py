@@ -96,8 +96,13 @@ class _Terminal:
         self._say(
             f"Beside the text, in a browser: [bold]{self._address}#/learn/{chapter.number}[/]"
         )
+        passed = course.progress.reached(chapter).passed
+        if 0 < passed < len(chapter.steps):
+            self._say(f"You have passed {passed} steps; their blocks run once more first ...")
         with course.follow(self._note):
             await course.open(chapter)
+            if course.problem:
+                self._say(f"[yellow]{course.problem}[/]")
             while True:
                 self._show_parts()
                 go_on = self._do_step if course.step is not None else self._end

@@ -92,7 +92,7 @@ def _asked(course: Course, part: Ask, step: int) -> dict[str, Any]:
         "tries": len(answered.given),
         "is_right": is_right,
         "says": "" if verdict is None else verdict.says,
-        "hint": spans(part.hint) if answered.given and not is_right else [],
+        "hint": spans(part.hint) if answered.given and step == reached.passed else [],
     }
 
 

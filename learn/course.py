@@ -16,6 +16,7 @@ progress is written before it is shown; after a step that fails the reader is at
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
@@ -39,10 +40,12 @@ from .programs import Place, Programs, Ran, opened, placeholders, prepared
 from .progress import BadProgress, Event, Progress, Reached, WrongStep, from_json, to_json
 
 PROGRESS_FILE: Final = "learn.json"
+LOCK_FILE: Final = "learn.lock"
 POLL_SECONDS: Final = 0.1
 PREPARE_SECONDS: Final = 90.0
 # What the chapters on retention and compaction want: a broker that looks often, and files that go.
 CLUSTER_CONFIG: Final[Mapping[str, str]] = {
+    "log.initial.task.delay.ms": "1000",
     "log.retention.check.interval.ms": "1000",
     "log.cleaner.backoff.ms": "500",
     "log.segment.delete.delay.ms": "2000",
@@ -103,8 +106,10 @@ def save_progress(data_dir: Path, progress: Progress) -> None:
 
 
 def place_of(data_dir: Path) -> Place:
-    """Raises ClusterError."""
+    """Raises ClusterError, CourseError."""
     state = cluster_state.load(data_dir)
+    if state.secured:
+        raise CourseError(f"the cluster on {data_dir} is secured; the course needs an open one")
     return Place(state.bootstrap, state.zookeeper_connect, data_dir)
 
 
@@ -113,6 +118,27 @@ async def opened_course(data_dir: Path) -> AsyncIterator[Course]:
     """The course on the local cluster that runs there. Raises ClusterError, CourseError."""
     place = await trio.to_thread.run_sync(place_of, data_dir)
     progress = load_progress(data_dir)
+    with _alone_on(data_dir):
+        async with _opened(place, progress) as course:
+            yield course
+
+
+@contextlib.contextmanager
+def _alone_on(data_dir: Path) -> Iterator[None]:
+    """Two readers on one cluster would break each other's chapters. Raises CourseError."""
+    with (data_dir / LOCK_FILE).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CourseError(
+                f"the course on {data_dir} is open in another terminal; name another directory "
+                "with --data-dir"
+            ) from None
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _opened(place: Place, progress: Progress) -> AsyncIterator[Course]:
     async with (
         Cluster(place.bootstrap) as cluster,
         opened(place) as programs,
@@ -207,12 +233,14 @@ class Course:
                 if isinstance(block, Run) and not is_done:
                     self._say(f"your step {step + 1} is done again")
                     self.outputs[step] = await self._run(step, block)
+                    if not self.outputs[step].is_well:
+                        self.problem = f"step {step + 1} did not succeed this time"
             await self._resolve()
 
     async def run(self, step: int) -> Ran:
         """Run the block of the present step. Raises CourseError."""
-        block = self._present(step, Run)
         with self._alone("the block runs"):
+            block = self._present(step, Run)
             ran = await self._run(step, block)
             self.outputs[step] = ran
             if ran.is_well:
@@ -223,15 +251,15 @@ class Course:
     async def skip(self, step: int) -> None:
         """Pass the block of the present step without a run: the reader has done it. Raises
         CourseError."""
-        self._present(step, Run)
         with self._alone("the step is passed"):
+            self._present(step, Run)
             self._keep(self.progress.after(self._open_chapter, Event.RAN))
             await self._resolve()
 
     async def answer(self, step: int, given: str) -> Verdict:
         """Compare a reader's answer with the cluster's. Raises CourseError."""
-        question = self._present(step, Ask)
         with self._alone("the cluster is asked"):
+            question = self._present(step, Ask)
             found = await self._ask(question)
             is_right = found.matches(given)
             event = Event.RIGHT if is_right else Event.WRONG
@@ -243,8 +271,8 @@ class Course:
 
     async def show(self, step: int) -> Verdict:
         """What the cluster says; the reader goes on. Raises CourseError."""
-        question = self._present(step, Ask)
         with self._alone("the cluster is asked"):
+            question = self._present(step, Ask)
             found = await self._ask(question)
             self.verdicts[step] = Verdict(False, found.text)
             self._keep(self.progress.after(self._open_chapter, Event.SHOWN))

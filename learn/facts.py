@@ -118,6 +118,11 @@ async def isr(living: Living, topic: str, partition: str) -> Numbers:
     return Numbers(frozenset((await living.partition(topic, int(partition))).isr_nodes))
 
 
+async def offline(living: Living, topic: str, partition: str) -> Numbers:
+    """The ids of the replicas whose brokers are not there."""
+    return Numbers(frozenset((await living.partition(topic, int(partition))).offline_replicas))
+
+
 # Groups
 
 
@@ -271,6 +276,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "leader": leader,
     "leader-epoch": leader_epoch,
     "isr": isr,
+    "offline": offline,
     "group-state": group_state,
     "members": members,
     "largest-share": largest_share,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 TOPICS = "topics"
+MOST_TOLD = 20  # names
 
 
 class Snapshot(NamedTuple):
@@ -30,6 +31,11 @@ class Snapshot(NamedTuple):
     tokens: frozenset[str]
     configs: Mapping[str, Mapping[str, str]]  # by entity: topics/orders, users/alice, ...
     acls: Mapping[str, str]  # by path in ZooKeeper
+
+    def __repr__(self) -> str:
+        """Without configs, in which are credentials of users."""
+        names = (*self[:4], set(self.configs), set(self.acls))
+        return f"Snapshot({', '.join(str(sorted(some)) for some in names)})"
 
 
 class Difference(NamedTuple):
@@ -43,9 +49,11 @@ class Difference(NamedTuple):
     acls: dict[str, str]
 
     def words(self) -> str:
-        """For the story of the cluster."""
+        """For the story of the cluster: the first names, and how many more there are."""
         named = [*self.topics, *self.groups, *self.transactional_ids, *self.configs, *self.acls]
-        return ", ".join([*named, *(f"token {one}" for one in self.tokens)])
+        named += [f"token {one}" for one in self.tokens]
+        more = len(named) - MOST_TOLD
+        return ", ".join(named[:MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def difference(before: Snapshot, after: Snapshot, keep: Collection[str] = ()) -> Difference:

@@ -1,7 +1,8 @@
 """A Kafka cluster for a test: started in a moment, harmed on purpose, gone afterwards.
 
 The nodes are those of `pybroker start`, under a supervisor that the fork server makes: there is one
-way to start them. This class is the test's side, synchronous throughout.
+way to start them. This class is the test's side, synchronous throughout; `contents` has topics and
+records.
 
 Invariants: after `stop`, and after the test process has ended in any way, no process of it runs and
 its own temporary directory is gone; every question to a stopped cluster is a ClusterError.
@@ -10,47 +11,37 @@ its own temporary directory is gone; every question to a stopped cluster is a Cl
 from __future__ import annotations
 
 import contextlib
-import itertools
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ..local import cluster_state
 from ..local.cluster_state import MAX_BROKERS, ClusterError
 from ..local.ephemeral import EphemeralDirectory
 from .asynchronous import in_thread
+from .contents import DEFAULT_TIMEOUT_SECONDS, Contents
 from .faults import Fault
 from .launching import Channel, shared_launcher
-from .members import Members
 from .network import NetworkFaults
 from .options import ClusterOptions, config_texts
 from .request_faults import RequestFaults
-from .story import Story, chapter, failures, log_tails
+from .story import chapter, failures, log_tails
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from ..client.cluster import Cluster
     from ..local.cluster_state import NodeState
     from ..local.secured import SecurityFiles
-    from .cleaning import Snapshot
     from .inspection import Address
-    from .records import KafkaRecord
 
-DEFAULT_TIMEOUT_SECONDS = 30.0
 PICTURE_SECONDS = 5.0
 POLL_SECONDS = 0.02
 _MS = 1000
 
-T = TypeVar("T")
 
-
-class KafkaCluster:
+class KafkaCluster(Contents):
     """`with KafkaCluster(brokers=3) as kafka: ...`, or `async with`, or `start` and `stop`.
 
     brokers: their number, with the ids 1 to N. config: any keys of server.properties, and {id} in a
@@ -60,7 +51,8 @@ class KafkaCluster:
     with a proxy between all nodes and clients, for the faults in `network`.
 
     Methods may be called from any thread, and from asyncio and trio too; they block their caller
-    until done. Raises ClusterError, whose text gives the remedy.
+    until done, which those of `AsyncKafkaCluster` do not. Raises ClusterError, whose text gives the
+    remedy.
     """
 
     def __init__(
@@ -80,6 +72,7 @@ class KafkaCluster:
     ) -> None:
         if not 1 <= brokers <= MAX_BROKERS:
             raise ClusterError(f"a cluster has 1 to {MAX_BROKERS} brokers, not {brokers}")
+        super().__init__(lambda: self.data_dir)
         self._kept_directory = None if data_dir is None else Path(data_dir).absolute()
         self._options = ClusterOptions(
             data_dir="",
@@ -101,10 +94,6 @@ class KafkaCluster:
         self._own_directory: EphemeralDirectory | None = None
         self._bootstrap = ""
         self._faults: list[Fault] = []
-        self._numbers = itertools.count(2)
-        self._used: set[str] = set()  # the names that `topic` has tried
-        self.story = Story()
-        self._members = Members(lambda: self.data_dir, self.story)
         self._network = NetworkFaults(
             self._members.ask_network, range(1, brokers + 1), self._faults
         )
@@ -253,153 +242,6 @@ class KafkaCluster:
 
         return SecurityFiles(self.data_dir)
 
-    # Topics and records
-
-    def topic(
-        self,
-        name: str = "topic",
-        partitions: int = 1,
-        *,
-        replication_factor: int = -1,
-        config: Mapping[str, object] | None = None,
-        exact: bool = False,
-    ) -> str:
-        """Create a topic; returns its name: the given one, or if that is taken, a fresh one that
-        begins with it; no name comes twice. `exact`: the given one, even if it was deleted before;
-        ClusterError if the topic exists. -1 replicas: as many as brokers, 3 at most."""
-        from .inspection import make_topic
-
-        configs = config_texts(config or {})
-        while True:
-            is_fresh = exact or name not in self._used
-            fresh = name if is_fresh else f"{name}-{next(self._numbers)}"
-            self._used.add(fresh)
-            question = partial(
-                make_topic,
-                name=fresh,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                configs=configs,
-            )
-            if self._ask(question):
-                break
-            if exact:
-                raise ClusterError(
-                    f"topic {name!r} exists already, made by this test or by a client of an "
-                    f"earlier one that still runs; kafka.delete_topics({name!r}) deletes it"
-                )
-        self.story.tell(f"created topic {fresh}")
-        return fresh
-
-    def delete_topics(self, *names: str) -> None:
-        """Delete topics; afterwards no broker that runs knows them, but their files may be there.
-        Missing ones are ignored."""
-        from .cleaning import delete_topics
-
-        delete_topics(self._members, list(names))
-        self.story.tell(f"deleted {', '.join(names)}")
-
-    def produce(
-        self,
-        topic: str,
-        *values: bytes | str | None,
-        key: bytes | str | None = None,
-        partition: int | None = None,
-        headers: Mapping[str, bytes] | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> list[KafkaRecord]:
-        """Write records with these values, and wait until all in-sync replicas have them; text is
-        encoded as UTF-8. Without a key or a partition, the partition is any."""
-        from .inspection import write_records
-
-        pairs = [(name, value) for name, value in (headers or {}).items()]
-        contents = [_encoded(value) for value in values]
-        return self._ask(
-            lambda cluster: write_records(
-                cluster, topic, contents, _encoded(key), partition, tuple(pairs)
-            ),
-            timeout,
-        )
-
-    def records(
-        self,
-        topic: str,
-        *,
-        partition: int | None = None,
-        at_least: int = 0,
-        committed: bool = False,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> list[KafkaRecord]:
-        """All records in a topic, by partition and offset.
-
-        Waits until there are `at_least` so many, for `timeout` seconds at most. `committed`:
-        without records of open or aborted transactions, as in `read_committed`.
-        """
-        from .inspection import Reading
-
-        reading = Reading(topic, partition, at_least, committed)
-        return self._ask(reading.read, timeout, reading.lack)
-
-    def leader(self, topic: str, partition: int = 0) -> int:
-        """The id of the broker that leads a partition; waits until there is one."""
-        from .inspection import wait_until
-
-        found = self._ask(
-            lambda cluster: wait_until(
-                cluster, topic, lambda one: one.partitions[partition].leader_id > 0
-            )
-        )
-        leaders = {part.partition_index: part.leader_id for part in found.partitions}
-        return leaders[partition]
-
-    def controller(self) -> int:
-        """The id of the controller; waits until it is a broker that runs."""
-        from .inspection import controller
-
-        running = self._members.running()
-        return self._ask(lambda cluster: controller(cluster, running))
-
-    def wait_for_brokers(self, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> None:
-        """Wait until each running broker knows that these, and no others, are in the cluster."""
-        from .inspection import wait_for_brokers
-
-        running = self._members.running()
-        self._ask(lambda cluster: wait_for_brokers(cluster, running), timeout)
-
-    def wait_for_isr(
-        self, topic: str, size: int | None = None, *, timeout: float = DEFAULT_TIMEOUT_SECONDS
-    ) -> None:
-        """Wait until each partition has a leader and `size` in-sync replicas; None: all running."""
-        from .inspection import wait_until
-
-        running = self._members.running()
-        self._ask(
-            lambda cluster: wait_until(
-                cluster,
-                topic,
-                lambda found: all(
-                    part.leader_id > 0
-                    and (
-                        set(part.isr_nodes) == running & set(part.replica_nodes)
-                        if size is None
-                        else len(part.isr_nodes) == size
-                    )
-                    for part in found.partitions
-                ),
-            ),
-            timeout,
-        )
-
-    def _ask(
-        self,
-        question: Callable[[Cluster], Awaitable[T]],
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-        lack: Callable[[], str] | None = None,
-    ) -> T:
-        from .inspection import ask
-
-        return ask(self._address(), question, timeout, lack)
-
     def _address(self) -> Address:
         from .inspection import Address
 
@@ -412,28 +254,6 @@ class KafkaCluster:
         security = self._security
         login = {} if security is None else security.client_settings("admin")
         return Address(",".join(running or addresses), login)
-
-    # Between tests
-
-    def snapshot(self) -> Snapshot:
-        """The names of all that is on the cluster now, for `clean`."""
-        from .cleaning import read
-
-        return read(self._members)
-
-    def clean(self, since: Snapshot, *, keep: Collection[str] = ()) -> None:
-        """Remove what has come since a snapshot: topics, groups with their members, transactional
-        ids with their open transactions, delegation tokens. Dynamic configs, quotas, credentials
-        of users and ACLs become again as they were.
-
-        `keep`: names that stay, with * and ? as in a shell. Afterwards no broker that runs knows
-        any of it. The fixture `kafka` calls this after each test.
-        """
-        from .cleaning import clean
-
-        removed = clean(self._members, since, keep)
-        if any(removed):
-            self.story.tell(f"cleaned: {removed.words()}")
 
     # Faults
 
@@ -615,7 +435,3 @@ class KafkaCluster:
     def _check_running(self) -> None:
         if self._channel is None:
             raise ClusterError("this cluster does not run; start it with start() or a with block")
-
-
-def _encoded(content: bytes | str | None) -> bytes | None:
-    return content.encode() if isinstance(content, str) else content

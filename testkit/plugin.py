@@ -3,7 +3,7 @@
 Invariants: nothing of the broker is imported, and no process started, unless a test that is to run
 wants a cluster; then the fork server, whose start takes a moment, starts while others run. A
 cluster is shared by all tests of a session (with xdist, of a worker) that want one like it, as long
-as they leave it whole; the topics that a test has made go with the test.
+as they leave it whole; what a test has made goes with the test.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .cluster import KafkaCluster
+    from .coroutines import AsyncKafkaCluster
     from .pool import ClusterPool
 
 CLUSTER_MODULE = "pybroker_kafka.testkit.cluster"
@@ -116,3 +117,11 @@ def kafka(request: pytest.FixtureRequest, kafka_clusters: ClusterPool) -> Iterat
     cluster = kafka_clusters.take(wanted)
     yield cluster
     kafka_clusters.give_back(cluster)
+
+
+@pytest.fixture
+def async_kafka(kafka: KafkaCluster) -> AsyncKafkaCluster:
+    """The same cluster, its methods as coroutines: `await async_kafka.records(...)`."""
+    from .coroutines import AsyncKafkaCluster
+
+    return AsyncKafkaCluster(kafka)

@@ -306,7 +306,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             raise
         except Exception:
             if not self.machine.is_loading(load):
-                return  # its result is not needed: the partition, and perhaps its log, is gone
+                return  # another broker leads the partition now; the log here may be deleted
             # Not served rather than served without its content: consumers would start over, zombies
             # would not be fenced.
             self.logger.exception("Loading %s-%d failed", self.topic, load.partition)

@@ -18,11 +18,12 @@ const say = (body) => doing(() => order("learn/order", body));
 export function learnPage(main, [number]) {
   const place = h("div"), beside = h("div", { class: "beside" });
   let watched = "", end = () => {}, drawn = "";
-  fill(main, number ? h("div", { class: "columns" }, place, beside) : place);
+  fill(main, number ? h("div", { class: "columns study" }, place, beside) : place);
 
-  function watch(where) {
-    if (where === watched) return;
-    watched = where;
+  // Anew after each step: what it shows may have come with the step.
+  function watch(where, step) {
+    if (`${where} ${step}` === watched) return;
+    watched = `${where} ${step}`;
     end();
     const [name, ...rest] = where.split("/");
     const living = h("div");
@@ -41,7 +42,7 @@ export function learnPage(main, [number]) {
     else if (course.open?.number !== Number(number)) fill(place, beginning(course, number));
     else {
       fill(place, lesson(course));
-      watch(course.open.parts.at(-1).watch);
+      watch(course.open.parts.at(-1).watch, course.open.step);
       if (!course.doing) place.querySelector("[data-present] button, [data-present] input")?.focus({ preventScroll: true });
       place.querySelector("[data-present]")?.scrollIntoView({ block: "nearest" });
     }
@@ -95,7 +96,7 @@ const PARTS = {
       h("button", { type: "button", onclick: () => copy(part.code) }, "Copy"), course ? working(course) : null),
     part.output === null ? null : h("pre", { class: "output", tabindex: "0", role: "log", "aria-label": `output of step ${part.step + 1}` }, part.output),
     part.is_well ? null : h("p", { class: "bad" }, "It ended with an error; the step is not passed.")),
-  ask: (part, course) => h("div", { class: "question", "data-present": course ? true : null }, h("p", {}, part.spans.map(span)),
+  ask: (part, course) => h("div", { class: "question", "data-present": course ? true : null, "data-tries": part.tries }, h("p", {}, part.spans.map(span)),
     course ? question(part, course) : h("p", {}, part.is_right ? h("span", { class: "badge good" }, "right") : h("span", { class: "badge" }, "shown"), " ", part.given, part.says ? h("span", { class: "soft" }, ` The cluster says ${part.says}.`) : null)),
 };
 

@@ -1,7 +1,7 @@
 """Our wheel and `lib-pybroker`, which owns the import name `pybroker`, in one environment.
 
 Both orders of installing, and either uninstalled: the files of the other stay as they were
-installed. `lib-pybroker` comes from the package index without its dependencies (pandas, numba), so
+installed. `lib-pybroker` comes from the package index without its dependencies (pandas and more), so
 the test reads its files and does not import it.
 """
 
@@ -64,9 +64,9 @@ def test_neither_touches_the_other(
     for name in (first, second):
         run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheels[name])
     for name, package in IMPORTS.items():
-        assert int(run(python, "-c", IS_WHOLE, name, package)) > 10
+        assert int(run(python, "-P", "-c", IS_WHOLE, name, package)) > 10
     run(*pip, "uninstall", "--quiet", "--yes", leaving)
     staying = OURS if leaving == THEIRS else THEIRS
-    assert int(run(python, "-c", IS_WHOLE, staying, IMPORTS[staying])) > 10
+    assert int(run(python, "-P", "-c", IS_WHOLE, staying, IMPORTS[staying])) > 10
     gone = f"import importlib.util; print(importlib.util.find_spec({IMPORTS[leaving]!r}))"
-    assert run(python, "-c", gone) == "None\n"
+    assert run(python, "-P", "-c", gone) == "None\n"

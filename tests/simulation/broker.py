@@ -1,9 +1,12 @@
-"""One simulated broker: the real machines and handlers, with runtimes on virtual time around them.
+"""One simulated broker: the real machines, handlers and runtimes, as tasks of `virtual_trio`.
 
-Real: LogManager and logs (on the simulated disk), ReplicaManager, the handlers of produce, fetch,
-offsets and control requests, ISR changes, fetch sessions, followers with their runtime (as tasks of
-`virtual_trio`), the controller machine, registration. Simulated: other code that waits
-(`replica_runtime`, `alter_partition_sender`, `server`), as thin as there.
+Real: LogManager and logs (on the simulated disk), their jobs and flushes, ReplicaManager, the
+handlers of produce, fetch, offsets and control requests, ISR changes, fetch sessions, followers,
+the controller with its channels, registration. Simulated: ZooKeeper's client (`zookeeper`), the
+links between brokers (`wires`), and
+- `server`, which begins with the real disk, sockets and kazoo; here is the order of its start;
+- `broker.network`, which waits for sockets in an epoll set and lives on bytes. Here a request is an
+  object, and three in a hundred take the form that they have on the wire.
 """
 
 from collections.abc import Callable
@@ -13,8 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import trio
 
 from pybroker_kafka.broker.cluster.controller_client import ControllerClient
+from pybroker_kafka.broker.cluster.controller_runtime import ControllerRuntime
 from pybroker_kafka.broker.coordinators import marker_sender
 from pybroker_kafka.broker.handlers.controller_orders import ControllerOrders
+from pybroker_kafka.broker.handlers.controller_requests import ControllerRequestHandlers
 from pybroker_kafka.broker.handlers.fetch import FetchHandler
 from pybroker_kafka.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker_kafka.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
@@ -54,8 +59,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.framing import decode_response
 from pybroker_kafka.protocol.topics import TopicPartition
 from pybroker_kafka.protocol.wall_clock import WallClock
-from pybroker_kafka.protocol.zookeeper.operations import SessionExpired
-from pybroker_kafka.replication.controller import events
+from pybroker_kafka.protocol.zookeeper.operations import Exists, SessionExpired
 from pybroker_kafka.replication.controller.config import ControllerConfig
 from pybroker_kafka.replication.controller.znodes import BrokerRegistration
 from pybroker_kafka.replication.fetch_session import FetchSessions
@@ -68,13 +72,12 @@ from pybroker_kafka.replication.types import (
 )
 from pybroker_kafka.storage.files import FileSlice
 from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
-from tests.simulation.controller import SimulatedController
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Process
 from tests.simulation.network import Exchange
 from tests.simulation.virtual_trio import TrioRun
 from tests.simulation.wires import LISTENER, connect
-from tests.simulation.zookeeper import ZooKeeperSession
+from tests.simulation.zookeeper import SimulatedZooKeeper, ZooKeeperSession
 from tests.support.frames import joined
 
 if TYPE_CHECKING:
@@ -232,9 +235,8 @@ class Broker:
         self.kernel.note(f"{self.name} starts, {self._describe_logs()}")
         self.cluster.audit.started(self)
         if self.last_session is not None and self.kernel.chance(0.7):
-            self.session.end_session(self.last_session, self._connected)
+            self.session.end_session(self.last_session)
         else:
-            self.session.on_connected = self._connected
             self.session.start()
         TrioRun(kernel, self.process, self._run, self._thread_ms).step(lambda: None, ())
 
@@ -270,14 +272,28 @@ class Broker:
             FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch),
             timeout_ms=REQUEST_TIMEOUT_MS, connect=self.connect,
         )  # fmt: skip
+        self.session = ZooKeeperSession(
+            kernel, self.cluster.network, self.cluster.zookeeper, self.process,
+            settings.session_timeout_ms,
+        )  # fmt: skip
+        self.zookeeper = SimulatedZooKeeper(self.session)
+        self.controller = ControllerRuntime(
+            self.zookeeper,
+            ControllerConfig(
+                self.broker_id,
+                unclean_leader_election_enable=settings.unclean_elections,
+                leader_imbalance_check_interval_ms=3_000,
+            ),
+            clock=self.now_ms, wall=self.wall, new_topic_id=self.cluster.new_topic_id,
+            register=self._register, listener=LISTENER, connect=self.connect,
+            socket_timeout_ms=REQUEST_TIMEOUT_MS,
+        )  # fmt: skip
         self.controller_client = ControllerClient(
             self.broker_id, self.manager.metadata, LISTENER, connect=self.connect,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
-        # ZooKeeper would be told of a failed log directory, of which there is none.
-        nothing: Any = None
         self.isr_changes = AlterPartitionSender(
-            self.broker_id, self.replicas, self.controller_client, nothing
+            self.broker_id, self.replicas, self.controller_client, self.zookeeper
         )
         self.replicas.on_flush = self.fetchers.on_flush
         self.replicas.on_isr_change = self.isr_changes.propose
@@ -291,22 +307,14 @@ class Broker:
         self.orders.on_leadership.append(self.fetchers.on_leadership)
         self.orders.on_stopped.append(self.fetchers.on_stopped)
         self.orders.on_metadata.append(self.fetchers.on_metadata)
-        self.session = ZooKeeperSession(
-            kernel, self.cluster.network, self.cluster.zookeeper, self.process,
-            settings.session_timeout_ms,
-        )  # fmt: skip
-        self.controller = SimulatedController(
-            self,
-            ControllerConfig(
-                self.broker_id,
-                unclean_leader_election_enable=settings.unclean_elections,
-                leader_imbalance_check_interval_ms=3_000,
-            ),
-        )
-        self.session.on_watch = self.controller.watch_fired
-        self.session.on_expired = self._session_expired
+        requests = ControllerRequestHandlers(self.controller)
+        self._controller_handlers: dict[type, Any] = {
+            AlterPartitionRequest: requests.alter_partition,
+            AllocateProducerIdsRequest: requests.allocate_producer_ids,
+            AlterPartitionReassignmentsRequest: requests.alter_partition_reassignments,
+            ControlledShutdownRequest: requests.controlled_shutdown,
+        }
         self._session_ids: list[int] = []
-        self._is_registered = False
 
     async def _run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -317,6 +325,7 @@ class Broker:
         """Start the runtimes."""
         await nursery.start(self.replicas.run)
         await nursery.start(self.fetchers.run)
+        nursery.start_soon(self._join, nursery)
         nursery.start_soon(self.isr_changes.run)
         nursery.start_soon(self._watch_clock)
         nursery.start_soon(
@@ -354,40 +363,39 @@ class Broker:
         self.log_manager.clean_shutdown(self.manager.leadership.broker_epoch)
         self.kill()
 
-    def _connected(self) -> None:
-        self.session.on_connected = self._connected
-        if not self._is_registered:
-            self._register()
+    async def _join(self, nursery: trio.Nursery) -> None:
+        """As `server`; whoever starts brokers tries again if that fails."""
+        while not self.is_serving:
+            try:
+                await self.zookeeper.execute_one(Exists("/"))  # connected
+                await self._register()
+            except RegistrationError:
+                await trio.sleep(REREGISTER_MS / 1000)  # another life's session is not over yet
+            except SessionExpired:
+                pass
+            else:
+                self.is_serving = True
+        await nursery.start(self.controller.run)
+        if self.zookeeper.session[0] != self._session_ids[-1]:
+            await self._register()
 
-    def _session_expired(self) -> None:
-        self.kernel.note(f"{self.name} has lost its session")
-        self._is_registered = False
-        self.controller.post(events.SessionLost())
-
-    def _register(self) -> None:
+    async def _register(self) -> None:
         endpoint = Endpoint(LISTENER, LISTENER, self.name, 9000 + self.broker_id)
         registration = BrokerRegistration(self.broker_id, (endpoint,))
-        session_id = self.session.session_id
-        flow = register_broker(
-            registration, self.wall.at_ms(self.kernel.now_ms), session_id, tuple(self._session_ids)
+        session_id = self.zookeeper.session[0]
+        epoch = await self.zookeeper.run(
+            register_broker(
+                registration, self.wall.at_ms(self.now_ms()), session_id, tuple(self._session_ids)
+            )
         )
-        self.session.run(flow, lambda outcome: self._registered(session_id, outcome))
-
-    def _registered(self, session_id: int, outcome: Any) -> None:
-        if isinstance(outcome, RegistrationError):
-            # Another life's session is not over yet: whoever starts brokers tries again.
-            self.kernel.after(REREGISTER_MS, self.process, self._connected)
-            return
-        if isinstance(outcome, SessionExpired):
-            return  # the next session registers
-        if isinstance(outcome, Exception):
-            raise outcome
         self._session_ids.append(session_id)
-        self._is_registered = True
-        self.manager.leadership.broker_epoch = outcome
-        self.is_serving = True
-        self.kernel.note(f"{self.name} is registered with epoch {outcome}")
-        self.controller.post(events.Startup())
+        self.manager.leadership.broker_epoch = epoch
+        self.kernel.note(f"{self.name} is registered with epoch {epoch}")
+
+    @property
+    def is_controller_idle(self) -> bool:
+        """Whether its machine waits for an event."""
+        return self.controller._events.statistics().tasks_waiting_receive > 0
 
     # Requests
 
@@ -411,18 +419,10 @@ class Broker:
         if not self.is_serving:
             self.kernel.after(0, exchange.source, exchange.fail)
             return
-        message, version = exchange.message, exchange.version
-        if isinstance(message, AlterPartitionRequest):
-            self.controller.post(events.AlterPartition(exchange.respond, message, version))
-            return
-        if isinstance(message, ControlledShutdownRequest):
-            self.controller.post(events.ControlledShutdown(exchange.respond, message))
-            return
-        if isinstance(message, AllocateProducerIdsRequest):
-            self.controller.post(events.AllocateProducerIds(exchange.respond, message))
-            return
-        if isinstance(message, AlterPartitionReassignmentsRequest):
-            self.controller.post(events.AlterPartitionReassignments(exchange.respond, message))
+        message = exchange.message
+        handler = self._controller_handlers.get(type(message))
+        if handler is not None:
+            self.nursery.start_soon(handler, SimulatedRequest(exchange))
             return
         request: Any = SimulatedRequest(exchange, lambda answer: self._respond(exchange, answer))
         if isinstance(message, FetchRequest):

@@ -56,6 +56,20 @@ def test_tasks_live_by_the_clock_of_the_kernel(kernel: Kernel) -> None:
     assert Sleeper(kernel).until(100) == [20, 40, 60, 80, 100]
 
 
+def test_a_sleep_of_a_millisecond_takes_one(kernel: Kernel) -> None:
+    """Whatever the last digits of its deadline are."""
+    times: list[float] = []
+
+    async def work() -> None:
+        while True:
+            await trio.sleep(0.001)
+            times.append(kernel.now_ms - START_MS)
+
+    TrioRun(kernel, Process("sleeper"), work).step(nothing, ())
+    kernel.run_until(START_MS + 5_000)
+    assert times == list(range(1, 5_001))
+
+
 def test_the_tasks_of_a_stopped_process_wait(kernel: Kernel) -> None:
     sleeper = Sleeper(kernel)
     sleeper.until(30)

@@ -40,6 +40,7 @@ from tests.simulation.kernel import START_MS, Kernel, Process
 
 # The clock stands a little behind a whole millisecond: who counts in milliseconds rounds right.
 _MARGIN_SECONDS = 1e-7
+_LAST_DIGITS_SECONDS = 1e-12
 _NOTHING: Any = ()
 _CONTEXT = trio_run.GLOBAL_RUN_CONTEXT
 
@@ -208,10 +209,13 @@ class TrioRun:
     def _ring(self, due_ms: int) -> None:
         if due_ms == self._due_ms:
             self._due_ms = inf
-        if self._wait_seconds() <= 0:
-            self._is_awake = True
-        else:
+        wait_seconds = self._wait_seconds()
+        if wait_seconds >= _MARGIN_SECONDS:
             self._note_deadline()
+            return
+        if wait_seconds > 0:  # sums of floats differ in their last digits
+            self._clock.ahead_seconds += wait_seconds + _LAST_DIGITS_SECONDS
+        self._is_awake = True
 
     async def work_in_thread(
         self, work: Callable[[*Args], T], args: tuple[*Args], limiter: trio.CapacityLimiter

@@ -1,35 +1,61 @@
-"""The answers to the course's questions, found by other ways than the course's own: the test kit's
-reader, our commands, the files of the brokers, and ZooKeeper by kazoo.
+"""The course, read and answered as by a reader.
+
+The answers to its questions are found by other ways than the course's own: the test kit's reader,
+our commands, the files of the brokers, and ZooKeeper by kazoo.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from struct import Struct
+from tempfile import TemporaryFile
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
 
+from pybroker_kafka.learn.chapter import Ask, Chapter
+from pybroker_kafka.learn.course import CLUSTER_CONFIG
+from pybroker_kafka.local.cluster_state import ClusterError
 from pybroker_kafka.protocol.records.batch import iter_batch_headers
 from pybroker_kafka.testing import KafkaCluster
 from tests.support.commands import Commands
+from tests.support.patience import until
+from tests.support.processes import ROOT
+
+WRONG = "4711"
+# Lines of the terminal begin so.
+RUN, ASK, SAYS = "runs it", "Your answer", "The cluster says"
+RIGHT = "Right: the cluster says"
 
 ENTRY = Struct(">ii")  # of an offset index: relative offset, position; zeros behind the last one
 
+UNANSWERED = (AssertionError, LookupError, StopIteration, OSError, ClusterError, KazooException)
+
 
 class Answers:
-    """`answer(fact)`: the text that a reader who looks well types."""
+    """A method for each fact of the course, with its name and its words."""
 
     def __init__(self, kafka: KafkaCluster) -> None:
         self._kafka = kafka
 
-    def answer(self, fact: tuple[str, ...]) -> str:
+    def now(self, fact: tuple[str, ...]) -> str | None:
+        """The text that a reader types; None while the cluster has no answer."""
         name, *words = fact
         found: Callable[..., object] = getattr(self, name.replace("-", "_"))
-        return str(found(*words))
+        try:
+            return str(found(*words))
+        except UNANSWERED as error:
+            print(f"{fact}: {error!r}")
+            return None
 
     def _ask(self, *words: str) -> Any:
         return Commands(self._kafka._address().bootstrap).json(*words)
@@ -171,6 +197,10 @@ class Answers:
     def isr(self, topic: str, partition: str) -> str:
         return " and ".join(map(str, self._partition(topic, partition)["isr"]))
 
+    def offline(self, topic: str, partition: str) -> str:
+        there = self.registered().split(",")
+        return ",".join(str(one) for one in self._kafka.brokers if str(one) not in there)
+
     def _partition(self, topic: str, partition: str) -> Any:
         path = f"/brokers/topics/{topic}/partitions/{partition}/state"
         return json.loads(self._znode(path)[0])
@@ -192,3 +222,87 @@ class Answers:
 
     def znode_version(self, path: str) -> int:
         return int(self._znode(path)[1].version)
+
+
+def course_cluster() -> KafkaCluster:
+    """As the course starts one."""
+    return KafkaCluster(brokers=3, metrics_port=0, config=CLUSTER_CONFIG)
+
+
+class Terminal:
+    """`pybroker learn CHAPTER`, read and answered as by a reader."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.text = ""
+
+    def read_until(self, *words: str) -> str:
+        """The text up to a line with one of these."""
+        assert self._process.stdout is not None
+        begin = len(self.text)
+        while line := self._process.stdout.readline():
+            self.text += line
+            assert "ended with an error" not in line, self.text[-3000:]
+            if any(word in line for word in words):
+                return self.text[begin:]
+        raise AssertionError(f"none of {words}: {self.text[-3000:]}")
+
+    def type(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(60) == 0, self.text[-3000:]
+
+
+@contextmanager
+def learning(kafka: KafkaCluster, *words: str) -> Iterator[Terminal]:
+    command = [sys.executable, "-m", "pybroker_kafka", "learn", *words]
+    command += ["--data-dir", str(kafka.data_dir)]
+    with TemporaryFile("w+") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=ROOT.parent,
+            env=dict(os.environ, PYTHONUNBUFFERED="1"),
+        )
+        try:
+            terminal = Terminal(process)
+            yield terminal
+            terminal.end()
+        finally:
+            process.kill()
+            process.wait()
+            log.seek(0)
+            print(log.read(), end="")  # pytest shows it if this ends badly
+
+
+def do_steps(terminal: Terminal, chapter: Chapter, answers: Answers, first: int, end: int) -> None:
+    """Steps of a chapter whose text before the first one has not been read yet."""
+    for number in range(first, end):
+        step = chapter.steps[number]
+        if isinstance(step, Ask):
+            terminal.read_until(ASK)
+            until(lambda: "something else" in said_to(terminal, WRONG))
+            until(partial(is_right, terminal, answers, step))
+        else:
+            terminal.read_until(RUN)
+            terminal.type("")
+
+
+def said_to(terminal: Terminal, answer: str) -> str:
+    """The text behind an answer: a verdict, or why the cluster has none at this moment."""
+    terminal.type(answer)
+    return terminal.read_until(RIGHT, ASK)
+
+
+def is_right(terminal: Terminal, answers: Answers, step: Ask) -> bool:
+    """What a reader sees may be otherwise a moment later: then they look again."""
+    given = answers.now(step.fact)
+    return given is not None and RIGHT in said_to(terminal, given)

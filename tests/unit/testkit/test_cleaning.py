@@ -95,3 +95,11 @@ def test_what_is_removed_is_told() -> None:
     nothing = Snapshot(frozenset(), frozenset(), frozenset(), frozenset(), {}, {})
     now = nothing._replace(topics=frozenset({"b", "a"}), tokens=frozenset({"x"}))
     assert difference(nothing, now).words() == "a, b, token x"
+    many = nothing._replace(groups=frozenset(f"g{number:02}" for number in range(23)))
+    assert difference(nothing, many).words().endswith(", g19 and 3 more")
+
+
+def test_credentials_are_not_shown() -> None:
+    configs = {"users/alice": {"SCRAM-SHA-256": "salt=secret"}}
+    shown = Snapshot(frozenset({"b", "a"}), frozenset(), frozenset(), frozenset(), configs, {})
+    assert repr(shown) == "Snapshot(['a', 'b'], [], [], [], ['users/alice'], [])"
