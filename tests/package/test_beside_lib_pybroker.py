@@ -1,8 +1,8 @@
 """Our wheel and `lib-pybroker`, which owns the import name `pybroker`, in one environment.
 
 Both orders of installing, and either uninstalled: the files of the other stay as they were
-installed. `lib-pybroker` comes from the package index without its dependencies (pandas and more), so
-the test reads its files and does not import it.
+installed. `lib-pybroker` comes from the package index without its dependencies (pandas and more),
+so the test reads its files and does not import it.
 """
 
 from __future__ import annotations
