@@ -39,8 +39,8 @@ SECTIONS = {
     "Start": ["index.md", "START.md"],
     "Learn": ["LEARN.md", "learn/*.md", "examples.md", "GLOSSARY.md"],
     "Use": [
-        *["CLIENT.md", "TESTING.md", "frameworks/README.md", "frameworks/*.md", "CONSOLE.md"],
-        *["SPARK.md", "SPARK_SOURCE.md", "MIRROR.md", "TOOLS.md"],
+        *["CLIENT.md", "TESTING.md", "FRAMEWORKS.md", "CONSOLE.md", "SPARK.md", "SPARK_SOURCE.md"],
+        *["MIRROR.md", "TOOLS.md"],
     ],
     "Operate": [
         *["operate/README.md", "operate/*.md", "CONTAINER.md", "SECURITY.md", "SCALE.md"],

@@ -147,7 +147,10 @@ class Machine:
                 assert process.poll() is None, f"{' '.join(words)} ended:\n{printed}"
                 assert not limit.is_over, f"{' '.join(words)} prints no {text!r}:\n{printed}"
                 time.sleep(POLL_SECONDS)
-            os.killpg(process.pid, signal.SIGINT)
+            # Not nsenter, which would end before the program that it has started.
+            own = psutil.Process(process.pid)
+            for program in own.children(recursive=True) or [own]:
+                program.send_signal(signal.SIGINT)
             process.wait(BLOCK_SECONDS)
         finally:
             with contextlib.suppress(ProcessLookupError):
