@@ -32,6 +32,8 @@ from .network.dispatcher import Dispatcher
 from .network.request_meter import meter_clock_ms
 from .network.socket_server import SocketServer
 from .network.topic_names import TopicNames
+from .observability.client_subscriptions import ClientInstances
+from .observability.client_telemetry import ClientValues
 from .quotas.client_quotas import ClientQuotas
 from .replicas.parts import Replicas, build_replicas
 from .security.access import DenialLog
@@ -56,6 +58,7 @@ class Parts(NamedTuple):
     acls: AclStore | None
     """With the authorizer; None without one."""
     logins: Logins
+    client_instances: ClientInstances
 
 
 def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> Parts:
@@ -78,7 +81,13 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     ground.features.on_change = dispatcher.finalized
     quotas = ClientQuotas(*settings.quota_windows(config))
     dispatcher.meter_with(quotas)
-    lower = Lower(control, replicas, coordinators, tokens, acls)
+    values = ClientValues()
+    instances = ClientInstances(
+        config.get_int("telemetry.max.bytes"),
+        lambda: random_uuid(random.SystemRandom()),
+        values.forget,
+    )
+    lower = Lower(control, replicas, coordinators, tokens, acls, instances, values)
     handlers = register_handlers(ground, lower, dispatcher)
     names = TopicNames(control.cache.topic_name)
     dispatcher.guard_with(
@@ -110,6 +119,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
             dispatcher.handle_frame,
             tokens.tokens.token_credentials,
         ),
+        client_instances=instances,
     )
     _listen(ground, parts)
     _register_gauges(ground, parts, handlers.sessions)
