@@ -31,6 +31,9 @@ from .logins.logins import Logins
 from .network.dispatcher import Dispatcher
 from .network.request_meter import meter_clock_ms
 from .network.socket_server import SocketServer
+from .network.topic_names import TopicNames
+from .observability.client_subscriptions import ClientInstances
+from .observability.client_telemetry import ClientValues
 from .quotas.client_quotas import ClientQuotas
 from .replicas.parts import Replicas, build_replicas
 from .security.access import DenialLog
@@ -55,6 +58,7 @@ class Parts(NamedTuple):
     acls: AclStore | None
     """With the authorizer; None without one."""
     logins: Logins
+    client_instances: ClientInstances
 
 
 def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> Parts:
@@ -77,10 +81,18 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     ground.features.on_change = dispatcher.finalized
     quotas = ClientQuotas(*settings.quota_windows(config))
     dispatcher.meter_with(quotas)
-    lower = Lower(control, replicas, coordinators, tokens, acls)
+    values = ClientValues()
+    instances = ClientInstances(
+        config.get_int("telemetry.max.bytes"),
+        lambda: random_uuid(random.SystemRandom()),
+        values.forget,
+    )
+    lower = Lower(control, replicas, coordinators, tokens, acls, instances, values)
     handlers = register_handlers(ground, lower, dispatcher)
-    if authorizer is not None:
-        dispatcher.guard_with(_guard(authorizer, control, handlers.orders))
+    names = TopicNames(control.cache.topic_name)
+    dispatcher.guard_with(
+        names if authorizer is None else _guard(authorizer, control, handlers.orders, names)
+    )
     sockets = SocketServer(
         dispatcher,
         settings.connection_quotas(config),
@@ -107,6 +119,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
             dispatcher.handle_frame,
             tokens.tokens.token_credentials,
         ),
+        client_instances=instances,
     )
     _listen(ground, parts)
     _register_gauges(ground, parts, handlers.sessions)
@@ -118,11 +131,13 @@ def _new_token_id() -> str:
     return uuid_to_text(random_uuid(random.SystemRandom()))
 
 
-def _guard(authorizer: AclAuthorizer, control: Control, orders: ControllerOrders) -> AccessGuard:
+def _guard(
+    authorizer: AclAuthorizer, control: Control, orders: ControllerOrders, names: TopicNames
+) -> AccessGuard:
     on_denied = {ApiKey.UPDATE_METADATA: orders.metadata_denied}
     controller = control.controller
     denials = DenialLog(trio.current_time)
-    return AccessGuard(authorizer, denials, lambda: controller.is_active, on_denied)
+    return AccessGuard(authorizer, denials, lambda: controller.is_active, on_denied, names)
 
 
 def _listen(ground: Ground, parts: Parts) -> None:

@@ -9,6 +9,8 @@ import logging
 
 import trio
 
+from ..protocol.errors import KafkaError
+from ..protocol.sanitized_names import desanitize
 from ..storage.log_config import LogConfig
 from . import settings
 from .assembly import Parts
@@ -16,7 +18,7 @@ from .cluster.parts import Ground
 from .config import ConfigError, dynamic, passwords
 from .quotas.entities import CONNECTION_CREATION_RATE, Entity, IpEntity, entity_at
 from .replicas.parts import apply_replication_quotas
-from .zk.config_store import broker_entity, topic_entity
+from .zk.config_store import CLIENT_METRICS, broker_entity, read_client_metrics, topic_entity
 from .zk.quota_store import read_all_quotas
 
 logger = logging.getLogger("pybroker.broker.server")
@@ -45,6 +47,8 @@ class ConfigChanges:
             parts.control.controller.topic_config_changed(name, values)
         elif (quoted := entity_at(entity)) is not None:
             await self._apply_entity(quoted, values)
+        elif kind == CLIENT_METRICS:
+            self._apply_client_metrics(name, values)
         elif kind == "brokers":
             if entity == broker_entity(""):
                 changed = dynamic.take_over(ground.config, default=values)
@@ -90,14 +94,22 @@ class ConfigChanges:
             await self.refresh_tls()
 
     async def read_entities(self) -> None:
-        """Apply all stored configs of clients, users (with their credentials) and addresses; the
-        config store reports later changes.
+        """Apply all stored configs of clients, users (with their credentials), addresses, and
+        subscriptions to metrics of clients; the config store reports later changes.
         """
+        for entity, values in (await self._ground.store.run(read_client_metrics())).items():
+            self._apply_client_metrics(entity.partition("/")[2], values)
         for entity, values in (await self._ground.store.run(read_all_quotas())).items():
             quoted = entity_at(entity)
             if quoted is not None:
                 await self._apply_entity(quoted, values)
             await trio.lowlevel.checkpoint()  # there may be very many
+
+    def _apply_client_metrics(self, name: str, values: dict[str, str]) -> None:
+        try:
+            self._parts.client_instances.changed(desanitize(name), values)
+        except KafkaError as error:
+            logger.error("The subscription %s to metrics of clients: %s", name, error.message)
 
     async def _apply_entity(self, entity: Entity | IpEntity, values: dict[str, str]) -> None:
         if isinstance(entity, IpEntity):

@@ -111,16 +111,16 @@ class Connection:
         await trio.lowlevel.checkpoint()
 
     def version(self, key: ApiKey, newest: int | None = None) -> int:
-        """The newest version of an API that both sides support, at most `newest`.
+        """The newest version of an API that both sides support, at most `newest`; without it, at
+        most the newest one of Kafka 3.9.
 
         Raises Unsupported.
         """
         ours = API_TABLE[key]
         theirs = self._versions.get(key)
         if theirs is not None:
-            found = min(ours.max_version, theirs[1])
-            if newest is not None:
-                found = min(found, newest)
+            highest = ours.highest() if newest is None else min(ours.max_version, newest)
+            found = min(highest, theirs[1])
             if found >= max(ours.min_version, theirs[0]):
                 return found
         raise not_served(self.address, key)

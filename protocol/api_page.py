@@ -66,6 +66,13 @@ ONCE: Final = Failure()
 AT_EACH_TOO: Final = Failure(is_repeated=True)
 
 
+class TopicsById(NamedTuple):
+    """A list of topics whose elements have an id instead of a name since some version."""
+
+    topics: str
+    since: int
+
+
 class Handling(Enum):
     """How the handler in a broker works."""
 
@@ -86,6 +93,8 @@ class Api(NamedTuple):
     later: Later | None = None
     """The first version that Kafka 3.9 does not serve; None: it serves all."""
     handling: Handling = Handling.AT_ONCE
+    topics_by_id: TopicsById | None = None
+    """Topics that have names, by their ids, before elements are checked and handled."""
     is_exempt: bool = False
     """Asked among brokers alone: no quota counts."""
     needs_metadata: bool = False

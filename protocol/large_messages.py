@@ -31,7 +31,7 @@ Steps = Generator[None, None, None]
 SLICE_NUMBERS: Final = 1024
 # Parts, most of them records, that are written at once.
 SLICE_PARTS: Final = 500
-_NUMBERS: Final = {"int32": ("i", 4), "int64": ("q", 8)}
+_NUMBERS: Final = {"int8": ("b", 1), "int32": ("i", 4), "int64": ("q", 8)}
 
 
 def decode_small(cls: type[M], version: int, buffer: Buffer, offset: int) -> tuple[M, int] | None:

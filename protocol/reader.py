@@ -260,6 +260,10 @@ class Reader:
         items: list[Any] = [self.string(name, False) for _ in range(count)]
         return items
 
+    def int8s(self, name: str, nullable: bool) -> list[int] | None:
+        count = self.count(name, nullable, 1)
+        return None if count < 0 else self.numbers("b", 1, count)
+
     def int32s(self, name: str, nullable: bool) -> list[int] | None:
         count = self.count(name, nullable, 4)
         return None if count < 0 else self.numbers("i", 4, count)

@@ -180,6 +180,12 @@ class Writer:
             for item in items:
                 self.string(name, item, False)
 
+    def int8s(self, name: str, items: Any, nullable: bool) -> None:
+        self.array(name, items, nullable)
+        if items:
+            for item in items:
+                self.int8(item)
+
     def int32s(self, name: str, items: Any, nullable: bool) -> None:
         self.array(name, items, nullable)
         if items:

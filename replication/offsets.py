@@ -36,6 +36,7 @@ EARLIEST_TIMESTAMP = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 HIGH_WATERMARK_OFFSET = -1  # in DeleteRecords: up to the high watermark
 
 
@@ -203,7 +204,7 @@ def _list_offset(
         return OffsetAnswer(
             ErrorCode.NONE, NO_TIMESTAMP, start_offset, NO_EPOCH if epoch is None else epoch
         )
-    if timestamp == LATEST_TIERED_TIMESTAMP:
+    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return OffsetAnswer(ErrorCode.NONE)
     if searched is not None:
         found = searched.found

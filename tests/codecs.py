@@ -42,7 +42,7 @@ WRITE: Final = {
     "bool": "boolean", "int8": "int8", "float64": "float64", "uuid": "uuid", "string": "string",
     "bytes": "binary", "records": "records",
 }  # fmt: skip
-ARRAYS: Final = {"string": "strings", "int32": "int32s", "int64": "int64s"}
+ARRAYS: Final = {"string": "strings", "int8": "int8s", "int32": "int32s", "int64": "int64s"}
 LEAST_BYTES: Final = {
     "bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16,
 }  # fmt: skip

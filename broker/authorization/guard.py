@@ -1,9 +1,9 @@
 """Applies the access rules on the pages of the APIs before the handlers run.
 
 Job: `AccessGuard` wraps the handler of each API. It first checks the request as a whole: the first
-denial is the answer. Then it checks elements: it removes denied ones from the request, and a filter
-puts their errors into the answer. Another filter removes from the answer what the client may not
-see.
+denial is the answer. Then topics that have only ids get their names, and elements are checked:
+denied ones are taken out of the request, and a filter puts their errors into the answer. Another
+filter removes from the answer what the client may not see.
 
 Invariants: a request without denied or hidden elements reaches its handler unchanged; the
 connection's `access` belongs to its present principal. Large requests come here in parts
@@ -16,7 +16,6 @@ Mirrors the calls of AuthHelper in KafkaApis.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from copy import copy
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -32,9 +31,9 @@ from ...protocol.access_rules import (
 from ...protocol.acls import CLUSTER_NAME, ResourceType
 from ...protocol.api import ApiKey, page
 from ...protocol.errors import ErrorCode
-from ...protocol.failures import error_elements
-from ..network.request import CLOSE, ConnectionInfo, Request
-from ..network.request_parts import join
+from ..network.request import ConnectionInfo, Request
+from ..network.taken_out import take_out
+from ..network.topic_names import Naming, TopicNames
 from ..security.access import Access, DenialLog
 from ..security.authorizer import Authorizer
 
@@ -47,7 +46,7 @@ Handle = Callable[[Request], Any]
 class AccessGuard:
     """Makes the handlers of the dispatcher (`Dispatcher.guard_with`)."""
 
-    __slots__ = ("_denials", "_is_controller", "authorizer", "on_denied")
+    __slots__ = ("_denials", "_is_controller", "_names", "authorizer", "on_denied")
 
     def __init__(
         self,
@@ -55,19 +54,23 @@ class AccessGuard:
         denials: DenialLog,
         is_controller: Callable[[], bool],
         on_denied: Mapping[ApiKey, Callable[[Request], None]] = NOBODY_HEARS,
+        names: TopicNames | None = None,
     ) -> None:
-        """`on_denied` is called with requests that are denied as a whole."""
+        """`on_denied` is called with requests that are denied as a whole; `names` are those of
+        topics that a request names by id."""
         self.authorizer = authorizer
         self._denials = denials
         self._is_controller = is_controller
         self.on_denied = on_denied
+        self._names = names
 
-    def __call__(self, key: ApiKey, handle: Handle) -> Handle:
-        """The handler to use in the place of `handle`."""
+    def __call__(self, key: ApiKey, handle: Handle, version: int = 0) -> Handle:
+        """The handler to use in the place of `handle` for requests of one version."""
         rules = page(key).access
+        naming = None if self._names is None else self._names.of(key, version)
         if key is ApiKey.PRODUCE:
-            return _ProduceGuard(self, rules, handle)
-        return _Guarded(self, rules, handle)
+            return _ProduceGuard(self, rules, handle, naming)
+        return _Guarded(self, rules, handle, naming)
 
     def access_of(self, peer: ConnectionInfo) -> Access:
         access = peer.access
@@ -83,12 +86,15 @@ class AccessGuard:
 class _Guarded:
     """The handler of one API behind the questions of its rules."""
 
-    __slots__ = ("_guard", "_handle", "_rules")
+    __slots__ = ("_guard", "_handle", "_naming", "_rules")
 
-    def __init__(self, guard: AccessGuard, rules: AccessRules, handle: Handle) -> None:
+    def __init__(
+        self, guard: AccessGuard, rules: AccessRules, handle: Handle, naming: Naming | None
+    ) -> None:
         self._guard = guard
         self._rules = rules
         self._handle = handle
+        self._naming = naming
 
     def __call__(self, request: Request) -> None:
         rules = self._rules
@@ -105,10 +111,18 @@ class _Guarded:
                 if hear is not None:
                     hear(request)
                 return
+        if self._naming is not None and not self._naming.name_or_answer(request):
+            return
         if rules.each is not None:
             split = _split(access, rules.each, request)
-            if split is not None:
-                self._perform_rest(request, rules.each, split)
+            if split is not None and not take_out(
+                request,
+                rules.each.elements,
+                split.allowed,
+                split.denied,
+                rules.each.denied,
+                goes_on=rules.each.goes_on,
+            ):
                 return
         self._perform(request)
 
@@ -117,31 +131,16 @@ class _Guarded:
             request.add_filter(_Hiding(self._rules.hidden))
         self._handle(request)
 
-    def _perform_rest(self, request: Request, each: Each, split: _Split) -> None:
-        body = copy(request.body)
-        setattr(body, each.elements, split.denied)
-        errors = error_elements(_Denied(request.api_key, request.api_version, body), each.denied)
-        request.metrics.error(each.denied.name)
-        if not split.allowed and not each.goes_on:
-            if errors is None:
-                request.close()
-            else:
-                request.respond(errors)
-            return
-        body = copy(request.body)
-        setattr(body, each.elements, split.allowed)
-        request.body = body
-        request.add_filter(_Denials(errors))
-        self._perform(request)
-
 
 class _ProduceGuard(_Guarded):
     """Like `_Guarded`, with a short way for the usual request, to one topic that may be written."""
 
     __slots__ = ("_authorizer",)
 
-    def __init__(self, guard: AccessGuard, rules: AccessRules, handle: Handle) -> None:
-        super().__init__(guard, rules, handle)
+    def __init__(
+        self, guard: AccessGuard, rules: AccessRules, handle: Handle, naming: Naming | None
+    ) -> None:
+        super().__init__(guard, rules, handle, naming)
         self._authorizer = guard.authorizer
 
     def __call__(self, request: Request) -> None:
@@ -149,6 +148,8 @@ class _ProduceGuard(_Guarded):
         peer = request.connection.peer
         access = peer.access
         topics = body.topic_data
+        if self._naming is not None:
+            self._naming.name(request)
         if (
             access is not None
             and access.version == self._authorizer.version
@@ -213,33 +214,7 @@ def _split(access: Access, each: Each, request: Request) -> _Split | None:
     )
 
 
-class _Denied(NamedTuple):
-    """The elements removed from a request, for the builders of error responses."""
-
-    api_key: ApiKey
-    api_version: int
-    body: Any
-
-
 # Filters of an answer
-
-
-class _Denials:
-    """The answer gets the errors of the elements that were taken out of its request."""
-
-    __slots__ = ("_errors",)
-
-    def __init__(self, errors: Any) -> None:
-        """`errors` is None where a failure has no answer: Produce with acks=0."""
-        self._errors = errors
-
-    def filtered(self, request: Request, response: Any) -> Generator[None, None, Any]:
-        if response is None or self._errors is None:
-            return CLOSE
-        if not getattr(response, "error_code", ErrorCode.NONE):
-            join(response, self._errors, ())
-        yield
-        return response
 
 
 class _Hiding:

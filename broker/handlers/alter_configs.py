@@ -42,7 +42,16 @@ from ...storage.log_config import TOPIC_CONFIGS, validate_topic_configs
 from ..config import ConfigError, dynamic, passwords
 from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
-from ..zk.config_store import ConfigStore, NoController, broker_entity, topic_entity
+from ..observability.client_subscriptions import DEFINITIONS as CLIENT_METRICS_CONFIGS
+from ..observability.client_subscriptions import subscription_of
+from ..quotas.entities import may_be_stored
+from ..zk.config_store import (
+    ConfigStore,
+    NoController,
+    broker_entity,
+    client_metrics_entity,
+    topic_entity,
+)
 from . import loggers
 from .describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, TOPIC, check_permitted
 
@@ -74,7 +83,7 @@ MAX_CHANGES = 1000  # of one resource, which has no more configs
 
 
 class AlterConfigsHandler:
-    __slots__ = ("_broker_id", "_cache", "_config", "_store", "_tls")
+    __slots__ = ("_broker_id", "_cache", "_config", "_has_client_metrics", "_store", "_tls")
 
     def __init__(
         self,
@@ -83,12 +92,14 @@ class AlterConfigsHandler:
         cache: MetadataCache,
         store: ConfigStore,
         tls: TlsListeners,
+        has_client_metrics: Callable[[], bool] = lambda: False,
     ) -> None:
         self._config = config
         self._broker_id = broker_id
         self._cache = cache
         self._store = store
         self._tls = tls
+        self._has_client_metrics = has_client_metrics
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {
@@ -167,24 +178,7 @@ class AlterConfigsHandler:
                 for change in changes:
                     loggers.apply(*change)
             return
-        if kind == TOPIC:
-            check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
-            entity = topic_entity(name)
-            self._check_topic(name)
-        elif kind == BROKER:
-            if name and _node_id(name) != self._broker_id:
-                raise _invalid(
-                    f"Unexpected broker id, expected {self._broker_id}, but received {name}"
-                )
-            check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
-            entity = broker_entity(name)
-        elif kind == CLIENT_METRICS:
-            raise _invalid(
-                "AlterConfigs is only supported for topics and brokers, but resource type is "
-                "CLIENT_METRICS"
-            )
-        else:
-            raise _invalid(f"Unknown resource type {kind}")
+        entity = self._entity_of(request, kind, name)
         stored = await self._store.read(entity)
         if kind == TOPIC:
             config = apply_changes(stored if incremental else {}, changes, TOPIC_CONFIGS)
@@ -195,10 +189,39 @@ class AlterConfigsHandler:
                 text = f"Invalid config value for resource {resource}: {error.message}"
                 raise InvalidConfig(text) from None
             _check_size(config)
+        elif kind == CLIENT_METRICS:
+            config = apply_changes(stored if incremental else {}, changes, CLIENT_METRICS_CONFIGS)
+            subscription_of(name, config)
+            _check_size(config)
         else:
             config = await self._broker_config(name, stored, changes, incremental=incremental)
         if not validate_only:
             await self._store.write(entity, config)
+
+    def _entity_of(self, request: Request, kind: int, name: str) -> str:
+        """The place of the config in the store; KafkaError if the client may not change it."""
+        if kind == TOPIC:
+            check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
+            self._check_topic(name)
+            return topic_entity(name)
+        if kind == BROKER:
+            if name and _node_id(name) != self._broker_id:
+                raise _invalid(
+                    f"Unexpected broker id, expected {self._broker_id}, but received {name}"
+                )
+            check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
+            return broker_entity(name)
+        if kind == CLIENT_METRICS and self._has_client_metrics():
+            check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
+            if not may_be_stored(name):
+                raise _invalid(f"No name of a subscription: {name!r}")
+            return client_metrics_entity(name)
+        if kind == CLIENT_METRICS:
+            raise _invalid(
+                "AlterConfigs is only supported for topics and brokers, but resource type is "
+                "CLIENT_METRICS"
+            )
+        raise _invalid(f"Unknown resource type {kind}")
 
     async def _broker_config(
         self, name: str, stored: dict[str, str], changes: Sequence[Change], *, incremental: bool

@@ -57,6 +57,10 @@ class ApiVersionsHandler:
         ):
             request.fail(ErrorCode.INVALID_REQUEST)
             return
+        if version >= 3:
+            peer = request.peer
+            peer.software_name = body.client_software_name
+            peer.software_version = body.client_software_version
         epoch, levels = self._features()
         request.respond(
             ApiVersionsResponse(

@@ -1,4 +1,6 @@
-"""DescribeCluster v0-1: the brokers and the controller (KIP-700).
+"""DescribeCluster v0-2: the brokers and the controller (KIP-700).
+
+No broker is fenced: with ZooKeeper it is registered while it lives, or not known at all.
 
 Mirrors `KafkaApis.handleDescribeCluster`.
 """

@@ -1,15 +1,16 @@
-"""DescribeConfigs v0-4: topics, this broker, the defaults of all brokers, log levels.
+"""DescribeConfigs v0-4: topics, this broker, the defaults of all brokers, log levels, and with a
+finalized feature the metrics of clients.
 
 Rules: SEMANTICS 7. The source of a value is the first synonym that has one, in the order topic,
 dynamic broker, dynamic default, static, default. Sensitive values are never shown. A resource that
 is asked for again and again is answered each time, as in Kafka, but described once.
 
-Mirrors kafka.server.ConfigHelper. Leaves out client metrics.
+Mirrors kafka.server.ConfigHelper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
@@ -35,14 +36,16 @@ from ...storage.log_config import TOPIC_CONFIGS, LogConfig
 from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
 from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..config.tables import authorizer, extensions
-from ..zk.config_store import ConfigStore, topic_entity
+from ..observability.client_subscriptions import DEFINITIONS as CLIENT_METRICS_CONFIGS
+from ..quotas.entities import may_be_stored
+from ..zk.config_store import ConfigStore, client_metrics_entity, topic_entity
 from . import loggers
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
     from ..network.request import Handler, Request
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 # Of a result without an error, where Kafka leaves the field as it is; Kafka's text for a topic that
 # is not known, too.
@@ -59,15 +62,21 @@ Entries = dict[str, DescribeConfigsResourceResult]
 
 
 class DescribeConfigsHandler:
-    __slots__ = ("_broker_id", "_cache", "_config", "_store")
+    __slots__ = ("_broker_id", "_cache", "_config", "_has_client_metrics", "_store")
 
     def __init__(
-        self, config: KafkaConfig, broker_id: int, cache: MetadataCache, store: ConfigStore
+        self,
+        config: KafkaConfig,
+        broker_id: int,
+        cache: MetadataCache,
+        store: ConfigStore,
+        has_client_metrics: Callable[[], bool] = lambda: False,
     ) -> None:
         self._config = config
         self._broker_id = broker_id
         self._cache = cache
         self._store = store
+        self._has_client_metrics = has_client_metrics
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.DESCRIBE_CONFIGS: self.describe_configs}
@@ -75,7 +84,14 @@ class DescribeConfigsHandler:
     async def describe_configs(self, request: Request) -> None:
         resources = request.body.resources
         topics = await request.in_turns(self._known_topics(resources))
-        overrides = {topic: await self._store.read(topic_entity(topic)) for topic in topics}
+        overrides = {
+            (TOPIC, topic): await self._store.read(topic_entity(topic)) for topic in topics
+        }
+        if self._has_client_metrics():
+            for name in dict.fromkeys(r.resource_name for r in resources if _is_stored_metrics(r)):
+                overrides[CLIENT_METRICS, name] = await self._store.read(
+                    client_metrics_entity(name)
+                )
         results = await request.in_turns(self._describe_all(request, overrides))
         request.respond(DescribeConfigsResponse(results=results))
 
@@ -94,7 +110,7 @@ class DescribeConfigsHandler:
         return known
 
     def _describe_all(
-        self, request: Request, overrides: Mapping[str, Mapping[str, str]]
+        self, request: Request, overrides: Mapping[tuple[int, str], Mapping[str, str]]
     ) -> Generator[None, None, list[DescribeConfigsResult]]:
         results: list[DescribeConfigsResult] = []
         count = 0
@@ -104,7 +120,9 @@ class DescribeConfigsHandler:
             entries = described.get((kind, name))
             if entries is None:
                 try:
-                    entries = yield from self._describe(request, kind, name, overrides.get(name))
+                    entries = yield from self._describe(
+                        request, kind, name, overrides.get((kind, name))
+                    )
                 except KafkaError as error:
                     entries = error.with_traceback(None)  # no cycle with this frame
                 described[kind, name] = entries
@@ -139,7 +157,10 @@ class DescribeConfigsHandler:
         self, request: Request, kind: int, name: str, overrides: Mapping[str, str] | None
     ) -> Generator[None, None, Entries]:
         found: Iterable[DescribeConfigsResourceResult]
-        if kind in (TOPIC, BROKER, BROKER_LOGGER):
+        has_client_metrics = self._has_client_metrics()
+        if kind in (TOPIC, BROKER, BROKER_LOGGER) or (
+            kind == CLIENT_METRICS and has_client_metrics
+        ):
             check_permitted(request, AclOperation.DESCRIBE_CONFIGS, kind, name)
         if kind == TOPIC:
             found = self._describe_topic(name, overrides)
@@ -153,6 +174,8 @@ class DescribeConfigsHandler:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
             self._check_broker_id(name, "")
             found = (_logger_entry(key, level) for key, level in loggers.levels().items())
+        elif kind == CLIENT_METRICS and has_client_metrics and name:
+            found = _describe_client_metrics(overrides or {})
         elif kind == CLIENT_METRICS:
             problem = "Config type client-metrics is only supported on KRaft clusters"
             if not name:
@@ -234,6 +257,19 @@ class DescribeConfigsHandler:
             text = self._config.dynamic_default.get(name)
             synonyms = [s for s in synonyms if s[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
         return _entry(name, definition, text, synonyms, read_only=not is_dynamic(definition))
+
+
+def _is_stored_metrics(resource: DescribeConfigsResource) -> bool:
+    return resource.resource_type == CLIENT_METRICS and may_be_stored(resource.resource_name)
+
+
+def _describe_client_metrics(
+    stored: Mapping[str, str],
+) -> Iterator[DescribeConfigsResourceResult]:
+    for name, definition in CLIENT_METRICS_CONFIGS.items():
+        text = stored.get(name, definition.default)
+        synonyms = [(name, text, ConfigSource.CLIENT_METRICS_CONFIG)] if name in stored else []
+        yield _entry(name, definition, text, synonyms, read_only=False)
 
 
 def _chosen(

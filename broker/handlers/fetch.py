@@ -1,8 +1,9 @@
-"""Fetch v0-17: read record batches, for consumers and for followers.
+"""Fetch v0-18: read record batches, for consumers and for followers.
 
 Versions: v3 a limit for the whole response, v4 isolation levels, v5 log start offsets, v7 sessions
 (KIP-227), v9 leader epochs, v11 read replicas (KIP-392), v12 divergence (KIP-595), v13 topic ids,
-v15 replica state, v16 the current leader's address (KIP-951). v0-1 get messages of magic 0, v2-3 of
+v15 replica state, v16 the current leader's address (KIP-951), v18 a follower's high watermark, of
+which a broker makes no use (KIP-1166). v0-1 get messages of magic 0, v2-3 of
 magic 1, converted from the stored batches while they are sent (`down_conversion`), the first batch
 of each partition before that, in a worker thread; v4+ get the stored batches, as slices of the
 log's files.

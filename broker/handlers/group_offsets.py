@@ -2,11 +2,13 @@
 
 | API | versions | notes |
 |---|---|---|
-| OffsetCommit | 0-9 | v0 goes to ZooKeeper; partitions that do not exist are answered so |
-| OffsetFetch | 0-9 | v0 from ZooKeeper; errors: v0-1 on partitions, v2-7 on top, v8+ per group |
+| OffsetCommit | 0-10 | v0 goes to ZooKeeper; partitions that do not exist are answered so |
+| OffsetFetch | 0-10 | v0 from ZooKeeper; errors: v0-1 on partitions, v2-7 on top, v8+ per group |
 | OffsetDelete | 0 | |
 
 An OffsetFetch shows only topics that the client may describe; an error of the group comes first.
+From v10 on both name topics by id (`network.topic_names` has looked up those of a commit); a topic
+without an id is left out where all are asked for.
 
 Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter.
 """
@@ -38,6 +40,7 @@ from ...protocol.apis.offset_fetch import (
 )
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
+from ...protocol.uuids import ZERO_UUID
 from ..network.repeated_request_template import RepeatedRequestTemplate
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ logger: Final = logging.getLogger("pybroker.broker.groups")
 
 _FIRST_FETCH_TOP_LEVEL_ERROR_VERSION: Final = 2
 _FIRST_FETCH_BATCH_VERSION: Final = 8
+_FIRST_FETCH_VERSION_WITH_IDS: Final = 10
 _ZOOKEEPER_VERSION: Final = 0
 
 
@@ -182,8 +186,10 @@ class GroupOffsetHandlers:
             return
         asked = body.groups if version >= _FIRST_FETCH_BATCH_VERSION else [body]
         call = _FetchCall(request)
-        if request.peer.access is not None:
-            call = _PermittedFetchCall(request, asked)
+        if request.peer.access is not None or version >= _FIRST_FETCH_VERSION_WITH_IDS:
+            if version >= _FIRST_FETCH_VERSION_WITH_IDS:
+                self._name_topics(asked)
+            call = _CheckedFetchCall(request, asked, self._metadata.topic_id)
             asked = call.permitted
         wanted = [(group.group_id, _wanted_topics(call, group.topics)) for group in asked]
         runtime = self._runtime
@@ -192,6 +198,13 @@ class GroupOffsetHandlers:
             runtime.perform()
         else:
             call.respond([runtime.machine.fetch_offsets(*one) for one in wanted])
+
+    def _name_topics(self, asked: Iterable[Any]) -> None:
+        """Topics that are named by id get their names, and unknown ones an empty name."""
+        name_of = self._metadata.topic_name
+        for group in asked:
+            for topic in group.topics or ():
+                topic.name = name_of(topic.topic_id) or ""
 
     async def _fetch_from_zookeeper(self, request: Request) -> None:
         body = request.body
@@ -250,9 +263,10 @@ class GroupOffsetHandlers:
 
 
 class _FetchTopic(Protocol):
-    """A topic of an OffsetFetch, in either of its two shapes."""
+    """A topic of an OffsetFetch, in either of its two shapes; before v8 without an id."""
 
     name: str
+    topic_id: bytes
     partition_indexes: list[int]
 
 
@@ -268,7 +282,11 @@ def _wanted_topics(
 ) -> list[tuple[str, list[int]]] | None:
     if topics is None:
         return None
-    return [(topic.name, topic.partition_indexes) for topic in topics if call.may_see(topic.name)]
+    return [
+        (topic.name, topic.partition_indexes)
+        for topic in topics
+        if call.refusal(topic.name) is ErrorCode.NONE
+    ]
 
 
 def _may_describe(request: Request, group: str) -> bool:
@@ -308,28 +326,37 @@ class _FetchCall:
         else:
             self._request.respond(_old_fetch_response(self._request, results[0]))
 
-    def may_see(self, _topic: str) -> bool:
-        return True
+    def refusal(self, _topic: str) -> ErrorCode:
+        """The reason why the coordinator is not asked about a topic; NONE: it is."""
+        return ErrorCode.NONE
 
     def close(self) -> None:
         self._request.close()
 
 
-class _PermittedFetchCall(_FetchCall):
-    """An OffsetFetch of a client that may not see everything.
+class _CheckedFetchCall(_FetchCall):
+    """An OffsetFetch of a client that may not see everything, or that names topics by id.
 
-    The coordinator is asked for permitted partitions; the others are put into its answer.
+    The coordinator is asked for permitted and known topics; the others are put into its answer.
     """
 
-    __slots__ = ("_asked", "permitted")
+    __slots__ = ("_asked", "_has_ids", "_topic_id_of", "permitted")
 
-    def __init__(self, request: Request, asked: Sequence[_FetchGroup]) -> None:
+    def __init__(
+        self, request: Request, asked: Sequence[_FetchGroup], topic_id_of: Callable[[str], bytes]
+    ) -> None:
         super().__init__(request)
         self._asked = asked
+        self._has_ids = request.api_version >= _FIRST_FETCH_VERSION_WITH_IDS
+        self._topic_id_of = topic_id_of
         self.permitted = [group for group in asked if _may_describe(request, group.group_id)]
 
-    def may_see(self, topic: str) -> bool:
-        return _may_see(self._request, topic)
+    def refusal(self, topic: str) -> ErrorCode:
+        if self._has_ids and not topic:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if not _may_see(self._request, topic):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.NONE
 
     def respond(self, results: list[OffsetFetchResponseGroup]) -> None:
         answers = iter(results)
@@ -351,29 +378,43 @@ class _PermittedFetchCall(_FetchCall):
         if result.error_code:
             return result
         if asked.topics is None:
-            result.topics = [topic for topic in result.topics if self.may_see(topic.name)]
-        else:
-            result.topics += [
-                _refused_group_topic(topic)
-                for topic in asked.topics
-                if not self.may_see(topic.name)
+            result.topics = [
+                topic
+                for topic in result.topics
+                if _may_see(self._request, topic.name) and self._identified(topic)
             ]
+            return result
+        if self._has_ids:
+            ids = {topic.name: topic.topic_id for topic in asked.topics}
+            for topic in result.topics:
+                topic.topic_id = ids[topic.name]
+        for one in asked.topics:
+            code = self.refusal(one.name)
+            if code is not ErrorCode.NONE:
+                result.topics.append(self._refused(one, code))
         return result
 
+    def _identified(self, topic: OffsetFetchResponseTopics) -> bool:
+        """Whether the topic can be in the answer: one without an id cannot where ids are used."""
+        if not self._has_ids:
+            return True
+        topic.topic_id = self._topic_id_of(topic.name)
+        return topic.topic_id != ZERO_UUID
 
-def _refused_group_topic(topic: _FetchTopic) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=topic.name,
-        partitions=[
-            OffsetFetchResponsePartitions(
-                partition_index=index,
-                committed_offset=INVALID_OFFSET,
-                metadata="",
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            )
-            for index in topic.partition_indexes
-        ],
-    )
+    def _refused(self, topic: _FetchTopic, code: ErrorCode) -> OffsetFetchResponseTopics:
+        return OffsetFetchResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id if self._has_ids else ZERO_UUID,
+            partitions=[
+                OffsetFetchResponsePartitions(
+                    partition_index=index,
+                    committed_offset=INVALID_OFFSET,
+                    metadata="",
+                    error_code=code,
+                )
+                for index in topic.partition_indexes
+            ],
+        )
 
 
 def _zookeeper_error(problem: Exception) -> ErrorCode:

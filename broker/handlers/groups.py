@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..network.request import Handler, Request
 
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
+_FIRST_MISSING_VERSION = 6
 
 # Sizes that no group reaches, or that would not fit into a record of the offsets topic.
 MAX_PROTOCOLS = 1000
@@ -127,6 +128,11 @@ class GroupHandlers:
 
     def describe(self, request: Request) -> None:
         groups = [self._runtime.machine.describe_group(name) for name in request.body.groups]
+        if request.api_version >= _FIRST_MISSING_VERSION:
+            for group in groups:
+                if group.group_state == GroupState.DEAD.value:
+                    group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+                    group.error_message = f"Group {group.group_id} not found."
         if (
             request.api_version >= _FIRST_AUTHORIZED_OPERATIONS_VERSION
             and request.body.include_authorized_operations

@@ -1,9 +1,10 @@
-"""ListOffsets v0-9.
+"""ListOffsets v0-11.
 
 v0 lists segment offsets, v1+ one offset; special timestamps need v1 (earliest), v7
-(max timestamp, KIP-734), v8 (earliest local), v9 (latest tiered); v4 brought leader epochs, v5
-OFFSET_NOT_AVAILABLE instead of LEADER_NOT_AVAILABLE (KIP-207). Batches in which the first record
-at or after a time is to be found are searched in a worker thread: a large one takes seconds.
+(max timestamp, KIP-734), v8 (earliest local), v9 (latest tiered), v11 (earliest pending upload,
+KIP-1023); v4 brought leader epochs, v5 OFFSET_NOT_AVAILABLE instead of LEADER_NOT_AVAILABLE
+(KIP-207), v10 a timeout for tiered storage, which there is not here. Batches in which the first
+record at or after a time is to be found are searched in a worker thread: a large one takes seconds.
 
 Mirrors KafkaApis.handleListOffsetRequest. Leaves out authorization.
 """
@@ -25,6 +26,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ...replication.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     MAX_TIMESTAMP,
     OffsetAnswer,
@@ -37,8 +39,13 @@ from ...storage.log_lookup import search
 from ..network.request import Handler, Request
 from ..replicas.applied_replicas import AppliedReplicas
 
-_FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
-_SMALLEST_TIMESTAMP = LATEST_TIERED_TIMESTAMP
+_FIRST_VERSION_OF = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+_SMALLEST_TIMESTAMP = EARLIEST_PENDING_UPLOAD_TIMESTAMP
 # Few, since these threads compete with the event loop for the interpreter.
 MAX_SEARCHERS = 2
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs v0-4 and AlterReplicaLogDirs v0-2: the log directories of this broker with the
+"""DescribeLogDirs v0-5 and AlterReplicaLogDirs v0-2: the log directories of this broker with the
 replicas in them, and the moves of replicas between them.
 
 `replicas.log_dir_mover` drives the moves that begin here.

@@ -1,4 +1,4 @@
-"""Metadata v0-12: the brokers, and the leaders of partitions.
+"""Metadata v0-13: the brokers, and the leaders of partitions.
 
 Rules: SEMANTICS 4. Metadata answers from the metadata cache alone; a missing topic is created
 (`TopicCreator`), and the answer, once that is in ZooKeeper, says LEADER_NOT_AVAILABLE.

@@ -18,6 +18,12 @@ from ..cluster.parts import Control, Ground
 from ..coordinators.parts import Coordinators
 from ..network.dispatcher import Dispatcher
 from ..network.request import Handler
+from ..observability.client_subscriptions import ClientInstances
+from ..observability.client_telemetry import (
+    ClientValues,
+    can_be_read,
+    register_client_metrics,
+)
 from ..replicas.parts import Replicas
 from ..zk.acl_store import AclStore
 from ..zk.delegation_token_store import DelegationTokenStore
@@ -40,6 +46,7 @@ from .fetch import FetchHandler
 from .find_coordinator import FindCoordinatorHandler
 from .group_offsets import GroupOffsetHandlers
 from .groups import GroupHandlers
+from .list_config_resources import ListConfigResourcesHandler
 from .list_offsets import ListOffsetsHandler
 from .log_dirs import LogDirHandlers
 from .metadata import MetadataHandler
@@ -48,6 +55,7 @@ from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
 from .static_members import without_static_members
+from .telemetry import TelemetryHandlers
 from .topics import TopicHandlers
 from .transactional_produce import TransactionalProduce
 from .transactions import TransactionHandlers
@@ -64,6 +72,8 @@ class Lower(NamedTuple):
     tokens: DelegationTokenStore
     acls: AclStore | None
     """With the authorizer; None without one."""
+    client_instances: ClientInstances
+    client_values: ClientValues
 
 
 class Handlers(NamedTuple):
@@ -155,17 +165,32 @@ def _of_records(
 def _of_cluster(ground: Ground, lower: Lower) -> _Some:
     """The APIs for questions of clients about the cluster and its configs."""
     config, store, cache = ground.config, ground.store, lower.control.cache
+
+    def is_of_4() -> bool:
+        return bool(ground.features.levels)
+
     return [
         DescribeClusterHandler(cache).handlers(),
         DescribeTopicPartitionsHandler(
             cache, lambda: config.get_int("max.request.partition.size.limit")
         ).handlers(),
-        DescribeConfigsHandler(config, ground.broker_id, cache, store).handlers(),
-        AlterConfigsHandler(config, ground.broker_id, cache, store, ground.tls).handlers(),
+        DescribeConfigsHandler(config, ground.broker_id, cache, store, is_of_4).handlers(),
+        AlterConfigsHandler(config, ground.broker_id, cache, store, ground.tls, is_of_4).handlers(),
+        ListConfigResourcesHandler(cache, lower.client_instances.names).handlers(),
+        *_of_client_metrics(ground, lower),
         DelegationTokenHandlers(lower.tokens).handlers(),
         ClientQuotaHandlers(store).handlers(),
         AclHandlers(lower.acls).handlers(),
     ]
+
+
+def _of_client_metrics(ground: Ground, lower: Lower) -> _Some:
+    """Nothing where the metrics of clients cannot be read, as in Kafka without such a plug-in."""
+    if not can_be_read():
+        return []
+    instances, values = lower.client_instances, lower.client_values
+    register_client_metrics(ground.metrics, instances, values, ground.clock)
+    return [TelemetryHandlers(instances, values, ground.clock).handlers()]
 
 
 def _of_coordinators(ground: Ground, lower: Lower) -> _Some:

@@ -1,9 +1,11 @@
-"""Produce v0-11: append record batches to the partitions that this broker leads.
+"""Produce v0-13: append record batches to the partitions that this broker leads.
 
 Checks in Kafka's order: transactional batches need a transactional id; then per partition the
 checks of the log and the partition; acks outside -1, 0, 1 refuse every partition. acks=0 has no
 answer, a failure closes the connection. v10+ names the current leader and its address when the
-client asked the wrong broker (KIP-951); v8+ names the records that are to blame (KIP-467).
+client asked the wrong broker (KIP-951); v8+ names the records that are to blame (KIP-467). In v13+
+topics have ids, whose names `network.topic_names` has looked up: a partition here of another id, of
+a topic deleted and made again, is UNKNOWN_TOPIC_ID.
 
 Transactional batches go through transactional_produce.py first. Batches whose records all have to
 be looked at, and may be many, are validated in a worker thread before they are appended: on the
@@ -37,6 +39,7 @@ from ...protocol.apis.produce import (
 from ...protocol.errors import ErrorCode
 from ...protocol.records.layout import LOW_ATTRIBUTES_POSITION, MAGIC_POSITION
 from ...protocol.topics import TopicPartition
+from ...protocol.uuids import ZERO_UUID
 from ...replication.partition import Partition
 from ...replication.types import ACKS_ALL, ProduceResult, ProduceResults, ReplicatedAppend
 from ...storage.append_info import Append, AppendRules
@@ -65,6 +68,7 @@ _CODEC: Final = 0x07
 MAX_EXAMINERS: Final = 2
 _FIRST_VERSION_OF_V2: Final = 3
 _FIRST_VERSION_WITH_LEADER: Final = 10
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 _NO_RECORDS: Final = b""
 
 # Shared defaults: replaced in a response, never written to.
@@ -130,6 +134,8 @@ class ProduceHandler:
         version = request.api_version
         key = (topic.name, data.index)
         partition = self._partitions.get(key)
+        if version >= _FIRST_VERSION_WITH_TOPIC_IDS and _is_of_another(partition, topic.topic_id):
+            return False
         append = ReplicatedAppend(body.acks, body.timeout_ms, self._clock(), version)
         if (
             attributes & _CODEC or len(records) > QUICK_BYTES or version < _FIRST_VERSION_OF_V2
@@ -158,6 +164,8 @@ class ProduceHandler:
 
     def _produce_any(self, request: Request, body: ProduceRequest) -> None:
         entries: dict[TopicPartition, Any] = {}
+        others: ProduceResults = {}
+        has_ids = request.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
         transactional = False
         for topic in body.topic_data:
             name = topic.name
@@ -172,7 +180,10 @@ class ProduceHandler:
                 ):
                     # By the attributes of a v2 batch; a malformed batch fails later.
                     transactional = True
-                entries[name, partition.index] = records
+                key = (name, partition.index)
+                entries[key] = records
+                if has_ids and _is_of_another(self._partitions.get(key), topic.topic_id):
+                    others[key] = ProduceResult(ErrorCode.UNKNOWN_TOPIC_ID)
         acks = body.acks
         if transactional and body.transactional_id is None:
             self._refuse(request, entries, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -180,10 +191,21 @@ class ProduceHandler:
         if acks not in _VALID_ACKS:
             self._refuse(request, entries, ErrorCode.INVALID_REQUIRED_ACKS)
             return
+        append = self._append
+        if others:
+            entries = {key: records for key, records in entries.items() if key not in others}
+            append = partial(self._append_beside, others)
         if transactional and self._transactions is not None:
-            self._transactions.produce(request, entries, self._append)
+            self._transactions.produce(request, entries, append)
         else:
-            self._append(request, entries, None, {})
+            append(request, entries, None, {})
+
+    def _append_beside(
+        self, others: ProduceResults, request: Request, entries: dict[TopicPartition, Any],
+        guards: Guards, refused: ProduceResults,
+    ) -> None:  # fmt: skip
+        """`_append` for a request with partitions that have an answer already."""
+        self._append(request, entries, guards, {**refused, **others})
 
     def _append(
         self, request: Request, entries: dict[TopicPartition, Any], guards: Guards,
@@ -286,7 +308,11 @@ class ProduceHandler:
             ((key, result),) = results.items()
             if partition is None:
                 partition = self._partitions.get(key)
-            if partition is not None and not result.error_code:
+            if (
+                partition is not None
+                and not result.error_code
+                and not _is_of_another(partition, body.topic_data[0].topic_id)
+            ):
                 request.respond_encoded(
                     quick_answer(request.api_version, request.correlation_id, partition, result)
                 )
@@ -315,7 +341,11 @@ class ProduceHandler:
                             current_leader=_NO_LEADER,
                         )
                     )
-            responses.append(TopicProduceResponse(name=name, partition_responses=partitions))
+            responses.append(
+                TopicProduceResponse(
+                    name=name, topic_id=topic.topic_id, partition_responses=partitions
+                )
+            )
         response = ProduceResponse(responses=responses, node_endpoints=_NO_ENDPOINTS)
         if failed and request.api_version >= _FIRST_VERSION_WITH_LEADER:
             self._name_leaders(request, response)
@@ -396,6 +426,11 @@ class _ProduceWait(RequestWait):
         if self._refused:
             results = {**results, **self._refused}
         self._handler.answer(self.request, results, self._partition)
+
+
+def _is_of_another(partition: Partition | None, topic_id: bytes) -> bool:
+    """Whether it is a partition of another topic, of the same name; an id of zero is none."""
+    return partition is not None and partition.topic_id != topic_id and topic_id != ZERO_UUID
 
 
 def _failed(index: int, result: ProduceResult) -> PartitionProduceResponse:

@@ -35,14 +35,16 @@ Pack = Callable[..., bytes]
 class _Template:
     __slots__ = ("head", "numbers", "pack", "size", "tail")
 
-    def __init__(self, version: int, key: TopicPartition) -> None:
+    def __init__(self, version: int, key: TopicPartition, topic_id: bytes) -> None:
         partition = PartitionProduceResponse(
             index=key[1],
             base_offset=_OFFSET,
             log_append_time_ms=_APPEND_TIME,
             log_start_offset=_START_OFFSET,
         )
-        topic = TopicProduceResponse(name=key[0], partition_responses=[partition])
+        topic = TopicProduceResponse(
+            name=key[0], topic_id=topic_id, partition_responses=[partition]
+        )
         parts = encode_response(ApiKey.PRODUCE, version, 0, ProduceResponse(responses=[topic]))
         frame = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
         begin = frame.index(_OFFSET.to_bytes(8, "big"), _CORRELATION_ID_END)
@@ -62,7 +64,9 @@ def quick_answer(
     """The whole response frame of one successful append."""
     template: _Template | None = partition.quick_answers.get(version)
     if template is None:
-        template = partition.quick_answers[version] = _Template(version, partition.key)
+        template = partition.quick_answers[version] = _Template(
+            version, partition.key, partition.topic_id
+        )
     if template.numbers == 3:
         return template.pack(
             template.size,

@@ -7,7 +7,7 @@
 | AddOffsetsToTxn | 0-4 | adds the group's partition of `__consumer_offsets` |
 | EndTxn | 0-4 | |
 | DescribeTransactions | 0 | |
-| ListTransactions | 0-1 | v1 filters by duration |
+| ListTransactions | 0-2 | v1 filters by duration, v2 by a pattern |
 
 PRODUCER_FENCED is INVALID_PRODUCER_EPOCH to clients that do not know it: InitProducerId before v4,
 the others before v2. In AddPartitionsToTxn one partition that cannot be added fails all of its
@@ -209,11 +209,29 @@ class TransactionHandlers:
             (known if name in STATES_BY_LABEL else unknown).append(name)
             yield
         response = runtime.machine.list_transactions(
-            known or unknown[:1], body.producer_id_filters, body.duration_filter, runtime.now_ms
+            known or unknown[:1],
+            body.producer_id_filters,
+            body.duration_filter,
+            runtime.now_ms,
+            _matcher_of(body.transactional_id_pattern),
         )
         if response.error_code == ErrorCode.NONE:
             response.unknown_state_filters = unknown
         request.respond(response)
+
+
+def _matcher_of(pattern: str | None) -> Callable[[str], bool]:
+    """KafkaError (INVALID_REGULAR_EXPRESSION) if the pattern is none."""
+    if not pattern:
+        return lambda _: True
+    from ...protocol.regular_expressions import RegularExpression
+
+    try:
+        expression = RegularExpression(pattern)
+    except KafkaError as error:
+        text = f"Transaction ID pattern `{pattern}` is not a valid regular expression: "
+        raise KafkaError(error.code, text + error.message) from error
+    return expression.matches
 
 
 # Answers of the machine; each class knows the response of its API.

@@ -55,8 +55,10 @@ MAX_ASYNC_HANDLERS: Final = 256
 # A produce request of this size is handled at once, if it has few partitions.
 MAX_AT_ONCE_BYTES: Final = 64 * 1024
 
-# Wraps the handlers: refuses clients without permission, injects the faults chosen by a test.
-Guard = Callable[[ApiKey, Callable[[Request], Any]], Callable[[Request], Any]]
+# They wrap the handlers: an interceptor injects the faults chosen by a test, a guard refuses
+# clients without permission, in one version.
+Interceptor = Callable[[ApiKey, Callable[[Request], Any]], Callable[[Request], Any]]
+Guard = Callable[[ApiKey, Callable[[Request], Any], int], Callable[[Request], Any]]
 
 # size, api key and version as one number, correlation id, length of the client id
 _HEADER: Final = Struct(">iIih").unpack_from
@@ -83,8 +85,8 @@ class Dispatcher:
         self._async_limit = trio.CapacityLimiter(MAX_ASYNC_HANDLERS)
         self._gate: MetadataGate | None = None  # None: it is open
         self._quotas: ClientQuotas | None = None  # None: requests are not metered
-        self._guard: Guard | None = None  # None: no permissions are checked
-        self._interceptor: Guard | None = None
+        self._guard: Guard | None = None
+        self._interceptor: Interceptor | None = None
         self._levels: Levels = NOTHING_FINALIZED
 
     def hold_back(self) -> None:
@@ -107,11 +109,11 @@ class Dispatcher:
         quotas.on_change(changed)
 
     def guard_with(self, guard: Guard) -> None:
-        """From now on `guard(key, handler)` is the handler of each API."""
+        """From now on `guard(key, handler, version)` is the handler of each API in each version."""
         self._guard = guard
         self._routes.clear()
 
-    def intercept_with(self, interceptor: Guard | None) -> None:
+    def intercept_with(self, interceptor: Interceptor | None) -> None:
         """From now on it stands before the handler of each API, and before the guard. Costs nothing
         where there is none: a handler is looked up once for all requests of its kind."""
         self._interceptor = interceptor
@@ -391,7 +393,7 @@ class Dispatcher:
     ) -> Route:
         name = API_TABLE[key].name
         if self._guard is not None:
-            handler = self._guard(key, handler)
+            handler = self._guard(key, handler, version)
         if self._gate is not None:
             handler = self._gate.guard(key, handler) or handler
         if self._interceptor is not None:

@@ -99,7 +99,10 @@ class ProduceRequestTemplate:
         """Leave the message to its request, which is not answered yet, and have another one."""
         given = self.body
         self.partition = PartitionProduceData(index=self.partition.index, records=None)
-        topic = TopicProduceData(name=given.topic_data[0].name, partition_data=[self.partition])
+        of = given.topic_data[0]
+        topic = TopicProduceData(
+            name=of.name, topic_id=of.topic_id, partition_data=[self.partition]
+        )
         self.body = ProduceRequest(
             transactional_id=given.transactional_id,
             acks=given.acks,

@@ -47,6 +47,7 @@ LARGE_FRAME_BYTES: Final = 4 * 1024
 # Clients do not take more either (`receive.message.max.bytes` of librdkafka); parts of files do not
 # count, `fetch.max.bytes` bounds them.
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
+UNKNOWN_SOFTWARE: Final = "unknown"
 
 
 class Meter(Protocol):
@@ -69,11 +70,11 @@ class ConnectionInfo:
 
     `principal` is known once the client is authenticated. `access` holds its permissions, None
     without an authorizer; `authorization.guard` sets it. `number` counts the connections of this
-    process, in the order in which they were accepted.
+    process, in the order in which they were accepted. A client names its software in ApiVersions.
     """
 
     __slots__ = ("access", "host", "listener_name", "local_host", "local_port", "number", "port",
-                 "principal", "security_protocol")  # fmt: skip
+                 "principal", "security_protocol", "software_name", "software_version")  # fmt: skip
 
     def __init__(
         self,
@@ -95,6 +96,8 @@ class ConnectionInfo:
         self.local_host = local_host
         self.local_port = local_port
         self.number = number
+        self.software_name = UNKNOWN_SOFTWARE
+        self.software_version = UNKNOWN_SOFTWARE
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -188,6 +188,13 @@ _ATTRIBUTES = {
         "partition-load-time-avg": "Average of the last loads of transaction states, in ms.",
     },
 }
+_OF_CLIENTS = {
+    "instance-count": "Clients that push metrics of theirs to this broker.",
+    "unknown-subscription-request-count": "Pushes with an old subscription, which ask anew.",
+    "throttle-count": "Requests of a client that came before its push interval was over.",
+    "plugin-export-count": "Pushes of a client that were read.",
+    "plugin-error-count": "Pushes of a client that could not be read.",
+}
 _LOGINS = {
     "connection-count": "Connections that are open.",
     "successful-authentication-total": "Logins that succeeded.",
@@ -248,6 +255,16 @@ _LISTED = {
         "Records of a topic that a group has still to read.", _EXPORTER
     ),
     "kafka_consumergroup_members": Described("Members of a group.", _EXPORTER),
+    "pybroker_client_info": Described(
+        "1 for each client that pushes metrics, with its software and its address."
+    ),
+    "pybroker_client_value": Described(
+        "The last value of a metric that a client has pushed (KIP-714), under the client's name "
+        "for it."
+    ),
+    "pybroker_client_values_dropped_total": Described(
+        "Pushed values that were not kept, since there were too many."
+    ),
     "pybroker_loop_stalls_total": Described("Stalls of the broker's loop of 10 ms or more."),
     "pybroker_loop_stall_seconds_total": Described("Duration of these stalls, together."),
     "pybroker_loop_stall_longest_seconds": Described("The longest of the last minute."),
@@ -289,6 +306,9 @@ def _all() -> dict[str, Described]:
     for name, text in _LOGINS.items():
         exported = f"kafka_server_socketservermetrics_{name.replace('-', '_')}"
         found[exported] = Described(text, f"kafka.server:type=socket-server-metrics: {name}")
+    for name, text in _OF_CLIENTS.items():
+        exported = f"kafka_server_client_metrics_{name.replace('-', '_')}"
+        found[exported] = Described(text, f"kafka.server:type=client-metrics: {name}")
     return found | _LISTED
 
 

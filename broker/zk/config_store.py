@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from ...protocol.sanitized_names import sanitize
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
     Check,
     Create,
     Flow,
+    GetChildren,
     GetData,
     Multi,
     SessionExpired,
@@ -40,6 +42,7 @@ logger = logging.getLogger("pybroker.broker.configs")
 MAX_WRITE_ATTEMPTS = 10
 MAX_APPLIED_SECONDS = 1.0
 DEFAULT_BROKER = "<default>"
+CLIENT_METRICS = "client-metrics"
 
 T = TypeVar("T")
 OnChange = Callable[[str, dict[str, str]], Awaitable[None]]
@@ -56,6 +59,19 @@ def topic_entity(topic: str) -> str:
 def broker_entity(broker: str) -> str:
     """`broker` is an id, or empty for the default of all brokers."""
     return f"brokers/{broker or DEFAULT_BROKER}"
+
+
+def client_metrics_entity(name: str) -> str:
+    """The subscription to metrics of clients: /config/client-metrics/<name>, as Kafka's other
+    entities. Kafka has it only without ZooKeeper."""
+    return f"{CLIENT_METRICS}/{sanitize(name)}"
+
+
+def read_client_metrics() -> Flow[dict[str, dict[str, str]]]:
+    """The configs of all subscriptions, by their entities."""
+    listing = yield from run_one(GetChildren(znodes.config_path(CLIENT_METRICS)))
+    names = expect(listing, CLIENT_METRICS, ZkCode.NO_NODE).children
+    return (yield from read_configs(f"{CLIENT_METRICS}/{name}" for name in names))
 
 
 def read_configs(entities: Iterable[str]) -> Flow[dict[str, dict[str, str]]]:

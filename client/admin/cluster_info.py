@@ -148,6 +148,6 @@ def _range(key: int, first: int, last: int) -> ApiRange:
     if key not in API_TABLE:
         return ApiRange(key, f"API {key}", first, last, None)
     ours = API_TABLE[ApiKey(key)]
-    newest = min(last, ours.max_version)
+    newest = min(last, ours.highest())
     is_usable = newest >= max(first, ours.min_version)
     return ApiRange(key, ours.name, first, last, newest if is_usable else None)

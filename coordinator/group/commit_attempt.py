@@ -122,7 +122,7 @@ def partition_errors(
 ) -> Any:
     """The request's own response: one result for each of its partitions, in its order."""
     response, topic_result, partition_result = _ANSWERS[type(request)]
-    return response(
+    answer = response(
         topics=[
             topic_result(
                 name=topic.name,
@@ -137,3 +137,7 @@ def partition_errors(
             for topic in request.topics
         ]
     )
+    if isinstance(request, OffsetCommitRequest):
+        for result, topic in zip(answer.topics, request.topics, strict=True):
+            result.topic_id = topic.topic_id
+    return answer

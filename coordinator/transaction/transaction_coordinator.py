@@ -19,7 +19,7 @@ KIP-890 part 2), which need KRaft.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from ...protocol.apis.describe_transactions import (
@@ -411,9 +411,11 @@ class TransactionCoordinator:
         producer_id_filters: Collection[int],
         duration_ms: int,
         now_ms: int,
+        is_asked: Callable[[str], bool] = lambda _: True,
     ) -> ListTransactionsResponse:
         """Ids in one of the states, of one of the producers (empty: any), open for longer than
-        `duration_ms` (negative: any), as if one without a transaction had begun long ago."""
+        `duration_ms` (negative: any), as if one without a transaction had begun long ago; of them
+        those for which `is_asked` is true."""
         if not self._core.is_active:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._core.loading:
@@ -435,6 +437,7 @@ class TransactionCoordinator:
                 if (not producer_ids or metadata.producer_id in producer_ids)
                 and (not state_filters or metadata.state in states)
                 and (duration_ms < 0 or metadata.open_ms(now_ms, wall_ms) > duration_ms)
+                and is_asked(metadata.transactional_id)
             ],
         )
 

@@ -1,6 +1,7 @@
 """AlterPartitionReassignments: other replicas for partitions (KIP-455); null cancels a move.
 
 Tools and admin clients send it to the controller.
+Versions: 1 can forbid another replication factor (KIP-860).
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -12,7 +13,8 @@ from typing import Final
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
 from ..api_page import AT_EACH_TOO, Api, Handling, elements
-from ..schema import Message, Struct, array, int16, int32, message, string
+from ..features import Later
+from ..schema import Message, Struct, array, boolean, int16, int32, message, string
 
 
 class ReassignablePartition(Struct):
@@ -25,9 +27,10 @@ class ReassignableTopic(Struct):
     partitions: list[ReassignablePartition] = array(ReassignablePartition)
 
 
-@message(api_key=45, kind="request", valid="0", flexible="0+")
+@message(api_key=45, kind="request", valid="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest(Message):
     timeout_ms: int = int32(default=60_000)
+    allow_replication_factor_change: bool = boolean("1+", default=True)
     topics: list[ReassignableTopic] = array(ReassignableTopic)
 
 
@@ -42,9 +45,10 @@ class ReassignableTopicResponse(Struct):
     partitions: list[ReassignablePartitionResponse] = array(ReassignablePartitionResponse)
 
 
-@message(api_key=45, kind="response", valid="0", flexible="0+")
+@message(api_key=45, kind="response", valid="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Message):
     throttle_time_ms: int = int32()
+    allow_replication_factor_change: bool = boolean("1+", default=True, ignorable=True)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     responses: list[ReassignableTopicResponse] = array(ReassignableTopicResponse)
@@ -57,5 +61,6 @@ API: Final = Api(
     elements=(elements("topics.partitions", "responses.partitions"),),
     failure=AT_EACH_TOO,
     since="2.4",
+    later=Later(1),
     handling=Handling.WAITS,
 )

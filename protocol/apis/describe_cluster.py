@@ -1,7 +1,8 @@
 """DescribeCluster: the brokers of the cluster and its controller (KIP-700).
 
 Tools and admin clients send it to any broker.
-Versions: 1 tells brokers from controllers.
+Versions: 1 tells brokers from controllers; 2 includes fenced brokers (KIP-1073), which only KRaft
+has.
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -12,13 +13,15 @@ from typing import Final
 
 from ..access_rules import DESCRIBE_CLUSTER, AccessRules, ByHandler
 from ..api_page import Api
+from ..features import Later
 from ..schema import Message, Struct, array, boolean, int8, int16, int32, message, string
 
 
-@message(api_key=60, kind="request", valid="0-1", flexible="0+")
+@message(api_key=60, kind="request", valid="0-2", flexible="0+")
 class DescribeClusterRequest(Message):
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8("1+", default=1)
+    include_fenced_brokers: bool = boolean("2+")
 
 
 class DescribeClusterBroker(Struct):
@@ -26,9 +29,10 @@ class DescribeClusterBroker(Struct):
     host: str = string()
     port: int = int32()
     rack: str | None = string(nullable="0+", default=None)
+    is_fenced: bool = boolean("2+")
 
 
-@message(api_key=60, kind="response", valid="0-1", flexible="0+")
+@message(api_key=60, kind="response", valid="0-2", flexible="0+")
 class DescribeClusterResponse(Message):
     throttle_time_ms: int = int32()
     error_code: int = int16()
@@ -48,5 +52,6 @@ API: Final = Api(
         note="Every client may see the brokers.",
     ),
     since="2.8",
+    later=Later(2),
     needs_metadata=True,
 )

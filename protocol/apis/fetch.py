@@ -5,8 +5,8 @@ Versions: 3 adds the limit for the whole response; 4 the isolation level and abo
 5 the log start offset; 7 incremental sessions (KIP-227); 9 the leader epoch check (KIP-320); 11
 racks and followers as sources (KIP-392); 12 is flexible and tells where logs diverge (KIP-595);
 13 names topics by id (KIP-516); 15 moves the replica id into a tagged struct (KIP-903); 16 names
-the new leader's endpoint (KIP-951); 17 adds the directory id of a replica (KIP-853), which only
-KRaft uses.
+the new leader's endpoint (KIP-951); 17 adds the directory id of a replica (KIP-853) and 18 the high
+watermark known to it (KIP-1166), which only KRaft uses.
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -18,6 +18,7 @@ from typing import Any, Final
 from ..access_rules import AccessRules, AnyRequest, ByHandler, Question
 from ..acls import AclOperation, ResourceType
 from ..api_page import Api, Failure, elements_together
+from ..features import Later
 from ..primitives import Records
 from ..schema import (
     Message,
@@ -48,6 +49,7 @@ class FetchPartition(Struct):
     log_start_offset: int = int64("5+", default=-1, ignorable=True)
     partition_max_bytes: int = int32()
     replica_directory_id: bytes = uuid("17+", ignorable=True, tag=0)
+    high_watermark: int = int64("18+", default=0x7FFFFFFFFFFFFFFF, ignorable=True, tag=1)
 
 
 class FetchTopic(Struct):
@@ -62,7 +64,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array("int32", "7+")
 
 
-@message(api_key=1, kind="request", valid="0-17", flexible="12+")
+@message(api_key=1, kind="request", valid="0-18", flexible="12+")
 class FetchRequest(Message):
     cluster_id: str | None = string("12+", nullable="12+", default=None, ignorable=True, tag=0)
     replica_id: int = int32("0-14", default=-1)
@@ -129,7 +131,7 @@ class FetchResponseNodeEndpoint(Struct):
     rack: str | None = string("16+", nullable="16+", default=None)
 
 
-@message(api_key=1, kind="response", valid="0-17", flexible="12+")
+@message(api_key=1, kind="response", valid="0-18", flexible="12+")
 class FetchResponse(Message):
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("7+", ignorable=True)
@@ -165,6 +167,7 @@ API: Final = Api(
         elements_together("topics.partitions", "responses.partitions", partition="partition_index"),
     ),
     failure=Failure(values={"high_watermark": -1, "records": b""}, finish=_with_session),
+    later=Later(18),
     is_repeated=True,
     has_small_answers=True,
 )

@@ -3,7 +3,8 @@
 Consumers and followers send it to leaders.
 Versions: 0 answers with a list of segment offsets, later ones with one offset and its timestamp;
 2 adds the isolation level; 4 the leader epoch check; 6 is flexible; 7 knows the maximum timestamp
-(KIP-734); 8 and 9 tiered storage.
+(KIP-734); 8 and 9 tiered storage; 10 has a timeout for offsets in tiered storage (KIP-1075); 11
+knows the first offset that is not in tiered storage yet (KIP-1023).
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -15,6 +16,7 @@ from typing import Final
 from ..access_rules import AccessRules, on_each_topic
 from ..acls import AclOperation
 from ..api_page import Api, elements
+from ..features import Later
 from ..schema import Message, Struct, array, int8, int16, int32, int64, message, string
 
 
@@ -30,11 +32,12 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
 
 
-@message(api_key=2, kind="request", valid="0-9", flexible="6+")
+@message(api_key=2, kind="request", valid="0-11", flexible="6+")
 class ListOffsetsRequest(Message):
     replica_id: int = int32()
     isolation_level: int = int8("2+")
     topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
+    timeout_ms: int = int32("10+", ignorable=True)
 
 
 class ListOffsetsPartitionResponse(Struct):
@@ -51,7 +54,7 @@ class ListOffsetsTopicResponse(Struct):
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
 
 
-@message(api_key=2, kind="response", valid="0-9", flexible="6+")
+@message(api_key=2, kind="response", valid="0-11", flexible="6+")
 class ListOffsetsResponse(Message):
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)
@@ -62,5 +65,6 @@ API: Final = Api(
     response=ListOffsetsResponse,
     access=AccessRules(each=on_each_topic(AclOperation.DESCRIBE)),
     elements=(elements("topics.partitions", "topics.partitions"),),
+    later=Later(10),
     has_small_answers=True,
 )

@@ -3,7 +3,8 @@
 Clients send it to any broker.
 Versions: in 0 an empty list of topics means all, later null does; 4 can forbid auto creation; 5
 tells offline replicas; 7 leader epochs; 8 authorized operations (KIP-430); 9 is flexible; 10 and
-12 add topic ids (KIP-516).
+12 add topic ids (KIP-516); 13 has an error for the whole request, with which Kafka asks a client to
+bootstrap again (KIP-1102).
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -14,7 +15,8 @@ from typing import Final
 
 from ..access_rules import DESCRIBE_CLUSTER, AccessRules, ByHandler, Question
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api, Handling, elements_together
+from ..api_page import AT_EACH_TOO, Api, Handling, elements_together
+from ..features import Later
 from ..schema import Message, Struct, array, boolean, int16, int32, message, string, uuid
 
 
@@ -23,7 +25,7 @@ class MetadataRequestTopic(Struct):
     name: str | None = string(nullable="10+")
 
 
-@message(api_key=3, kind="request", valid="0-12", flexible="9+")
+@message(api_key=3, kind="request", valid="0-13", flexible="9+")
 class MetadataRequest(Message):
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
     allow_auto_topic_creation: bool = boolean("4+", default=True)
@@ -57,7 +59,7 @@ class MetadataResponseTopic(Struct):
     topic_authorized_operations: int = int32("8+", default=-2_147_483_648)
 
 
-@message(api_key=3, kind="response", valid="0-12", flexible="9+")
+@message(api_key=3, kind="response", valid="0-13", flexible="9+")
 class MetadataResponse(Message):
     throttle_time_ms: int = int32("3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)
@@ -65,6 +67,7 @@ class MetadataResponse(Message):
     controller_id: int = int32("1+", default=-1, ignorable=True)
     topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
     cluster_authorized_operations: int = int32("8-10", default=-2_147_483_648)
+    error_code: int = int16("13+", ignorable=True)
 
 
 API: Final = Api(
@@ -89,6 +92,8 @@ API: Final = Api(
         note="Authorized operations of topics and of the cluster are those that are allowed.",
     ),
     elements=(elements_together("topics", "topics"),),
+    failure=AT_EACH_TOO,
+    later=Later(13),
     needs_metadata=True,
     handling=Handling.IN_TURNS,
 )

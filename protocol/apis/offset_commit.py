@@ -2,7 +2,8 @@
 
 Consumers send it to the group's coordinator.
 Versions: 1 adds generation and member; 2 the retention time, which 5 drops; 6 leader epochs; 7
-static members; 8 is flexible; 9 lets members of new groups commit (KIP-848).
+static members; 8 is flexible; 9 lets members of new groups commit (KIP-848); 10 names topics
+by id.
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -13,8 +14,9 @@ from typing import Final
 
 from ..access_rules import AccessRules, on_each_topic, on_group
 from ..acls import AclOperation
-from ..api_page import Api, elements
-from ..schema import Message, Struct, array, int16, int32, int64, message, string
+from ..api_page import Api, TopicsById, elements
+from ..features import Later
+from ..schema import Message, Struct, array, int16, int32, int64, message, string, uuid
 
 
 class OffsetCommitRequestPartition(Struct):
@@ -26,11 +28,12 @@ class OffsetCommitRequestPartition(Struct):
 
 
 class OffsetCommitRequestTopic(Struct):
-    name: str = string()
+    name: str = string("0-9", ignorable=True)
+    topic_id: bytes = uuid("10+", ignorable=True)
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
 
 
-@message(api_key=8, kind="request", valid="0-9", flexible="8+")
+@message(api_key=8, kind="request", valid="0-10", flexible="8+")
 class OffsetCommitRequest(Message):
     group_id: str = string()
     generation_id_or_member_epoch: int = int32("1+", default=-1, ignorable=True)
@@ -46,11 +49,12 @@ class OffsetCommitResponsePartition(Struct):
 
 
 class OffsetCommitResponseTopic(Struct):
-    name: str = string()
+    name: str = string("0-9", ignorable=True)
+    topic_id: bytes = uuid("10+", ignorable=True)
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
 
 
-@message(api_key=8, kind="response", valid="0-9", flexible="8+")
+@message(api_key=8, kind="response", valid="0-10", flexible="8+")
 class OffsetCommitResponse(Message):
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)
@@ -61,6 +65,8 @@ API: Final = Api(
     response=OffsetCommitResponse,
     access=AccessRules((on_group(AclOperation.READ),), on_each_topic(AclOperation.READ)),
     elements=(elements("topics.partitions", "topics.partitions"),),
+    later=Later(10),
+    topics_by_id=TopicsById("topics", 10),
     needs_metadata=True,
     is_repeated=True,
     has_small_answers=True,

@@ -2,7 +2,7 @@
 
 Consumers and tools send it to the group's coordinator.
 Versions: 0 read from ZooKeeper, 2 asks for all topics by null, 7 waits for stable offsets
-(KIP-447), 8 takes several groups (KIP-709), 9 member epochs.
+(KIP-447), 8 takes several groups (KIP-709), 9 member epochs, 10 names topics by id (KIP-848).
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -14,7 +14,8 @@ from typing import Final
 from ..access_rules import AccessRules, ByHandler, Question
 from ..acls import AclOperation, ResourceType
 from ..api_page import Api, Failure, elements
-from ..schema import Message, Struct, array, boolean, int16, int32, int64, message, string
+from ..features import Later
+from ..schema import Message, Struct, array, boolean, int16, int32, int64, message, string, uuid
 
 
 class OffsetFetchRequestTopic(Struct):
@@ -23,7 +24,8 @@ class OffsetFetchRequestTopic(Struct):
 
 
 class OffsetFetchRequestTopics(Struct):
-    name: str = string("8+")
+    name: str = string("8-9", ignorable=True)
+    topic_id: bytes = uuid("10+", ignorable=True)
     partition_indexes: list[int] = array("int32", "8+")
 
 
@@ -36,7 +38,7 @@ class OffsetFetchRequestGroup(Struct):
     )
 
 
-@message(api_key=9, kind="request", valid="0-9", flexible="6+")
+@message(api_key=9, kind="request", valid="0-10", flexible="6+")
 class OffsetFetchRequest(Message):
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(
@@ -68,7 +70,8 @@ class OffsetFetchResponsePartitions(Struct):
 
 
 class OffsetFetchResponseTopics(Struct):
-    name: str = string("8+")
+    name: str = string("8-9", ignorable=True)
+    topic_id: bytes = uuid("10+", ignorable=True)
     partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, "8+")
 
 
@@ -78,7 +81,7 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = int16("8+")
 
 
-@message(api_key=9, kind="response", valid="0-9", flexible="6+")
+@message(api_key=9, kind="response", valid="0-10", flexible="6+")
 class OffsetFetchResponse(Message):
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
@@ -108,5 +111,6 @@ API: Final = Api(
         elements("topics.partition_indexes", "topics.partitions"),
     ),
     failure=Failure(values={"committed_offset": -1, "metadata": ""}),
+    later=Later(10),
     is_repeated=True,
 )

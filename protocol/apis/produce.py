@@ -3,8 +3,9 @@
 Producers send it to the leaders of partitions.
 Versions: 2 adds the log append time; 3 transactional ids and record batches (magic 2), before it
 came message sets; 5 the log start offset; 7 zstd; 8 errors of single records (KIP-467); 9 is
-flexible; 10 tells clients the new leader and its endpoint (KIP-951). Versions 1, 4, 6 and 11
-change only what the sides promise. A request with acks=0 has no response.
+flexible; 10 tells clients the new leader and its endpoint (KIP-951); 13 names topics by id
+(KIP-516). Versions 1, 4, 6, 11 and 12 change only what the sides promise. A request with acks=0
+has no response.
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -15,7 +16,8 @@ from typing import Any, Final
 
 from ..access_rules import WRITE_TRANSACTION, AccessRules, AnyRequest, When, on_each_topic
 from ..acls import AclOperation
-from ..api_page import Api, Failure, elements
+from ..api_page import Api, Failure, TopicsById, elements
+from ..features import Later
 from ..primitives import Records
 from ..records.layout import LOW_ATTRIBUTES_POSITION, MAGIC_POSITION
 from ..schema import (
@@ -29,6 +31,7 @@ from ..schema import (
     opaque_records,
     string,
     struct,
+    uuid,
 )
 
 
@@ -38,11 +41,12 @@ class PartitionProduceData(Struct):
 
 
 class TopicProduceData(Struct):
-    name: str = string()
+    name: str = string("0-12", ignorable=True)
+    topic_id: bytes = uuid("13+", ignorable=True)
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
-@message(api_key=0, kind="request", valid="0-11", flexible="9+")
+@message(api_key=0, kind="request", valid="0-13", flexible="9+")
 class ProduceRequest(Message):
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16()
@@ -76,7 +80,8 @@ class PartitionProduceResponse(Struct):
 
 
 class TopicProduceResponse(Struct):
-    name: str = string()
+    name: str = string("0-12", ignorable=True)
+    topic_id: bytes = uuid("13+", ignorable=True)
     partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse)
 
 
@@ -87,7 +92,7 @@ class ProduceResponseNodeEndpoint(Struct):
     rack: str | None = string("10+", nullable="10+", default=None)
 
 
-@message(api_key=0, kind="response", valid="0-11", flexible="9+")
+@message(api_key=0, kind="response", valid="0-13", flexible="9+")
 class ProduceResponse(Message):
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32("1+", ignorable=True)
@@ -131,6 +136,8 @@ API: Final = Api(
     ),
     elements=(elements("topic_data.partition_data", "responses.partition_responses"),),
     failure=Failure(values={"base_offset": -1}, finish=_none_without_acks),
+    later=Later(12),
+    topics_by_id=TopicsById("topic_data", 13),
     is_read_in_place=True,
     has_small_answers=True,
 )

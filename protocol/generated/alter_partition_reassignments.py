@@ -67,6 +67,10 @@ def write_ReassignableTopic(w: Writer, m: Any, version: i64) -> None:
 def read_AlterPartitionReassignmentsRequest(r: Reader, version: i64) -> Any:
     m: Any = _AlterPartitionReassignmentsRequest()
     m.timeout_ms = r.int32()
+    if version >= 1:
+        m.allow_replication_factor_change = r.boolean()
+    else:
+        m.allow_replication_factor_change = True
     count = r.count("topics", False, 3)
     m.topics = [read_ReassignableTopic(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -76,6 +80,10 @@ def read_AlterPartitionReassignmentsRequest(r: Reader, version: i64) -> Any:
 def write_AlterPartitionReassignmentsRequest(w: Writer, m: Any, version: i64) -> None:
     out = w.out
     write_i32_be(out, m.timeout_ms)
+    if version >= 1:
+        w.boolean(m.allow_replication_factor_change)
+    elif not m.allow_replication_factor_change:
+        w.refuse("AlterPartitionReassignmentsRequest.allow_replication_factor_change")
     topics = m.topics
     w.array("topics", topics, False)
     for item in topics:
@@ -121,6 +129,10 @@ def write_ReassignableTopicResponse(w: Writer, m: Any, version: i64) -> None:
 def read_AlterPartitionReassignmentsResponse(r: Reader, version: i64) -> Any:
     m: Any = _AlterPartitionReassignmentsResponse()
     m.throttle_time_ms = r.int32()
+    if version >= 1:
+        m.allow_replication_factor_change = r.boolean()
+    else:
+        m.allow_replication_factor_change = True
     m.error_code = r.int16()
     m.error_message = r.string("error_message", True)
     count = r.count("responses", False, 3)
@@ -132,6 +144,8 @@ def read_AlterPartitionReassignmentsResponse(r: Reader, version: i64) -> Any:
 def write_AlterPartitionReassignmentsResponse(w: Writer, m: Any, version: i64) -> None:
     out = w.out
     write_i32_be(out, m.throttle_time_ms)
+    if version >= 1:
+        w.boolean(m.allow_replication_factor_change)
     write_i16_be(out, m.error_code)
     w.string("error_message", m.error_message, True)
     responses = m.responses

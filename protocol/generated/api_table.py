@@ -69,6 +69,9 @@ class ApiKey(IntEnum):
     ALLOCATE_PRODUCER_IDS = 67
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
@@ -76,22 +79,22 @@ class ApiKey(IntEnum):
 # that Kafka 3.9 does not have, with the feature that brings it (None: any feature).
 Row = tuple[ApiKey, str, int, int, int | None, int | None, str | None]
 VERSIONS: Final[tuple[Row, ...]] = (
-    (ApiKey.PRODUCE, "Produce", 0, 11, 9, None, None),
-    (ApiKey.FETCH, "Fetch", 0, 17, 12, None, None),
-    (ApiKey.LIST_OFFSETS, "ListOffsets", 0, 9, 6, None, None),
-    (ApiKey.METADATA, "Metadata", 0, 12, 9, None, None),
+    (ApiKey.PRODUCE, "Produce", 0, 13, 9, 12, None),
+    (ApiKey.FETCH, "Fetch", 0, 18, 12, 18, None),
+    (ApiKey.LIST_OFFSETS, "ListOffsets", 0, 11, 6, 10, None),
+    (ApiKey.METADATA, "Metadata", 0, 13, 9, 13, None),
     (ApiKey.LEADER_AND_ISR, "LeaderAndIsr", 0, 7, 4, None, None),
     (ApiKey.STOP_REPLICA, "StopReplica", 0, 4, 2, None, None),
     (ApiKey.UPDATE_METADATA, "UpdateMetadata", 0, 8, 6, None, None),
     (ApiKey.CONTROLLED_SHUTDOWN, "ControlledShutdown", 0, 3, 3, None, None),
-    (ApiKey.OFFSET_COMMIT, "OffsetCommit", 0, 9, 8, None, None),
-    (ApiKey.OFFSET_FETCH, "OffsetFetch", 0, 9, 6, None, None),
+    (ApiKey.OFFSET_COMMIT, "OffsetCommit", 0, 10, 8, 10, None),
+    (ApiKey.OFFSET_FETCH, "OffsetFetch", 0, 10, 6, 10, None),
     (ApiKey.FIND_COORDINATOR, "FindCoordinator", 0, 6, 3, None, None),
     (ApiKey.JOIN_GROUP, "JoinGroup", 0, 9, 6, None, None),
     (ApiKey.HEARTBEAT, "Heartbeat", 0, 4, 4, None, None),
     (ApiKey.LEAVE_GROUP, "LeaveGroup", 0, 5, 4, None, None),
     (ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, 4, None, None),
-    (ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 5, 5, None, None),
+    (ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, 5, 6, None),
     (ApiKey.LIST_GROUPS, "ListGroups", 0, 5, 3, None, None),
     (ApiKey.SASL_HANDSHAKE, "SaslHandshake", 0, 1, None, None, None),
     (ApiKey.API_VERSIONS, "ApiVersions", 0, 4, 3, None, None),
@@ -111,7 +114,7 @@ VERSIONS: Final[tuple[Row, ...]] = (
     (ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 0, 4, 4, None, None),
     (ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, 2, None, None),
     (ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 0, 2, 2, None, None),
-    (ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 0, 4, 2, None, None),
+    (ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 0, 5, 2, 5, None),
     (ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", 0, 2, 2, None, None),
     (ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2, None, None),
     (ApiKey.CREATE_DELEGATION_TOKEN, "CreateDelegationToken", 0, 3, 2, None, None),
@@ -121,7 +124,7 @@ VERSIONS: Final[tuple[Row, ...]] = (
     (ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, 2, None, None),
     (ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, 2, None, None),
     (ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, 1, None, None),
-    (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 0, 0, None, None),
+    (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1, 0, 1, None),
     (ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0, 0, None, None),
     (ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, None, None, None),
     (ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, 1, None, None),
@@ -131,12 +134,15 @@ VERSIONS: Final[tuple[Row, ...]] = (
     (ApiKey.ALTER_PARTITION, "AlterPartition", 0, 3, 0, None, None),
     (ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, 0, 2, None),
     (ApiKey.ENVELOPE, "Envelope", 0, 0, 0, None, None),
-    (ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 1, 0, None, None),
+    (ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0, 2, None),
     (ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0, None, None),
     (ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, 0, None, None),
-    (ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 1, 0, None, None),
+    (ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 2, 0, 2, None),
     (ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 0, 0, 0, None, None),
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 0, 0, None, None),
     (ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 0, 0, None, None),
+    (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", 0, 0, 0, 0, None),
+    (ApiKey.PUSH_TELEMETRY, "PushTelemetry", 0, 0, 0, 0, None),
+    (ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, 0, 0, None),
     (ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, 0, 0, None),
 )

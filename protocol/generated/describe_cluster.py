@@ -28,6 +28,10 @@ def read_DescribeClusterRequest(r: Reader, version: i64) -> Any:
         m.endpoint_type = r.int8()
     else:
         m.endpoint_type = 1
+    if version >= 2:
+        m.include_fenced_brokers = r.boolean()
+    else:
+        m.include_fenced_brokers = False
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -38,6 +42,10 @@ def write_DescribeClusterRequest(w: Writer, m: Any, version: i64) -> None:
         w.int8(m.endpoint_type)
     elif m.endpoint_type != 1:
         w.refuse("DescribeClusterRequest.endpoint_type")
+    if version >= 2:
+        w.boolean(m.include_fenced_brokers)
+    elif m.include_fenced_brokers:
+        w.refuse("DescribeClusterRequest.include_fenced_brokers")
     w.unknown_tags("DescribeClusterRequest", m.unknown_tagged_fields)
 
 
@@ -47,6 +55,10 @@ def read_DescribeClusterBroker(r: Reader, version: i64) -> Any:
     m.host = r.string("host", False)
     m.port = r.int32()
     m.rack = r.string("rack", True)
+    if version >= 2:
+        m.is_fenced = r.boolean()
+    else:
+        m.is_fenced = False
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -57,6 +69,10 @@ def write_DescribeClusterBroker(w: Writer, m: Any, version: i64) -> None:
     w.string("host", m.host, False)
     write_i32_be(out, m.port)
     w.string("rack", m.rack, True)
+    if version >= 2:
+        w.boolean(m.is_fenced)
+    elif m.is_fenced:
+        w.refuse("DescribeClusterBroker.is_fenced")
     w.unknown_tags("DescribeClusterBroker", m.unknown_tagged_fields)
 
 

@@ -74,6 +74,10 @@ def write_DescribedGroupMember(w: Writer, m: Any, version: i64) -> None:
 def read_DescribeGroupsResponseDescribedGroup(r: Reader, version: i64) -> Any:
     m: Any = _DescribeGroupsResponseDescribedGroup()
     m.error_code = r.int16()
+    if version >= 6:
+        m.error_message = r.string("error_message", True)
+    else:
+        m.error_message = None
     m.group_id = r.string("group_id", False)
     m.group_state = r.string("group_state", False)
     m.protocol_type = r.string("protocol_type", False)
@@ -91,6 +95,10 @@ def read_DescribeGroupsResponseDescribedGroup(r: Reader, version: i64) -> Any:
 def write_DescribeGroupsResponseDescribedGroup(w: Writer, m: Any, version: i64) -> None:
     out = w.out
     write_i16_be(out, m.error_code)
+    if version >= 6:
+        w.string("error_message", m.error_message, True)
+    elif m.error_message is not None:
+        w.refuse("DescribeGroupsResponseDescribedGroup.error_message")
     w.string("group_id", m.group_id, False)
     w.string("group_state", m.group_state, False)
     w.string("protocol_type", m.protocol_type, False)

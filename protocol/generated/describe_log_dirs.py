@@ -108,6 +108,10 @@ def read_DescribeLogDirsResult(r: Reader, version: i64) -> Any:
     else:
         m.total_bytes = -1
         m.usable_bytes = -1
+    if version >= 5:
+        m.is_cordoned = r.boolean()
+    else:
+        m.is_cordoned = False
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -123,6 +127,8 @@ def write_DescribeLogDirsResult(w: Writer, m: Any, version: i64) -> None:
     if version >= 4:
         write_i64_be(out, m.total_bytes)
         write_i64_be(out, m.usable_bytes)
+    if version >= 5:
+        w.boolean(m.is_cordoned)
     w.unknown_tags("DescribeLogDirsResult", m.unknown_tagged_fields)
 
 

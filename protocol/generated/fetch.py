@@ -63,6 +63,7 @@ def write_ReplicaState(w: Writer, m: Any, version: i64) -> None:
 
 def read_tags_of_FetchPartition(r: Reader, m: Any, version: i64) -> None:
     m.replica_directory_id = ZERO_UUID
+    m.high_watermark = 9223372036854775807
     m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
@@ -75,6 +76,9 @@ def read_tags_of_FetchPartition(r: Reader, m: Any, version: i64) -> None:
         if tag == 0 and version >= 17:
             m.replica_directory_id = r.uuid()
             r.end_tag("FetchPartition.replica_directory_id", end)
+        elif tag == 1 and version >= 18:
+            m.high_watermark = r.int64()
+            r.end_tag("FetchPartition.high_watermark", end)
         else:
             unknown[tag] = r.unknown_tag()
     if unknown:
@@ -108,11 +112,19 @@ def _write_known_tags_of_FetchPartition(outer: Writer, m: Any, version: i64) -> 
         w = outer.inner()
         w.uuid(m.replica_directory_id)
         known.append((0, w))
+    if version >= 18 and m.high_watermark != 9223372036854775807:
+        w = outer.inner()
+        out = w.out
+        write_i64_be(out, m.high_watermark)
+        known.append((1, w))
     outer.tags(known, m.unknown_tagged_fields)
 
 
 def write_tags_of_FetchPartition(w: Writer, m: Any, version: i64) -> None:
-    if w.flexible and (version >= 17 and m.replica_directory_id != ZERO_UUID):
+    if w.flexible and (
+        (version >= 17 and m.replica_directory_id != ZERO_UUID)
+        or (version >= 18 and m.high_watermark != 9223372036854775807)
+    ):
         _write_known_tags_of_FetchPartition(w, m, version)
     else:
         w.unknown_tags("FetchPartition", m.unknown_tagged_fields)

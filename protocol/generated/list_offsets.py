@@ -83,6 +83,10 @@ def read_ListOffsetsRequest(r: Reader, version: i64) -> Any:
         m.isolation_level = 0
     count = r.count("topics", False, 3)
     m.topics = [read_ListOffsetsTopic(r, version) for _ in range(count)]
+    if version >= 10:
+        m.timeout_ms = r.int32()
+    else:
+        m.timeout_ms = 0
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -98,6 +102,8 @@ def write_ListOffsetsRequest(w: Writer, m: Any, version: i64) -> None:
     w.array("topics", topics, False)
     for item in topics:
         write_ListOffsetsTopic(w, item, version)
+    if version >= 10:
+        write_i32_be(out, m.timeout_ms)
     w.unknown_tags("ListOffsetsRequest", m.unknown_tagged_fields)
 
 

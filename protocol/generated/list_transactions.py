@@ -31,6 +31,10 @@ def read_ListTransactionsRequest(r: Reader, version: i64) -> Any:
         m.duration_filter = r.int64()
     else:
         m.duration_filter = -1
+    if version >= 2:
+        m.transactional_id_pattern = r.string("transactional_id_pattern", True)
+    else:
+        m.transactional_id_pattern = None
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -43,6 +47,10 @@ def write_ListTransactionsRequest(w: Writer, m: Any, version: i64) -> None:
         write_i64_be(out, m.duration_filter)
     elif m.duration_filter != -1:
         w.refuse("ListTransactionsRequest.duration_filter")
+    if version >= 2:
+        w.string("transactional_id_pattern", m.transactional_id_pattern, True)
+    elif m.transactional_id_pattern is not None:
+        w.refuse("ListTransactionsRequest.transactional_id_pattern")
     w.unknown_tags("ListTransactionsRequest", m.unknown_tagged_fields)
 
 

@@ -204,6 +204,10 @@ def read_MetadataResponse(r: Reader, version: i64) -> Any:
         m.cluster_authorized_operations = r.int32()
     else:
         m.cluster_authorized_operations = -2147483648
+    if version >= 13:
+        m.error_code = r.int16()
+    else:
+        m.error_code = 0
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -228,4 +232,6 @@ def write_MetadataResponse(w: Writer, m: Any, version: i64) -> None:
         write_i32_be(out, m.cluster_authorized_operations)
     elif m.cluster_authorized_operations != -2147483648:
         w.refuse("MetadataResponse.cluster_authorized_operations")
+    if version >= 13:
+        write_i16_be(out, m.error_code)
     w.unknown_tags("MetadataResponse", m.unknown_tagged_fields)

@@ -16,7 +16,7 @@ from ..apis.offset_commit import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
-from ..schema import made_by_readers
+from ..schema import ZERO_UUID, made_by_readers
 from ..writer import Writer
 
 _OffsetCommitRequest: Final[Any] = made_by_readers(OffsetCommitRequest)
@@ -60,7 +60,14 @@ def write_OffsetCommitRequestPartition(w: Writer, m: Any, version: i64) -> None:
 
 def read_OffsetCommitRequestTopic(r: Reader, version: i64) -> Any:
     m: Any = _OffsetCommitRequestTopic()
-    m.name = r.string("name", False)
+    if version <= 9:
+        m.name = r.string("name", False)
+    else:
+        m.name = ""
+    if version >= 10:
+        m.topic_id = r.uuid()
+    else:
+        m.topic_id = ZERO_UUID
     count = r.count("partitions", False, 14)
     m.partitions = [read_OffsetCommitRequestPartition(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -68,7 +75,10 @@ def read_OffsetCommitRequestTopic(r: Reader, version: i64) -> Any:
 
 
 def write_OffsetCommitRequestTopic(w: Writer, m: Any, version: i64) -> None:
-    w.string("name", m.name, False)
+    if version <= 9:
+        w.string("name", m.name, False)
+    if version >= 10:
+        w.uuid(m.topic_id)
     partitions = m.partitions
     w.array("partitions", partitions, False)
     for item in partitions:
@@ -135,7 +145,14 @@ def write_OffsetCommitResponsePartition(w: Writer, m: Any, version: i64) -> None
 
 def read_OffsetCommitResponseTopic(r: Reader, version: i64) -> Any:
     m: Any = _OffsetCommitResponseTopic()
-    m.name = r.string("name", False)
+    if version <= 9:
+        m.name = r.string("name", False)
+    else:
+        m.name = ""
+    if version >= 10:
+        m.topic_id = r.uuid()
+    else:
+        m.topic_id = ZERO_UUID
     count = r.count("partitions", False, 6)
     m.partitions = [read_OffsetCommitResponsePartition(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -143,7 +160,10 @@ def read_OffsetCommitResponseTopic(r: Reader, version: i64) -> Any:
 
 
 def write_OffsetCommitResponseTopic(w: Writer, m: Any, version: i64) -> None:
-    w.string("name", m.name, False)
+    if version <= 9:
+        w.string("name", m.name, False)
+    if version >= 10:
+        w.uuid(m.topic_id)
     partitions = m.partitions
     w.array("partitions", partitions, False)
     for item in partitions:

@@ -20,7 +20,7 @@ from ..apis.offset_fetch import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
-from ..schema import made_by_readers
+from ..schema import ZERO_UUID, made_by_readers
 from ..writer import Writer
 
 _OffsetFetchRequest: Final[Any] = made_by_readers(OffsetFetchRequest)
@@ -51,14 +51,24 @@ def write_OffsetFetchRequestTopic(w: Writer, m: Any, version: i64) -> None:
 
 def read_OffsetFetchRequestTopics(r: Reader, version: i64) -> Any:
     m: Any = _OffsetFetchRequestTopics()
-    m.name = r.string("name", False)
+    if version <= 9:
+        m.name = r.string("name", False)
+    else:
+        m.name = ""
+    if version >= 10:
+        m.topic_id = r.uuid()
+    else:
+        m.topic_id = ZERO_UUID
     m.partition_indexes = r.int32s("partition_indexes", False)
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
 
 def write_OffsetFetchRequestTopics(w: Writer, m: Any, version: i64) -> None:
-    w.string("name", m.name, False)
+    if version <= 9:
+        w.string("name", m.name, False)
+    if version >= 10:
+        w.uuid(m.topic_id)
     w.int32s("partition_indexes", m.partition_indexes, False)
     w.unknown_tags("OffsetFetchRequestTopics", m.unknown_tagged_fields)
 
@@ -209,7 +219,14 @@ def write_OffsetFetchResponsePartitions(w: Writer, m: Any, version: i64) -> None
 
 def read_OffsetFetchResponseTopics(r: Reader, version: i64) -> Any:
     m: Any = _OffsetFetchResponseTopics()
-    m.name = r.string("name", False)
+    if version <= 9:
+        m.name = r.string("name", False)
+    else:
+        m.name = ""
+    if version >= 10:
+        m.topic_id = r.uuid()
+    else:
+        m.topic_id = ZERO_UUID
     count = r.count("partitions", False, 20)
     m.partitions = [read_OffsetFetchResponsePartitions(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -217,7 +234,10 @@ def read_OffsetFetchResponseTopics(r: Reader, version: i64) -> Any:
 
 
 def write_OffsetFetchResponseTopics(w: Writer, m: Any, version: i64) -> None:
-    w.string("name", m.name, False)
+    if version <= 9:
+        w.string("name", m.name, False)
+    if version >= 10:
+        w.uuid(m.topic_id)
     partitions = m.partitions
     w.array("partitions", partitions, False)
     for item in partitions:

@@ -19,7 +19,7 @@ from ..apis.produce import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
-from ..schema import NO_TAGS, made_by_readers, shared_default
+from ..schema import NO_TAGS, ZERO_UUID, made_by_readers, shared_default
 from ..writer import Writer
 
 _NO_TAGS: Final = NO_TAGS
@@ -54,7 +54,14 @@ def write_PartitionProduceData(w: Writer, m: Any, version: i64) -> None:
 
 def read_TopicProduceData(r: Reader, version: i64) -> Any:
     m: Any = _TopicProduceData()
-    m.name = r.string("name", False)
+    if version <= 12:
+        m.name = r.string("name", False)
+    else:
+        m.name = ""
+    if version >= 13:
+        m.topic_id = r.uuid()
+    else:
+        m.topic_id = ZERO_UUID
     count = r.count("partition_data", False, 6)
     m.partition_data = [read_PartitionProduceData(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -62,7 +69,10 @@ def read_TopicProduceData(r: Reader, version: i64) -> Any:
 
 
 def write_TopicProduceData(w: Writer, m: Any, version: i64) -> None:
-    w.string("name", m.name, False)
+    if version <= 12:
+        w.string("name", m.name, False)
+    if version >= 13:
+        w.uuid(m.topic_id)
     partition_data = m.partition_data
     w.array("partition_data", partition_data, False)
     for item in partition_data:
@@ -225,7 +235,14 @@ def write_PartitionProduceResponse(w: Writer, m: Any, version: i64) -> None:
 
 def read_TopicProduceResponse(r: Reader, version: i64) -> Any:
     m: Any = _TopicProduceResponse()
-    m.name = r.string("name", False)
+    if version <= 12:
+        m.name = r.string("name", False)
+    else:
+        m.name = ""
+    if version >= 13:
+        m.topic_id = r.uuid()
+    else:
+        m.topic_id = ZERO_UUID
     count = r.count("partition_responses", False, 14)
     m.partition_responses = [read_PartitionProduceResponse(r, version) for _ in range(count)]
     m.unknown_tagged_fields = r.unknown_tags()
@@ -233,7 +250,10 @@ def read_TopicProduceResponse(r: Reader, version: i64) -> Any:
 
 
 def write_TopicProduceResponse(w: Writer, m: Any, version: i64) -> None:
-    w.string("name", m.name, False)
+    if version <= 12:
+        w.string("name", m.name, False)
+    if version >= 13:
+        w.uuid(m.topic_id)
     partition_responses = m.partition_responses
     w.array("partition_responses", partition_responses, False)
     for item in partition_responses:

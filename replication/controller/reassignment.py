@@ -73,14 +73,19 @@ class Reassignments:
 
     # Asked by administrators
 
-    def alter(self, targets: Targets) -> Flow[dict[TopicPartition, KafkaError | None]]:
+    def alter(
+        self, targets: Targets, *, allows_other_factor: bool = True
+    ) -> Flow[dict[TopicPartition, KafkaError | None]]:
         """AlterPartitionReassignments: a target of None cancels. The outcome of each partition."""
         outcomes: dict[TopicPartition, KafkaError | None] = {}
         wanted: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, target in targets.items():
             try:
                 wanted[partition] = self._wanted(partition, target, check_alive=True)
+                if target is not None and not allows_other_factor:
+                    self._check_factor(partition, target)
             except KafkaError as error:
+                wanted.pop(partition, None)
                 outcomes[partition] = error
         # The latest request counts: the legacy znode's entries for these partitions are obsolete.
         yield from self._forget_requests(lambda partition, _: partition in wanted)
@@ -126,6 +131,14 @@ class Reassignments:
         if problem is not None:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
         return wanted
+
+    def _check_factor(self, partition: TopicPartition, target: tuple[int, ...]) -> None:
+        """KafkaError if the target has another number of replicas than the partition now has, or
+        than the reassignment under way leads to (KIP-860)."""
+        before = len(self._parts.context.assignment(partition).target_replicas)
+        if before not in (0, len(target)):
+            text = f"The replication factor is changed from {before} to {len(target)}"
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
 
     def _start_all(
         self, wanted: Mapping[TopicPartition, ReplicaAssignment]

@@ -43,7 +43,8 @@ def answer_alter(
         for topic in request.topics
         for asked in topic.partitions
     }
-    outcomes = yield from reassignments.alter(targets)
+    allowed = request.allow_replication_factor_change
+    outcomes = yield from reassignments.alter(targets, allows_other_factor=allowed)
     answers = (
         (
             partition[0],
@@ -56,6 +57,7 @@ def answer_alter(
         for partition, error in sorted(outcomes.items(), key=lambda item: item[0])
     )
     return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=allowed,
         error_message=NO_MESSAGE,
         responses=[
             ReassignableTopicResponse(name=topic, partitions=partitions)

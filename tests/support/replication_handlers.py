@@ -1,6 +1,7 @@
 """The handlers of replication over a replica manager with real logs, one call at a time."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from pybroker_kafka.broker.handlers.controller_orders import ControllerOrders
@@ -10,6 +11,7 @@ from pybroker_kafka.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker_kafka.broker.handlers.log_dirs import LogDirHandlers
 from pybroker_kafka.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from pybroker_kafka.broker.handlers.produce import ProduceHandler
+from pybroker_kafka.broker.network.topic_names import TopicNames
 from pybroker_kafka.broker.replicas.log_dir_mover import LogDirMover
 from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker_kafka.protocol.api import API_TABLE, ApiKey
@@ -68,6 +70,7 @@ class HandlerBroker:
         *,
         acks: int = 1,
         topic: str = TOPIC,
+        topic_id: bytes = TOPIC_ID,
         **options: Any,
     ) -> Call:
         message = ProduceRequest(
@@ -76,11 +79,19 @@ class HandlerBroker:
             transactional_id=options.pop("transactional_id", None),
             topic_data=[
                 TopicProduceData(
-                    name=topic, partition_data=[PartitionProduceData(index=0, records=records)]
+                    name=topic,
+                    topic_id=topic_id,
+                    partition_data=[PartitionProduceData(index=0, records=records)],
                 )
             ],
         )
-        return Call(self.produces, ApiKey.PRODUCE, version, message, **options)
+        return self.call_produce(version, message, **options)
+
+    def call_produce(self, version: int, message: ProduceRequest, **options: Any) -> Call:
+        key = ApiKey.PRODUCE
+        handle = TopicNames({TOPIC_ID: TOPIC}.get)(key, self.produces.produce, version)
+        handlers = SimpleNamespace(handlers=lambda: {key: handle})
+        return Call(handlers, key, version, message, **options)
 
     def produced(self, version: int, records: Records | None, **options: Any) -> Any:
         (topic,) = self.produce(version, records, **options).answer.responses

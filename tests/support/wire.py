@@ -51,6 +51,7 @@ from tests.support.frames import joined
 TIMEOUT_SECONDS = 120.0
 COORDINATOR_WAIT_SECONDS = 120.0
 MAX_BYTES = 1 << 20
+LAST_PRODUCE_WITH_NAMES = 12
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _SIZE = Struct(">i")
 _HEAD = Struct(">hhi")
@@ -258,8 +259,10 @@ class WireClient:
     ) -> Any:
         """Append to one partition; the partition's response (None with acks=0)."""
         request = produce_request(topic, records, partition, acks, transactional_id)
+        if version is None:
+            version = self.versions(ApiKey.PRODUCE, last=LAST_PRODUCE_WITH_NAMES)[-1]
         if acks == 0:
-            self.post(request, self.versions(ApiKey.PRODUCE)[-1] if version is None else version)
+            self.post(request, version)
             return None
         ((answer,),) = (t.partition_responses for t in self.call(request, version).responses)
         assert answer.index == partition

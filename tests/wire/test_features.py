@@ -11,66 +11,27 @@ from typing import Any
 import pytest
 
 from pybroker_kafka.protocol.api import API_TABLE, ApiKey
-from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
 from pybroker_kafka.protocol.apis.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.features import SUPPORTED, Feature
-from tests.support.patience import until
-from tests.support.processes import BrokerProcess, running_broker
+from tests.support.processes import BrokerProcess
 from tests.support.wire import WireClient, covers
-
-UPGRADE, SAFE_DOWNGRADE = 1, 2
-
-
-@pytest.fixture(scope="module")
-def raised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running_broker(tmp_path_factory.mktemp("features")) as broker:
-        yield broker
+from tests.wire.feature_steps import SAFE_DOWNGRADE, finalize, versions
 
 
 @pytest.fixture
-def kafka(raised: BrokerProcess) -> Iterator[WireClient]:
-    with WireClient(raised.bootstrap) as client:
+def kafka(raised_broker: BrokerProcess) -> Iterator[WireClient]:
+    with WireClient(raised_broker.bootstrap) as client:
         yield client
-
-
-def versions(client: WireClient, version: int = 4) -> Any:
-    about = ApiVersionsRequest(client_software_name="wire", client_software_version="1")
-    return client.call(about, version)
 
 
 def ranges(answer: Any) -> dict[int, tuple[int, int]]:
     return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-
-
-def finalize(client: WireClient, levels: dict[str, int], kind: int = UPGRADE) -> None:
-    """And wait until this connection's broker serves it."""
-    updates = [
-        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
-        for name, level in levels.items()
-    ]
-    answer = client.call(UpdateFeaturesRequest(feature_updates=updates), 1)
-    told = {result.feature: result.error_code for result in answer.results}
-    assert told == dict.fromkeys(levels, ErrorCode.NONE), answer
-
-    def is_known() -> bool:
-        now = {one.name: one.max_version_level for one in versions(client).finalized_features}
-        return all(now.get(name, 0) == level for name, level in levels.items())
-
-    until(is_known)
-
-
-@pytest.fixture
-def finalized(kafka: WireClient) -> Iterator[WireClient]:
-    finalize(kafka, {Feature.GROUP: 1})
-    yield kafka
-    finalize(kafka, {Feature.GROUP: 0}, SAFE_DOWNGRADE)
 
 
 def test_with_nothing_finalized_it_is_a_broker_of_39(kafka: WireClient) -> None:
@@ -100,8 +61,8 @@ def test_with_nothing_finalized_it_is_a_broker_of_39(kafka: WireClient) -> None:
     assert (after.supported_features, after.finalized_features) == ([], [])
 
 
-def test_what_is_not_finalized_is_not_served(raised: BrokerProcess) -> None:
-    with WireClient(raised.bootstrap) as client:
+def test_what_is_not_finalized_is_not_served(raised_broker: BrokerProcess) -> None:
+    with WireClient(raised_broker.bootstrap) as client:
         client.post(DescribeTopicPartitionsRequest(), 0)
         assert client.is_closed_by_broker()
 

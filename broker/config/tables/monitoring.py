@@ -22,5 +22,12 @@ DEFINITIONS = (
     key("auto.include.jmx.reporter", BOOLEAN, "true", LOW),
     key("kafka.metrics.reporters", LIST, "", LOW),
     key("kafka.metrics.polling.interval.secs", INT, "10", LOW, valid=AT_LEAST_1),
-    key("telemetry.max.bytes", INT, "1048576", LOW, valid=AT_LEAST_1),
+    key(
+        "telemetry.max.bytes",
+        INT,
+        "1048576",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="The most bytes of metrics that a client may push at once, also when unpacked.",
+    ),
 )

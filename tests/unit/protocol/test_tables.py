@@ -14,12 +14,12 @@ from pybroker_kafka.protocol.uuids import ZERO_UUID, new_uuid, uuid_from_text, u
 
 
 def test_every_error_code_is_there_once() -> None:
-    assert [int(code) for code in ErrorCode] == list(range(-1, 128))
+    assert [int(code) for code in ErrorCode] == list(range(-1, 129))
     assert ErrorCode(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
     assert not ErrorCode.INVALID_REQUEST.retriable
     assert all(code.description for code in ErrorCode)
-    assert len({code.description for code in ErrorCode}) == 129
+    assert len({code.description for code in ErrorCode}) == 130
 
 
 def test_a_kafka_error_carries_its_code() -> None:
@@ -44,8 +44,8 @@ def test_the_table_and_the_messages_agree() -> None:
 
 def test_an_api_knows_its_versions() -> None:
     spec = API_TABLE[ApiKey.FETCH]
-    assert (spec.name, spec.min_version, spec.max_version) == ("Fetch", 0, 17)
-    assert [version for version in range(-1, 20) if spec.supports(version)] == list(range(18))
+    assert (spec.name, spec.min_version, spec.max_version) == ("Fetch", 0, 18)
+    assert [version for version in range(-1, 20) if spec.supports(version)] == list(range(19))
     assert not spec.is_flexible(11)
     assert spec.is_flexible(12)
     assert not API_TABLE[ApiKey.SASL_HANDSHAKE].is_flexible(1)

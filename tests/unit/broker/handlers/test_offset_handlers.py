@@ -64,13 +64,13 @@ def test_list_offsets(broker: HandlerBroker, version: int) -> None:
     assert (latest.error_code, latest.offset, latest.timestamp) == (0, 2, -1)
     assert latest.leader_epoch == (3 if version >= 4 else -1)
     assert earliest.offset == 0
-    for timestamp, first, offset in ((-3, 7, 0), (-4, 8, 0), (-5, 9, -1)):
+    for timestamp, first, offset in ((-3, 7, 0), (-4, 8, 0), (-5, 9, -1), (-6, 11, -1)):
         found = _list(broker, version, timestamp)
         if version < first:
             assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
         else:
             assert (found.error_code, found.offset) == (0, offset)
-    assert _list(broker, version, -6).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert _list(broker, version, -7).error_code == ErrorCode.UNSUPPORTED_VERSION
     found = _list(broker, version, NOW + 2)
     assert (found.offset, found.timestamp) == (0, NOW + 5)
 

@@ -18,7 +18,7 @@ from pybroker_kafka.protocol.records.record import SimpleRecord
 from pybroker_kafka.storage.validation import PreValidatedBatch, pre_validate
 from tests.support.conversions import build_message_set
 from tests.support.handlers import CLOSED, NOTHING
-from tests.support.replication import ME, NOW, batch
+from tests.support.replication import ME, NOW, TOPIC_ID, batch
 from tests.support.replication_handlers import HandlerBroker, values, versions
 
 PATIENCE_SECONDS = 120
@@ -219,3 +219,20 @@ async def test_timers_answer_in_time(broker: HandlerBroker) -> None:
         assert trio.current_time() - start >= 0.05
         assert slow.answer is None
         nursery.cancel_scope.cancel()
+
+
+def test_topics_by_id(broker: HandlerBroker) -> None:
+    broker.lead()
+    assert broker.produced(13, batch(b"a")).error_code == 0
+    (topic,) = broker.produce(13, batch(b"b"), acks=2).answer.responses
+    assert topic.topic_id == TOPIC_ID
+    unknown = broker.produced(13, batch(b"c"), topic_id=bytes(15) + b"?")
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_partition_of_another_topic_of_the_same_name(broker: HandlerBroker) -> None:
+    broker.lead()
+    broker.cluster.partition.topic_id = b"another topic id"
+    refused = broker.produced(13, batch(b"a"))
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.UNKNOWN_TOPIC_ID, -1)
+    assert broker.produced(11, batch(b"a")).base_offset == 0

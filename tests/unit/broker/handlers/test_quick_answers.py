@@ -25,6 +25,7 @@ from tests.support.replication import ReplicaCluster
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
 SPEC = API_TABLE[ApiKey.PRODUCE]
+TOPIC_ID = bytes(range(16))
 
 # By topic and index, the templates by version.
 TEMPLATES: dict[tuple[str, int], dict[int, Any]] = {}
@@ -60,11 +61,13 @@ def test_byte_for_byte(
         log_start_offset=start_offset,
     )
     response = ProduceResponse(
-        responses=[TopicProduceResponse(name=topic, partition_responses=[answer])]
+        responses=[
+            TopicProduceResponse(name=topic, topic_id=TOPIC_ID, partition_responses=[answer])
+        ]
     )
     parts = encode_response(ApiKey.PRODUCE, version, correlation_id, response)
     expected = joined(parts)
     result = ProduceResult(ErrorCode.NONE, base_offset, append_time, start_offset)
-    partition.key = (topic, index)
+    partition.key, partition.topic_id = (topic, index), TOPIC_ID
     partition.quick_answers = TEMPLATES.setdefault(partition.key, {})
     assert quick_answer(version, correlation_id, partition, result) == expected

@@ -35,7 +35,7 @@ from pybroker_kafka.protocol.topics import OFFSETS_TOPIC
 from pybroker_kafka.replication.types import Isolation
 from pybroker_kafka.storage.log_config import LogConfig
 from tests.support.handlers import CLOSED, Call
-from tests.support.replication import KEY, ME, NOW, TOPIC
+from tests.support.replication import KEY, ME, NOW, TOPIC, TOPIC_ID
 from tests.support.replication_handlers import HandlerBroker, versions
 
 PRODUCER = 7
@@ -101,9 +101,9 @@ class Broker(HandlerBroker):
             transactional_id="t",
             acks=acks,
             timeout_ms=1_000,
-            topic_data=[TopicProduceData(name=TOPIC, partition_data=data)],
+            topic_data=[TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=data)],
         )
-        return Call(self.produces, ApiKey.PRODUCE, version, message)
+        return self.call_produce(version, message)
 
     def write(
         self,

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker_kafka.broker.authorization.guard import _Denials
 from pybroker_kafka.broker.gauges import register_quota_gauges
 from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas
 from pybroker_kafka.broker.network.held_sockets import MAX_HELD, HeldSockets
 from pybroker_kafka.broker.network.request import Request, Route
 from pybroker_kafka.broker.network.request_handler_pool import MANY_THROTTLED
 from pybroker_kafka.broker.network.request_meter import RequestMeter
+from pybroker_kafka.broker.network.taken_out import ErrorsOfTaken
 from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
 from pybroker_kafka.broker.quotas.client_quotas import ClientQuotas
@@ -212,7 +212,7 @@ def test_a_request_whose_answer_is_filtered_is_metered() -> None:
     quotas = ClientQuotas()
     quotas.apply(ANY_CLIENT, {"consumer_byte_rate": "1000", "controller_mutation_rate": "1"})
     asked, connection = request_of(quotas, ApiKey.FETCH, 12)
-    asked.add_filter(_Denials(FetchResponse()))
+    asked.add_filter(ErrorsOfTaken(FetchResponse()))
     assert asked.is_metered
     assert not asked.is_plain
     assert asked.most_to_fetch() == 10_000
@@ -220,7 +220,7 @@ def test_a_request_whose_answer_is_filtered_is_metered() -> None:
     asked.respond(FetchResponse())
     assert connection.answer.throttle_time_ms == 10_000
     asked, connection = request_of(quotas, ApiKey.CREATE_TOPICS, 7)
-    asked.add_filter(_Denials(None))
+    asked.add_filter(ErrorsOfTaken(None))
     quota = asked.mutation_quota(6)
     assert quota is not None
     quota.take(12)

@@ -25,11 +25,17 @@ LEGACY = znodes.REASSIGN_PARTITIONS
 
 
 def reassign(
-    cluster: ControllerCluster, target: list[int] | None, topic: str = "t", partition: int = 0
+    cluster: ControllerCluster,
+    target: list[int] | None,
+    topic: str = "t",
+    partition: int = 0,
+    *,
+    may_differ: bool = True,
 ) -> ErrorCode:
     asked = ReassignablePartition(partition_index=partition, replicas=target)
     request = AlterPartitionReassignmentsRequest(
-        topics=[ReassignableTopic(name=topic, partitions=[asked])]
+        allow_replication_factor_change=may_differ,
+        topics=[ReassignableTopic(name=topic, partitions=[asked])],
     )
     answer = cluster.ask(events.AlterPartitionReassignments, request)
     assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, "")
@@ -202,6 +208,21 @@ def test_what_is_refused_changes_nothing(
     before = {path: node.data for path, node in cluster.tree.nodes.items()}
     assert reassign(cluster, target, topic) == error
     assert {path: node.data for path, node in cluster.tree.nodes.items()} == before
+
+
+def test_another_replication_factor_can_be_forbidden() -> None:
+    cluster = cluster_of(5, [1, 2])
+    refused = ErrorCode.INVALID_REPLICATION_FACTOR
+    assert reassign(cluster, [1], may_differ=False) == refused
+    assert reassign(cluster, [1, 2, 3], may_differ=False) == refused
+    assert listed(cluster) == {}
+    assert reassign(cluster, [3, 4], may_differ=False) == ErrorCode.NONE
+    # Of a partition on its way the replicas that stay count.
+    assert reassign(cluster, [3, 4, 5, 1], may_differ=False) == refused
+    assert reassign(cluster, [4, 5], may_differ=False) == ErrorCode.NONE
+    assert listed(cluster) == {("t", 0): ([4, 5, 1, 2], [4, 5], [1, 2])}
+    assert reassign(cluster, None, may_differ=False) == ErrorCode.NONE
+    assert reassign(cluster, [9], "ghost", may_differ=False) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_an_unknown_partition_of_a_known_topic() -> None:
