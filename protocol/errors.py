@@ -205,6 +205,7 @@ class ErrorCode(IntEnum):
     INVALID_VOTER_KEY = 125, "The voter's key does not match"
     DUPLICATE_VOTER = 126, "The voter is already in the set"
     VOTER_NOT_FOUND = 127, "The voter is not in the set"
+    INVALID_REGULAR_EXPRESSION = 128, "The regular expression is not valid"
 
 
 # Room for 32767 bytes of UTF-8, the most that a string of a response may have.

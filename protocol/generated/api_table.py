@@ -136,7 +136,7 @@ VERSIONS: Final[tuple[Row, ...]] = (
     (ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, 0, None, None),
     (ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 1, 0, None, None),
     (ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 0, 0, 0, None, None),
-    (ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 0, 0, None, None),
-    (ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 0, 0, None, None),
+    (ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0, 1, "group.version"),
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0, 1, "group.version"),
     (ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, 0, 0, None),
 )

@@ -18,6 +18,7 @@ from pybroker_kafka.broker.handlers.transactional_produce import TransactionalPr
 from pybroker_kafka.broker.handlers.transactions import TransactionHandlers
 from pybroker_kafka.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
 from pybroker_kafka.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
+from pybroker_kafka.coordinator.group.stable_fetch import Wanted
 from pybroker_kafka.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pybroker_kafka.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pybroker_kafka.protocol.apis.end_txn import EndTxnRequest
@@ -129,7 +130,7 @@ class TransactionalBroker(Broker):
 
     def _fetch_offsets(self, request: Any) -> None:
         (group,) = request.body.groups
-        wanted = (group.group_id, [(TOPIC, [0])])
+        wanted = Wanted(group.group_id, [(TOPIC, [0])])
         groups = self.groups
         if request.body.require_stable:
             call = _FetchOffsets(request)
