@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ...coordinator.group.consumer.heartbeats import Beat
+from ...coordinator.group.consumer.requests import Beat
 from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
 from ...protocol.apis.consumer_group_describe import (

@@ -147,7 +147,7 @@ class Group:
         return group
 
     def end_classic(self) -> None:
-        """The group is one of the consumer protocol now: of the classic one nothing is left."""
+        """The group follows the consumer protocol now: nothing of the classic one is left."""
         self.generation_id = 0
         self.protocol_type = self.protocol_name = self.leader_id = None
         self.state_since_ms = self.state_timestamp_ms = None

@@ -39,7 +39,8 @@ from .commits import Commits, RepeatedCommit
 from .consumer.config import ConsumerGroupConfig
 from .consumer.consumer_group import GROUP_TYPE as CONSUMER_GROUP_TYPE
 from .consumer.describing import describe_consumer_group
-from .consumer.heartbeats import Beat, ConsumerGroups
+from .consumer.heartbeats import ConsumerGroups
+from .consumer.requests import Beat
 from .consumer.topics import NoTopics, TopicImage
 from .core import Core, Effect, GroupConfig, GroupStats
 from .group import CONSUMER_PROTOCOL_TYPE, Group

@@ -2,7 +2,7 @@
 
 Keys have no version of their own: the int16 in front of a key is the number of its kind, 3 to 8 and
 16 (`CoordinatorRecordType`). Values stand behind an int16 version, as all do; each has version 0
-only. Of kind 4 only the fact that it is there counts: Kafka 4.1 replaced it by the hash in kind 3.
+only. Records of kind 4 are not decoded: Kafka 4.1 replaced them by the hash in kind 3.
 
 Mirrors: the schemas of the same names in group-coordinator/src/main/resources/common/message.
 """

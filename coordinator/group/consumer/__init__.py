@@ -1,6 +1,9 @@
 """Consumer groups of KIP-848: the coordinator assigns the partitions, each member follows.
 
-    heartbeats.py            the requests and timers of members: what is written, what is answered
+    heartbeats.py            members come, say what they want and own, and go
+    requests.py              a heartbeat, and why it is refused
+    writing.py               changes on their way to the log, and the answers that wait for them
+    sessions.py              the timers of members
     consumer_group.py        one group's state, changed by nothing but its changes (`changes.py`)
     records.py               changes as records of `__consumer_offsets`, and back
     target_assignment.py     who should own what, by an assignor

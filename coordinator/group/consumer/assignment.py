@@ -1,4 +1,4 @@
-"""Partitions by topic id, and the members among whom an assignor divides them.
+"""Partitions by topic id, and the members among which an assignor divides them.
 
 Mirrors Kafka's Assignment, GroupSpec and MemberSubscription. The order of members is that of the
 sequence that an assignor gets: by member id, so that it does not depend on how the group came to
@@ -43,7 +43,7 @@ class Division(NamedTuple):
 
 
 def id_order(topic_id: bytes) -> tuple[int, int]:
-    """The order of Java's Uuid: by two signed halves."""
+    """The order of ids in Java: by two signed halves."""
     high, low = _SIGNED(topic_id)
     return high, low
 

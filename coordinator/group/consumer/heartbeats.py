@@ -19,25 +19,18 @@ for topics are those of this process: a coordinator that has just loaded a group
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable
-from functools import partial
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Final
 
 from ....protocol.apis.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatResponseAssignment,
     ConsumerGroupHeartbeatResponseTopicPartitions,
 )
 from ....protocol.errors import ErrorCode
-from ....protocol.records.record import SimpleRecord
 from ..core import Core
-from ..group import Group
-from ..records import group_tombstone
-from ..timers import Timer, TimerKind
 from .assignment import AssignorError, PartitionEpochs
 from .changes import (
-    Change,
     GroupEpoch,
     ResolvedRegex,
     SetEpoch,
@@ -50,7 +43,7 @@ from .changes import (
     TargetEpoch,
 )
 from .config import ConsumerGroupConfig
-from .consumer_group import ConsumerGroup, Undo
+from .consumer_group import ConsumerGroup
 from .member import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
@@ -59,125 +52,37 @@ from .member import (
     MemberState,
     Owned,
     Progress,
-    owns_only,
 )
 from .metadata_hash import group_hash, topic_hash
 from .reconciliation import Target, UnknownStateError, step
-from .records import record
 from .regexes import InvalidRegexError, compile_regex
+from .requests import (
+    NOT_GIVEN,
+    Beat,
+    Permitted,
+    Refused,
+    check_epoch,
+    check_regex,
+    check_request,
+    known_static,
+    unknown_member,
+)
+from .sessions import Sessions
 from .target_assignment import compute_targets, topic_ids
 from .topics import TopicImage
+from .writing import Edit, Writer
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
 
 REGEX_MIN_INTERVAL_MS: Final = 10_000
-_FIRST_OWN_MEMBER_ID_VERSION: Final = 1
-_NOT_GIVEN: Final = -1
-
-# The error that a member gets for a failed append.
-_STORE_ERRORS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-# With these the batch is in the log, and its changes stand.
-_IN_THE_LOG: Final = (
-    ErrorCode.NONE,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-)
-
-# The topics of these names that the client of a request may describe.
-Permitted = Callable[[Iterable[str]], Collection[str]]
-
-
-class Refused(Exception):
-    """The request is answered with an error, and nothing changes."""
-
-    def __init__(self, error: ErrorCode, message: str | None = None) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
-
-
-class Beat:
-    """One heartbeat with the values that the machine needs."""
-
-    __slots__ = ("client_host", "client_id", "owned", "permitted", "request", "token", "version")
-
-    def __init__(
-        self,
-        token: object,
-        request: ConsumerGroupHeartbeatRequest,
-        version: int,
-        client_id: str,
-        client_host: str,
-        permitted: Permitted,
-    ) -> None:
-        self.token = token
-        self.request = request
-        self.version = version
-        self.client_id = client_id
-        self.client_host = client_host
-        self.permitted = permitted
-        partitions = request.topic_partitions
-        # The partitions that the member says it owns.
-        self.owned: Owned | None = (
-            None
-            if partitions is None
-            else {bytes(topic.topic_id): frozenset(topic.partitions) for topic in partitions}
-        )
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the member said everything, as it does after an error."""
-        request = self.request
-        has_subscription = (
-            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
-        )
-        return (
-            request.rebalance_timeout_ms != _NOT_GIVEN
-            and has_subscription
-            and request.topic_partitions is not None
-        )
-
-
-class Edit:
-    """Changes of one group that go to the log together, each applied at once."""
-
-    __slots__ = ("changes", "group", "undo")
-
-    def __init__(self, group: ConsumerGroup) -> None:
-        self.group = group
-        self.changes: list[Change] = []
-        self.undo: list[Undo] = []
-
-    def apply(self, change: Change) -> None:
-        self.undo.append(self.group.apply(change))
-        self.changes.append(change)
-
-    def take_back(self) -> None:
-        for change in reversed(self.undo):
-            self.group.apply(change)
-        if self.changes:
-            self.group.forget_what_was_seen()
-
-    def remove(self, member_id: str) -> None:
-        self.apply(SetProgress(member_id, None))
-        self.apply(SetTarget(member_id, None))
-        self.apply(SetMember(member_id, None))
 
 
 class ConsumerGroups:
     """The part of the coordinator for the groups of the consumer protocol."""
 
-    __slots__ = ("_config", "_core", "_hashes", "_image", "_known_topics", "_waiting")
+    __slots__ = (
+        "_config", "_core", "_hashes", "_image", "_known_topics", "_sessions", "_writer"
+    )  # fmt: skip
 
     def __init__(self, core: Core, config: ConsumerGroupConfig, image: TopicImage) -> None:
         self._core = core
@@ -186,8 +91,8 @@ class ConsumerGroups:
         # Hashes of topics by name, of those that did not change since.
         self._hashes: dict[str, int] = {}
         self._known_topics: set[str] = set()
-        # Answers that wait for an append, by its id.
-        self._waiting: dict[int, list[tuple[object, Any]]] = {}
+        self._sessions = Sessions(core.timers)
+        self._writer = Writer(core, self._sessions)
 
     # Requests
 
@@ -195,7 +100,9 @@ class ConsumerGroups:
         request = beat.request
         error = self._core.check_group(request.group_id)
         try:
-            self._check(beat)
+            if not self._core.is_active:
+                raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            check_request(beat, self._config.assignors)
             if error is not ErrorCode.NONE:
                 raise Refused(error)
             if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
@@ -207,40 +114,6 @@ class ConsumerGroups:
                 error_code=refused.error, error_message=refused.message
             )
             self._core.reply(beat.token, response)
-
-    def _check(self, beat: Beat) -> None:
-        request, epoch = beat.request, beat.request.member_epoch
-        if not self._core.is_active:
-            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if beat.version >= _FIRST_OWN_MEMBER_ID_VERSION or epoch > 0 or epoch == LEAVING_EPOCH:
-            _check_text(request.member_id, "MemberId")
-        _check_text(request.group_id, "GroupId")
-        _check_text(request.instance_id, "InstanceId")
-        _check_text(request.rack_id, "RackId")
-        problem = None
-        if epoch == JOINING_EPOCH:
-            if request.rebalance_timeout_ms == _NOT_GIVEN:
-                problem = "RebalanceTimeoutMs must be provided in first request."
-            elif request.topic_partitions is None or request.topic_partitions:
-                problem = "TopicPartitions must be empty when (re-)joining."
-            elif request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-                problem = (
-                    "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
-                    "(re-)joining."
-                )
-        elif epoch == STATIC_LEAVING_EPOCH and request.instance_id is None:
-            problem = "InstanceId can't be null."
-        elif epoch < STATIC_LEAVING_EPOCH:
-            problem = "MemberEpoch is invalid."
-        if problem is not None:
-            raise Refused(ErrorCode.INVALID_REQUEST, problem)
-        assignors, assignor = self._config.assignors, request.server_assignor
-        if assignor is not None and assignor not in assignors:
-            raise Refused(
-                ErrorCode.UNSUPPORTED_ASSIGNOR,
-                f"ServerAssignor {assignor} is not supported. Supported assignors: "
-                f"{', '.join(assignors)}.",
-            )
 
     # A heartbeat
 
@@ -276,7 +149,7 @@ class ConsumerGroups:
         has_moved = progress.assigned != old.progress.assigned
         if request.member_epoch == JOINING_EPOCH or beat.is_full or has_moved:
             response.assignment = _assignment(progress.assigned)
-        self._commit(edit, now_ms, beat.token, response)
+        self._writer.commit(edit, now_ms, beat.token, response)
         self._maybe_resolve(group, beat.permitted, now_ms)
 
     def _group_for(self, group_id: str, *, may_create: bool) -> ConsumerGroup:
@@ -299,15 +172,15 @@ class ConsumerGroups:
         if request.instance_id is not None:
             existing = group.static_member(request.instance_id)
             if not is_joining:
-                member = _known_static(existing, request.instance_id, member_id)
+                member = known_static(existing, request.instance_id, member_id)
             elif existing is not None:
                 return self._replace(edit, existing, member_id)
         if member is None:
             if not is_joining:
-                raise _unknown(group, member_id)
+                raise unknown_member(group, member_id)
             logger.info("group %r: member %s joins", group.group_id, member_id)
             return Member(member_id)
-        _check_epoch(member, request.member_epoch, beat.owned)
+        check_epoch(member, request.member_epoch, beat.owned)
         return member
 
     def _replace(self, edit: Edit, existing: Member, member_id: str) -> Member:
@@ -347,7 +220,7 @@ class ConsumerGroups:
                 topic_names=metadata.topic_names if names is None else frozenset(names),
                 topic_regex=metadata.topic_regex if regex is None else regex,
                 rebalance_timeout_ms=metadata.rebalance_timeout_ms
-                if timeout_ms == _NOT_GIVEN
+                if timeout_ms == NOT_GIVEN
                 else timeout_ms,
                 server_assignor=metadata.server_assignor
                 if request.server_assignor is None
@@ -361,7 +234,7 @@ class ConsumerGroups:
         group = edit.group
         regex_changed = old.regex != updated.regex
         if regex_changed and updated.regex is not None and not group.regex_members[updated.regex]:
-            _check_regex(updated.regex)
+            check_regex(updated.regex)
         if updated.metadata != old.metadata:
             edit.apply(SetMember(updated.member_id, updated.metadata))
         if not regex_changed:
@@ -445,9 +318,9 @@ class ConsumerGroups:
         if after != before:
             edit.apply(SetProgress(member.member_id, after))
             if after.state is MemberState.UNREVOKED_PARTITIONS:
-                self._start_rebalance(group, member.member_id, now_ms)
+                self._sessions.start_rebalance(group, member.member_id, now_ms)
             else:
-                self._stop_rebalance(group, member.member_id)
+                self._sessions.stop_rebalance(group, member.member_id)
         return after
 
     # Leaving
@@ -462,9 +335,9 @@ class ConsumerGroups:
         member = group.members.get(member_id)
         if request.instance_id is not None:
             existing = group.static_member(request.instance_id)
-            member = _known_static(existing, request.instance_id, member_id)
+            member = known_static(existing, request.instance_id, member_id)
         if member is None:
-            raise _unknown(group, member_id)
+            raise unknown_member(group, member_id)
         edit = Edit(group)
         if request.member_epoch == STATIC_LEAVING_EPOCH:
             progress = member.progress.as_of_a_leaving_static_member()
@@ -476,7 +349,7 @@ class ConsumerGroups:
         response = ConsumerGroupHeartbeatResponse(
             member_id=member_id, member_epoch=request.member_epoch
         )
-        self._commit(edit, now_ms, beat.token, response)
+        self._writer.commit(edit, now_ms, beat.token, response)
 
     def _remove(self, edit: Edit, member: Member) -> None:
         group = edit.group
@@ -484,8 +357,8 @@ class ConsumerGroups:
         if member.regex is not None and not group.regex_members[member.regex]:
             edit.apply(SetRegex(member.regex, None))
         self._begin_epoch(edit, self._metadata_hash(group))
-        self._stop_session(group, member.member_id)
-        self._stop_rebalance(group, member.member_id)
+        self._sessions.stop_session(group, member.member_id)
+        self._sessions.stop_rebalance(group, member.member_id)
 
     # Regular expressions
 
@@ -514,7 +387,7 @@ class ConsumerGroups:
         if begins_epoch or metadata_hash != group.metadata_hash:
             self._begin_epoch(edit, metadata_hash)
             group.is_refresh_due = False
-        self._commit(edit, now_ms)
+        self._writer.commit(edit, now_ms)
 
     def _resolve(self, regexes: Collection[str], permitted: Permitted) -> dict[str, frozenset[str]]:
         matches = {}
@@ -533,28 +406,8 @@ class ConsumerGroups:
     # Time
 
     def _restart_session(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-        timer = group.session_timers.get(member_id)
-        if timer is None:
-            timer = Timer(TimerKind.CONSUMER_SESSION, group, member_id)
-            group.session_timers[member_id] = timer
-        self._core.timers.reschedule(timer, now_ms + self._config.session_timeout_ms)
-
-    def _stop_session(self, group: ConsumerGroup, member_id: str) -> None:
-        timer = group.session_timers.pop(member_id, None)
-        if timer is not None:
-            self._core.timers.cancel(timer)
-
-    def _start_rebalance(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-        self._stop_rebalance(group, member_id)
-        member = group.members[member_id]
-        timer = Timer(TimerKind.CONSUMER_REBALANCE, group, member_id)
-        group.rebalance_timers[member_id] = timer, member.progress.epoch
-        self._core.timers.reschedule(timer, now_ms + member.metadata.rebalance_timeout_ms)
-
-    def _stop_rebalance(self, group: ConsumerGroup, member_id: str) -> None:
-        timer, _ = group.rebalance_timers.pop(member_id, (None, 0))
-        if timer is not None:
-            self._core.timers.cancel(timer)
+        timeout_ms = self._config.session_timeout_ms
+        self._sessions.restart_session(group, member_id, now_ms, timeout_ms)
 
     def session_expired(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         group.session_timers.pop(member_id, None)
@@ -563,7 +416,7 @@ class ConsumerGroups:
             logger.info("group %r: the session of %s expired", group.group_id, member_id)
             edit = Edit(group)
             self._remove(edit, member)
-            self._commit(edit, now_ms)
+            self._writer.commit(edit, now_ms)
 
     def rebalance_timed_out(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         _, epoch = group.rebalance_timers.pop(member_id)
@@ -575,14 +428,14 @@ class ConsumerGroups:
             )  # fmt: skip
             edit = Edit(group)
             self._remove(edit, member)
-            self._commit(edit, now_ms)
+            self._writer.commit(edit, now_ms)
 
     def loaded(self, group: ConsumerGroup, now_ms: int) -> None:
         """Give each member of a loaded group its time."""
         for member in group.members.values():
             self._restart_session(group, member.member_id, now_ms)
             if member.progress.state is MemberState.UNREVOKED_PARTITIONS:
-                self._start_rebalance(group, member.member_id, now_ms)
+                self._sessions.start_rebalance(group, member.member_id, now_ms)
 
     def topics_changed(self, names: Collection[str]) -> None:
         """Topics were made or deleted, or have other partitions."""
@@ -597,136 +450,6 @@ class ConsumerGroups:
             if group is not None:
                 group.has_new_topics |= has_new
                 group.is_refresh_due |= any(group.is_subscribed_to(name) for name in names)
-
-    # The log
-
-    def _commit(
-        self, edit: Edit, now_ms: int, token: object = None, response: object = None
-    ) -> None:
-        """Write the changes, and answer when they are written."""
-        group = edit.group
-        if not edit.changes:
-            waits_for = group.last_append_id
-            if token is None:
-                return
-            if waits_for is None:
-                self._core.reply(token, response)
-            else:
-                self._waiting[waits_for].append((token, response))
-            return
-        core, group_id = self._core, group.group_id
-        stamp_ms = core.wall.stamp_ms(now_ms)
-        records = []
-        holder = core.groups.get(group_id)
-        if holder is None:
-            holder = core.create_group(group_id, now_ms)
-        if holder.consumer is None:
-            if holder.generation_id > 0:
-                records.append(group_tombstone(group_id, stamp_ms))
-            for timer in holder.pending_members.values():
-                core.timers.cancel(timer)
-            holder.pending_members.clear()
-            holder.consumer = group
-        records += [SimpleRecord(stamp_ms, *record(group_id, change)) for change in edit.changes]
-        append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
-        group.sent(append_id, edit.changes, edit.undo)
-        self._waiting[append_id] = [] if token is None else [(token, response)]
-
-    def _appended(
-        self,
-        holder: Group,
-        group: ConsumerGroup,
-        append_id: int,
-        error: ErrorCode,
-        base_offset: int,
-        now_ms: int,
-    ) -> None:
-        waiting = self._waiting.pop(append_id)
-        is_current = self._core.is_current(holder) and holder.consumer is group
-        if error in _IN_THE_LOG:
-            group.stored(append_id)
-            if is_current:
-                holder.end_classic()
-        else:
-            logger.warning(
-                "append %d of group %r failed: %s", append_id, group.group_id, error.name
-            )
-            group.lost(append_id)
-            if is_current and not group.is_persisted:
-                self._forget(holder)
-        answer_error = _STORE_ERRORS.get(error, error)
-        if error is ErrorCode.NONE and not is_current:
-            answer_error = ErrorCode.NOT_COORDINATOR
-        for token, response in waiting:
-            if answer_error is not ErrorCode.NONE:
-                response = ConsumerGroupHeartbeatResponse(error_code=answer_error)
-            self._core.reply(token, response)
-
-    def _forget(self, holder: Group) -> None:
-        """A group whose first records did not get into the log: it is what it was before."""
-        self.stop_timers(holder.consumer)
-        holder.consumer = None
-        if holder.offsets.is_empty and holder.protocol_type is None:
-            self._core.forget_group(holder)
-
-    def stop_timers(self, group: ConsumerGroup | None) -> None:
-        if group is not None:
-            for member_id in list(group.session_timers):
-                self._stop_session(group, member_id)
-            for member_id in list(group.rebalance_timers):
-                self._stop_rebalance(group, member_id)
-
-
-def _check_text(text: str | None, name: str) -> None:
-    if text is not None and not text.strip():
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
-
-
-def _check_regex(regex: str) -> None:
-    try:
-        compile_regex(regex)
-    except InvalidRegexError as error:
-        raise Refused(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
-        ) from None
-
-
-def _check_epoch(member: Member, epoch: int, owned: Owned | None) -> None:
-    known = member.progress.epoch
-    if epoch in (JOINING_EPOCH, known):
-        return
-    if (
-        epoch < known
-        and epoch == member.progress.previous_epoch
-        and owns_only(owned, member.progress.assigned)
-    ):
-        return  # it has probably not seen the answer with its new epoch
-    size = "greater" if epoch > known else "smaller"
-    raise Refused(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the "
-        f"group coordinator ({known}). The member must abandon all its partitions and rejoin.",
-    )
-
-
-def _known_static(member: Member | None, instance_id: str, member_id: str) -> Member:
-    if member is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if member.member_id != member_id:
-        raise Refused(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{member.member_id}.",
-        )
-    return member
-
-
-def _unknown(group: ConsumerGroup, member_id: str) -> Refused:
-    return Refused(
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        f"Member {member_id} is not a member of group {group.group_id}.",
-    )
 
 
 def _assignment(assigned: PartitionEpochs) -> ConsumerGroupHeartbeatResponseAssignment:

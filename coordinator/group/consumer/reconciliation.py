@@ -5,7 +5,7 @@ enters the epoch of the target with the partitions that are free, and waits for 
 have not given up (UNRELEASED_PARTITIONS) until it has all (STABLE). It gives up a partition by not
 naming it any more among those that it owns.
 
-Invariant: a partition has one owner at a time: it is assigned to a member only while nobody owns
+Invariant: a partition has one owner at a time: it is assigned to a member only while no member owns
 it, or the member itself is giving it up.
 
 Mirrors CurrentAssignmentBuilder. Legal states before and after are those of `step`.

@@ -7,7 +7,7 @@ from typing import Any
 
 from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
 from pybroker_kafka.coordinator.group.consumer.consumer_group import ConsumerGroup
-from pybroker_kafka.coordinator.group.consumer.heartbeats import Beat
+from pybroker_kafka.coordinator.group.consumer.requests import Beat
 from pybroker_kafka.coordinator.group.consumer.topics import Topic
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.group.group_coordinator import GroupCoordinator
@@ -15,6 +15,8 @@ from pybroker_kafka.protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.records.batch import read_batch_header
 from tests.unit.coordinator.group.harness import GROUP, HOST, Call, Harness
 
 VERSION = 1
@@ -82,6 +84,17 @@ class ConsumerHarness(Harness):
         assert not machine.take_effects()
         return machine
 
+    def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Finish the held appends; with most errors they are not in the log."""
+        if error not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+            for effect, base_offset in self.held:
+                self.log[effect.partition] = [
+                    batch
+                    for batch in self.log[effect.partition]
+                    if read_batch_header(batch).base_offset != base_offset
+                ]
+        super().release(error)
+
     def beat(
         self,
         member: str,
@@ -139,6 +152,13 @@ class ConsumerHarness(Harness):
         }
 
 
+_FENCED = (
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
+
+
 class Consumer:
     """A member that follows the protocol: it gives up at once what it should not have."""
 
@@ -154,23 +174,30 @@ class Consumer:
         # What it owned when it said so last.
         self._told: dict[str, list[int]] | None = None
 
-    def beat(self) -> Call:
-        """One heartbeat, and what follows from its answer."""
-        h, values = self.harness, dict(self.values)
+    def beat(self, **changes: Any) -> Call:
+        """One heartbeat, and what follows from its answer, if it comes at once."""
+        h = self.harness
+        values: dict[str, Any] = dict(changes)
         if self.epoch == 0:
-            values |= {"names": self.names or None, "timeout_ms": 60_000, "owned": {}}
             self.owned = {}
-        elif self._told != self.owned:
-            values = {"owned": self.owned}
-        else:
-            values = {}
+            values = {**self.values, "names": self.names, "timeout_ms": 60_000, "owned": {}}
+        elif self._told != self.owned or changes:
+            values["owned"] = self.owned
         if "instance_id" in self.values:
             values["instance_id"] = self.values["instance_id"]
         told = {name: list(partitions) for name, partitions in self.owned.items()}
         call = h.beat(self.member_id, self.epoch, **values)
-        if not call.is_waiting and not call.error:
+        self._told = None
+        if not call.is_waiting:
+            self.take(call, told)
+        return call
+
+    def take(self, call: Call, told: dict[str, list[int]] | None = None) -> None:
+        """What follows from an answer."""
+        if call.error in _FENCED:
+            self.epoch, self.owned = 0, {}
+        elif not call.error:
             self._told = told
             self.epoch = call.response.member_epoch
             if call.response.assignment is not None:
-                self.owned = h.assigned(call)
-        return call
+                self.owned = self.harness.assigned(call)
