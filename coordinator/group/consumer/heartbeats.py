@@ -99,6 +99,8 @@ class ConsumerGroups:
     def heartbeat(self, beat: Beat, now_ms: int) -> None:
         request = beat.request
         error = self._core.check_group(request.group_id)
+        if error is ErrorCode.NONE and self._beat_quietly(beat, now_ms):
+            return
         try:
             if not self._core.is_active:
                 raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -116,6 +118,35 @@ class ConsumerGroups:
             self._core.reply(beat.token, response)
 
     # A heartbeat
+
+    def _beat_quietly(self, beat: Beat, now_ms: int) -> bool:
+        """A heartbeat that changes nothing, as almost all: its member and its group are as they
+        should be. False: it has to be looked at."""
+        request = beat.request
+        holder = self._core.groups.get(request.group_id)
+        group = None if holder is None else holder.consumer
+        if group is None or group.is_refresh_due or group.regex_members or beat.says_more:
+            return False
+        member = group.members.get(request.member_id)
+        target_epoch = group.target_epoch
+        if (
+            member is None
+            or request.member_epoch != target_epoch
+            or target_epoch < group.epoch
+            or not member.progress.is_reconciled_to(target_epoch)
+            or member.metadata.client_id != beat.client_id
+            or member.metadata.client_host != beat.client_host
+            or member.is_classic
+        ):
+            return False
+        self._restart_session(group, member.member_id, now_ms)
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=target_epoch,
+            heartbeat_interval_ms=self._config.heartbeat_interval_ms,
+        )
+        self._writer.answer(group, beat.token, response)
+        return True
 
     def _beat(self, beat: Beat, now_ms: int) -> None:
         request = beat.request

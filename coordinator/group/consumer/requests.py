@@ -59,6 +59,19 @@ class Beat:
         )
 
     @property
+    def says_more(self) -> bool:
+        """Whether the member says more than that it is there, and what it owns."""
+        request = self.request
+        return (
+            request.rebalance_timeout_ms != NOT_GIVEN
+            or request.subscribed_topic_names is not None
+            or request.subscribed_topic_regex is not None
+            or request.instance_id is not None
+            or request.rack_id is not None
+            or request.server_assignor is not None
+        )
+
+    @property
     def is_full(self) -> bool:
         """Whether the member said everything, as it does after an error."""
         request = self.request

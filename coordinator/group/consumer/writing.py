@@ -86,13 +86,8 @@ class Writer:
         """Write the changes, and answer when they are written."""
         group = edit.group
         if not edit.changes:
-            waits_for = group.last_append_id
-            if token is None:
-                return
-            if waits_for is None:
-                self._core.reply(token, response)
-            else:
-                self._waiting[waits_for].append((token, response))
+            if token is not None:
+                self.answer(group, token, response)
             return
         core, group_id = self._core, group.group_id
         stamp_ms = core.wall.stamp_ms(now_ms)
@@ -111,6 +106,14 @@ class Writer:
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, edit.changes, edit.undo)
         self._waiting[append_id] = [] if token is None else [(token, response)]
+
+    def answer(self, group: ConsumerGroup, token: object, response: object) -> None:
+        """Answer when the group's changes that are on their way are written."""
+        append_id = group.last_append_id
+        if append_id is None:
+            self._core.reply(token, response)
+        else:
+            self._waiting[append_id].append((token, response))
 
     def _appended(
         self,
