@@ -163,6 +163,7 @@ def _listen(ground: Ground, parts: Parts) -> None:
         for topic in update.deleted_topics:
             ground.topic_configs.forget(topic)
         groups.on_partitions_deleted(update.deleted_partitions, ground.clock())
+        groups.on_topics_changed(update.changed_topics | update.deleted_topics)
 
     orders.on_metadata.append(forget_deleted)
     orders.on_metadata.append(parts.control.waits.metadata_changed)

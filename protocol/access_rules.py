@@ -147,6 +147,6 @@ ALTER_CONFIGS: Final = AccessRules(
     ),
     note="What is wrong with the form of a resource is said first.",
 )
-NO_NEW_GROUPS: Final = AccessRules(
-    note="Refused with UNSUPPORTED_VERSION before anything is asked."
+UNTIL_FINALIZED: Final = (
+    "Until group.version is finalized, refused with UNSUPPORTED_VERSION before anything is asked."
 )

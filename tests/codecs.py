@@ -327,7 +327,8 @@ class _Module:
             read = f"read_{element.__name__}(r, version)"
             if nullable != "False":
                 assert nullable == "True", f"{name} becomes nullable"
-                read = f"None if r.int8() < 0 else {read}"
+                least = 0 if field.tag is None else 1
+                read = f"None if r.int8() < {least} else {read}"
             self.line(f"m.{name} = {read}")
         elif field.kind in ("string", "bytes", "records"):
             self.line(f'm.{name} = r.{READ[field.kind]}("{name}", {nullable})')
@@ -466,7 +467,8 @@ class _Module:
                 self.end()
                 self.line(f"write_{element.__name__}(w, {value}, version)")
                 return
-            self.line("w.int8(-1)")
+            # In a tagged field null is 0, an unsigned varint in Kafka's classes.
+            self.line(f"w.int8({-1 if field.tag is None else 0})")
             self.end()
             self.block("else:")
             self.line("w.int8(1)")

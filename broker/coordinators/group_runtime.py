@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ...coordinator.group.commit_attempt import client_error, partition_errors
 from ...coordinator.group.commit_plan import CommitPlan
 from ...coordinator.group.commits import RepeatedCommit
+from ...coordinator.group.consumer.config import ConsumerGroupConfig
+from ...coordinator.group.consumer.target_assignment import ASSIGNORS
+from ...coordinator.group.consumer.topics import TopicImage
 from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
 from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.states import GroupState
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pybroker.broker.groups")
 
 _MS_PER_MINUTE: Final = 60_000
+_ASSIGNOR_CLASSES: Final = {"UniformAssignor": "uniform", "RangeAssignor": "range"}
 _ANSWER_HEAD: Final = Struct(">ii")  # size, correlation id
 _CORRELATION_ID_BYTES: Final = 4
 
@@ -61,6 +65,19 @@ def group_config(config: KafkaConfig) -> GroupConfig:
         offsets_topic_compression=Compression(value("offsets.topic.compression.codec")),
         commit_required_acks=value("offsets.commit.required.acks"),
         proves=value("pybroker.coordinator.proof"),
+    )
+
+
+def consumer_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
+    """The part for groups of the consumer protocol. Assignors are named by name or Java class."""
+    value = config.value
+    named = [name.rpartition(".")[2] for name in value("group.consumer.assignors")]
+    assignors = tuple(_ASSIGNOR_CLASSES.get(name, name) for name in named)
+    return ConsumerGroupConfig(
+        session_timeout_ms=value("group.consumer.session.timeout.ms"),
+        heartbeat_interval_ms=value("group.consumer.heartbeat.interval.ms"),
+        max_size=value("group.consumer.max.size"),
+        assignors=tuple(name for name in assignors if name in ASSIGNORS) or tuple(ASSIGNORS),
     )
 
 
@@ -87,10 +104,12 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         commit_timeout_ms: int,
         load_buffer_bytes: int,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+        consumer_config: ConsumerGroupConfig | None = None,
+        image: TopicImage | None = None,
     ) -> None:
         super().__init__(
             replicas,
-            GroupCoordinator(config, new_uuid, replicas.wall),
+            GroupCoordinator(config, new_uuid, replicas.wall, consumer_config, image),
             {Reply: self._reply, Append: self._append},
             clock=clock,
             load_buffer_bytes=load_buffer_bytes,
@@ -235,6 +254,11 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         if partitions:
             self.machine.partitions_deleted(partitions, now_ms)
             self.perform()
+
+    def on_topics_changed(self, names: Collection[str]) -> None:
+        """Topics were made or deleted, or have other partitions or replicas."""
+        if names:
+            self.machine.topics_changed(names)
 
     def _unload(self, partition: int, epoch: int | None) -> None:
         self.machine.unload(partition, epoch, self.now_ms)

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from ..cluster.parts import Control, Ground
 from ..replicas.parts import Replicas
 from .group_lag import GroupLag
-from .group_runtime import GroupRuntime, group_config
+from .group_runtime import GroupRuntime, consumer_group_config, group_config
 from .marker_writer import MarkerWriter
 from .producer_ids import ProducerIds, allocate_from_controller, allocate_from_zookeeper
+from .topic_image import CachedTopics
 from .transaction_runtime import TransactionRuntime, transaction_config
 from .transaction_verifier import TransactionVerifier
 
@@ -36,6 +37,8 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         clock=clock,
         commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
         load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
+        consumer_config=consumer_group_config(config),
+        image=CachedTopics(control.cache),
     )
     producer_ids = ProducerIds(
         allocate_from_controller(

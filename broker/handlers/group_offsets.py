@@ -20,7 +20,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...coordinator.group.commit_plan import CommitPlan, plan_of
+from ...coordinator.group.consumer.commits import FIRST_COMMIT_VERSION
 from ...coordinator.group.offsets import INVALID_OFFSET
+from ...coordinator.group.stable_fetch import Wanted
 from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
 from ...protocol.apis.offset_commit import (
@@ -54,6 +56,7 @@ _FIRST_FETCH_TOP_LEVEL_ERROR_VERSION: Final = 2
 _FIRST_FETCH_BATCH_VERSION: Final = 8
 _FIRST_FETCH_VERSION_WITH_IDS: Final = 10
 _ZOOKEEPER_VERSION: Final = 0
+_NO_EPOCH: Final = -1
 
 
 class ConsumerOffsetsInZooKeeper(Protocol):
@@ -127,7 +130,8 @@ class GroupOffsetHandlers:
         if request.api_version == _ZOOKEEPER_VERSION:
             runtime.spawn(self._commit_to_zookeeper, request, unknown)
             return
-        runtime.machine.commit_offsets(request, body, runtime.now_ms, unknown)
+        is_old = request.api_version < FIRST_COMMIT_VERSION
+        runtime.machine.commit_offsets(request, body, runtime.now_ms, unknown, is_old=is_old)
         runtime.perform()
 
     def _commit_again(self, request: Request, template: RepeatedRequestTemplate) -> bool:
@@ -191,7 +195,7 @@ class GroupOffsetHandlers:
                 self._name_topics(asked)
             call = _CheckedFetchCall(request, asked, self._metadata.topic_id)
             asked = call.permitted
-        wanted = [(group.group_id, _wanted_topics(call, group.topics)) for group in asked]
+        wanted = [_wanted(call, group) for group in asked]
         runtime = self._runtime
         if body.require_stable:
             runtime.machine.fetch_stable_offsets(call, wanted, runtime.now_ms)
@@ -275,6 +279,17 @@ class _FetchGroup(Protocol):
 
     group_id: str
     topics: list[_FetchTopic] | None
+
+
+def _wanted(call: _FetchCall, group: _FetchGroup) -> Wanted:
+    topics = _wanted_topics(call, group.topics)
+    # Of the members only those of version 9 and above are named.
+    return Wanted(
+        group.group_id,
+        topics,
+        getattr(group, "member_id", None),
+        getattr(group, "member_epoch", _NO_EPOCH),
+    )
 
 
 def _wanted_topics(

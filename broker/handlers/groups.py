@@ -12,7 +12,6 @@ request that waits for a rebalance is answered by a later effect.
 | ListGroups | 0-5 | v4 filter by state, v5 by type |
 | DescribeGroups | 0-5 | v3 authorized operations |
 | DeleteGroups | 0-2 | |
-| ConsumerGroupHeartbeat, -Describe | 0 | UNSUPPORTED_VERSION, as 3.9 in ZooKeeper mode |
 
 Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter.
 """
@@ -22,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ...coordinator.group.consumer.consumer_group import GROUP_TYPE as CONSUMER_GROUP_TYPE
+from ...coordinator.group.consumer.consumer_group import ConsumerGroupState
 from ...coordinator.group.group_coordinator import GROUP_TYPE
 from ...coordinator.group.states import GroupState
 from ...protocol.acls import ResourceType
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 _FIRST_MISSING_VERSION = 6
+
+_STATES = {state.value for state in (*GroupState, *ConsumerGroupState)}
+_TYPES = {GROUP_TYPE, CONSUMER_GROUP_TYPE}
 
 # Sizes that no group reaches, or that would not fit into a record of the offsets topic.
 MAX_PROTOCOLS = 1000
@@ -75,8 +79,6 @@ class GroupHandlers:
             ApiKey.LIST_GROUPS: self.list_groups,
             ApiKey.DESCRIBE_GROUPS: self.describe,
             ApiKey.DELETE_GROUPS: self.delete,
-            ApiKey.CONSUMER_GROUP_HEARTBEAT: self.refuse,
-            ApiKey.CONSUMER_GROUP_DESCRIBE: self.refuse,
         }
 
     def join(self, request: Request) -> None:
@@ -122,8 +124,8 @@ class GroupHandlers:
 
     def list_groups(self, request: Request) -> Steps:
         body = request.body
-        states = yield from _wanted(body.states_filter, {state.value for state in GroupState})
-        types = yield from _wanted(body.types_filter, {GROUP_TYPE})
+        states = yield from _wanted(body.states_filter, _STATES)
+        types = yield from _wanted(body.types_filter, _TYPES)
         request.respond(self._runtime.machine.list_groups(states, types))
 
     def describe(self, request: Request) -> None:
@@ -148,7 +150,3 @@ class GroupHandlers:
         runtime = self._runtime
         runtime.machine.delete_groups(request, request.body.groups_names, runtime.now_ms)
         runtime.perform()
-
-    def refuse(self, request: Request) -> None:
-        """The new group protocol (KIP-848) needs KRaft; clients and tools then use the classic."""
-        request.fail(ErrorCode.UNSUPPORTED_VERSION)

@@ -32,6 +32,7 @@ from .acls import AclHandlers
 from .alter_configs import AlterConfigsHandler
 from .api_versions import ApiVersionsHandler
 from .client_quotas import ClientQuotaHandlers
+from .consumer_groups import ConsumerGroupHandlers
 from .controller_orders import ControllerOrders, LeadershipGate
 from .controller_requests import ControllerRequestHandlers
 from .delegation_tokens import DelegationTokenHandlers
@@ -202,7 +203,11 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
         zookeeper=ZooKeeperOffsets(ground.zookeeper),
         offset_metadata_max_bytes=ground.config.get_int("offset.metadata.max.bytes"),
     )
-    of_groups = {**GroupHandlers(groups).handlers(), **group_offsets.handlers()}
+    of_groups = {
+        **GroupHandlers(groups).handlers(),
+        **ConsumerGroupHandlers(groups, lambda: ground.features.levels).handlers(),
+        **group_offsets.handlers(),
+    }
     if not ground.config.inter_broker_protocol.has_static_members:
         of_groups = without_static_members(of_groups)
     return [

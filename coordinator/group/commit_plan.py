@@ -20,6 +20,7 @@ from ...protocol.records.layout import ATTRIBUTES_POSITION, CRC_POSITION, HEADER
 from ...protocol.records.loops.varint import encode_varlong
 from ...protocol.records.plain_batch import build_plain_batch
 from ...protocol.topics import TopicPartition
+from .consumer.commits import FIRST_COMMIT_VERSION
 from .offsets import NO_EXPIRE_TIMESTAMP, OffsetAndMetadata
 from .records import offset_commit_key, offset_commit_value
 
@@ -35,7 +36,7 @@ _VERSION_BYTES: Final = 2
 
 class CommitPlan:
     __slots__ = (
-        "_batch", "answer", "entries", "generation_id", "group_id", "group_instance_id",
+        "_batch", "answer", "entries", "generation_id", "group_id", "group_instance_id", "is_old",
         "known_at", "longest_metadata", "member_id", "request",
     )  # fmt: skip
 
@@ -76,6 +77,8 @@ class CommitPlan:
         )
         # Set by the code that answers: the frame of the answer behind the correlation id.
         self.answer: bytes | None = None
+        # Of a version that members of the consumer protocol must not use.
+        self.is_old = False
         # The version of the metadata in which all partitions were known to exist.
         self.known_at = -1
 
@@ -104,6 +107,7 @@ def plan_of(request: Any, api_version: int, metadata_max_bytes: int) -> CommitPl
     if api_version < FIRST_VERSION or not any(topic.partitions for topic in request.topics):
         return None
     plan = CommitPlan(request)
+    plan.is_old = api_version < FIRST_COMMIT_VERSION
     # A character of Java's is two bytes at most here, and two of its characters at most.
     if plan.is_ambiguous or plan.longest_metadata * 2 > metadata_max_bytes:
         return None

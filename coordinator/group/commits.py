@@ -29,6 +29,14 @@ from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import NOT_SEEN
 from .commit_attempt import CommitAttempt, client_error, partition_errors
 from .commit_plan import CommitPlan
+from .consumer.commits import (
+    check_commit,
+    check_fetch,
+    check_partition,
+    end_records,
+    is_current_member,
+)
+from .consumer.consumer_group import ConsumerGroup
 from .core import Core
 from .group import CONSUMER_PROTOCOL_TYPE, Group
 from .offsets import INVALID_OFFSET, NO_EXPIRE_TIMESTAMP, NO_LEADER_EPOCH, OffsetAndMetadata
@@ -58,11 +66,14 @@ class RepeatedCommit(NamedTuple):
 class Commits:
     """The part of the coordinator that keeps offsets."""
 
-    __slots__ = ("_core", "_rebalance")
+    __slots__ = ("_core", "_rebalance", "_topic_id")
 
-    def __init__(self, core: Core, rebalance: Rebalance) -> None:
+    def __init__(
+        self, core: Core, rebalance: Rebalance, topic_id: Callable[[str], bytes | None]
+    ) -> None:
         self._core = core
         self._rebalance = rebalance
+        self._topic_id = topic_id
 
     # OffsetCommit
 
@@ -72,8 +83,11 @@ class Commits:
         request: OffsetCommitRequest,
         unknown: Container[TopicPartition],
         now_ms: int,
+        *,
+        is_old: bool = False,
     ) -> None:
-        """Commit; partitions in `unknown` do not exist and are answered so."""
+        """Commit; partitions in `unknown` do not exist and are answered so. `is_old`: of a version
+        that members of the consumer protocol must not use."""
         stamp_ms = self._core.wall.stamp_ms(now_ms)
         expire_timestamp_ms = NO_EXPIRE_TIMESTAMP
         if request.retention_time_ms != _DEFAULT_RETENTION_TIME:
@@ -86,9 +100,11 @@ class Commits:
         )
         group = None
         if attempt.values:
-            group, error = self._find_group_for_commit(request, now_ms)
+            group, error = self._find_group_for_commit(request, now_ms, is_old=is_old)
             if error is not ErrorCode.NONE:
                 attempt.fail_rest(error)
+            elif group is not None and group.consumer is not None:
+                self._check_partitions(group.consumer, attempt)
             elif group is not None and group.state is not GroupState.EMPTY:
                 self._rebalance.restart_session(group.members[request.member_id], now_ms)
         attempt.refuse_too_large(self._core.config.offset_metadata_max_bytes)
@@ -105,7 +121,7 @@ class Commits:
         group.offsets.prepare(append_id, attempt.values)
 
     def _find_group_for_commit(
-        self, request: OffsetCommitRequest, now_ms: int
+        self, request: OffsetCommitRequest, now_ms: int, *, is_old: bool
     ) -> tuple[Group | None, ErrorCode]:
         error = self._core.check_group(request.group_id, allow_empty_id=True)
         if error is not ErrorCode.NONE:
@@ -116,6 +132,9 @@ class Commits:
             if generation_id >= 0:
                 return None, ErrorCode.ILLEGAL_GENERATION
             return self._core.create_group(request.group_id, now_ms), ErrorCode.NONE
+        if group.consumer is not None:
+            member_id = request.member_id
+            return group, check_commit(group.consumer, member_id, generation_id, is_old=is_old)
         if generation_id < 0 and group.state is GroupState.EMPTY:
             return group, ErrorCode.NONE
         if generation_id < 0 and not request.member_id and request.group_instance_id is None:
@@ -126,6 +145,18 @@ class Commits:
         if error is ErrorCode.NONE and group.state is GroupState.COMPLETING_REBALANCE:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         return group, error
+
+    def _check_partitions(
+        self, group: ConsumerGroup, attempt: CommitAttempt[OffsetCommitRequest]
+    ) -> None:
+        """Refuse the partitions that a member has not got in the epoch that it commits in."""
+        request, topic_id = attempt.request, self._topic_id
+        epoch = request.generation_id_or_member_epoch
+        for partition in list(attempt.values):
+            error = check_partition(group, request.member_id, epoch, partition, topic_id)
+            if error is not ErrorCode.NONE:
+                del attempt.values[partition]
+                attempt.errors[partition] = error
 
     def _committed(
         self,
@@ -159,7 +190,11 @@ class Commits:
         if group is None or not core.may_repeat_commits:
             return None
         generation_id = plan.generation_id
-        if generation_id < 0:
+        if group.consumer is not None:
+            is_current = is_current_member(group.consumer, plan.member_id, generation_id)
+            if plan.is_old or not is_current:
+                return None
+        elif generation_id < 0:
             if group.state is not GroupState.EMPTY:
                 return None
         else:
@@ -203,14 +238,19 @@ class Commits:
         self,
         group_id: str,
         topics: Iterable[tuple[str, Iterable[int]]] | None,
+        member_id: str | None = None,
+        member_epoch: int = -1,
         *,
         require_stable: bool,
     ) -> OffsetFetchResponseGroup:
-        """Committed offsets of the named partitions, or of all with `topics` None."""
+        """Committed offsets of the named partitions, or of all with `topics` None. Only a group of
+        the consumer protocol looks at the member."""
         error = self._core.check_group(group_id, allow_empty_id=True)
+        group = self._core.groups.get(group_id)
+        if error is ErrorCode.NONE and group is not None and group.consumer is not None:
+            error = check_fetch(group.consumer, member_id, member_epoch)
         if error is not ErrorCode.NONE:
             return OffsetFetchResponseGroup(group_id=group_id, error_code=error)
-        group = self._core.groups.get(group_id)
         if topics is None:
             by_topic: dict[str, list[int]] = {}
             for topic, partition in () if group is None else group.offsets:
@@ -245,14 +285,15 @@ class Commits:
             if group is None:
                 error = ErrorCode.GROUP_ID_NOT_FOUND
             elif (
-                group.state is not GroupState.EMPTY
+                group.consumer is None
+                and group.state is not GroupState.EMPTY
                 and group.protocol_type != CONSUMER_PROTOCOL_TYPE
             ):
                 error = ErrorCode.NON_EMPTY_GROUP
         if group is None or error is not ErrorCode.NONE:
             self._core.reply(token, OffsetDeleteResponse(error_code=error))
             return
-        is_consumed = group.state is not GroupState.EMPTY
+        is_consumed = group.has_members
         errors: dict[TopicPartition, ErrorCode] = {}
         for topic in request.topics:
             for entry in topic.partitions:
@@ -301,6 +342,8 @@ class Commits:
         remove: Callable[..., list[TopicPartition]] = partial(
             group.offsets.remove_expired, now_ms, wall_ms, core.config.offsets_retention_ms
         )
+        if group.consumer is not None:
+            return remove(None, group.consumer.subscribed_topics)
         if group.protocol_type is None:
             return remove()
         if group.state is GroupState.EMPTY:
@@ -324,8 +367,10 @@ class Commits:
         """Write tombstones for removed offsets, and remove the group if nothing is left of it."""
         stamp_ms = self._core.wall.stamp_ms(now_ms)
         records = offset_tombstones(group.group_id, removed, stamp_ms)
-        is_left_over = group.state is GroupState.EMPTY and group.offsets.is_empty
+        is_left_over = not group.has_members and group.offsets.is_empty
         if is_deleted or is_left_over:
+            if group.consumer is not None:
+                records += end_records(group.consumer, stamp_ms)
             group.transition_to(GroupState.DEAD, now_ms)
             self._core.forget_group(group)
             logger.info("group %r: removed in generation %d", group.group_id, group.generation_id)

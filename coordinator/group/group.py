@@ -22,6 +22,7 @@ from ...protocol.codec import decode
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from .consumer.consumer_group import ConsumerGroup
 from .members import JoinTicket, Member, MemberProtocol
 from .offsets import OffsetStore
 from .states import GroupState, check_transition
@@ -48,6 +49,7 @@ class Group:
     __slots__ = (
         "_protocol_support",
         "awaiting_join_count",
+        "consumer",
         "generation_id",
         "group_id",
         "initial_delay",
@@ -75,6 +77,9 @@ class Group:
         self.group_id = group_id
         # Of the offsets topic; never changes.
         self.partition = partition
+        # The state of a group of the consumer protocol (KIP-848): of what follows, it has only the
+        # offsets, and is Empty without members. None: the group is a classic one.
+        self.consumer: ConsumerGroup | None = None
         # Set by `transition_to`, and by `loaded`; never Dead in the coordinator's map.
         self.state = GroupState.EMPTY
         # When it entered its state, by the monotonic clock; None: the state was read from the log.
@@ -140,6 +145,19 @@ class Group:
             group.state = GroupState.STABLE
         group.subscribed_topics = group._compute_subscribed_topics()
         return group
+
+    def end_classic(self) -> None:
+        """The group follows the consumer protocol now: nothing of the classic one is left."""
+        self.generation_id = 0
+        self.protocol_type = self.protocol_name = self.leader_id = None
+        self.state_since_ms = self.state_timestamp_ms = None
+
+    @property
+    def has_members(self) -> bool:
+        """Whether it has members, of either protocol."""
+        if self.consumer is not None:
+            return bool(self.consumer.members)
+        return self.state is not GroupState.EMPTY
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
         check_transition(self.state, state)
@@ -330,6 +348,8 @@ class Group:
         self.transition_to(next_state, now_ms)
 
     def is_subscribed_to(self, topic: str) -> bool:
+        if self.consumer is not None:
+            return self.consumer.is_subscribed_to(topic)
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def _count_protocols(self, member: Member, change: int) -> None:

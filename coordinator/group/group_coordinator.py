@@ -19,6 +19,7 @@ authorize.
 import logging
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
+from ...protocol.apis.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
 from ...protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from ...protocol.apis.describe_groups import DescribeGroupsResponseDescribedGroup
 from ...protocol.apis.heartbeat import HeartbeatRequest
@@ -35,8 +36,14 @@ from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import WallClock
 from .commit_plan import CommitPlan
 from .commits import Commits, RepeatedCommit
+from .consumer.config import ConsumerGroupConfig
+from .consumer.consumer_group import GROUP_TYPE as CONSUMER_GROUP_TYPE
+from .consumer.describing import describe_consumer_group
+from .consumer.heartbeats import ConsumerGroups
+from .consumer.requests import Beat
+from .consumer.topics import NoTopics, TopicImage
 from .core import Core, Effect, GroupConfig, GroupStats
-from .group import Group
+from .group import CONSUMER_PROTOCOL_TYPE, Group
 from .joining import JoinAttempt, Joining
 from .loader import PartitionLoad
 from .members import JoinTicket
@@ -56,20 +63,28 @@ class GroupCoordinator:
     """All groups whose partition of `__consumer_offsets` this broker leads."""
 
     __slots__ = (
-        "_commits", "_core", "_joining", "_membership", "_rebalance", "_stable_fetches",
-        "_transactions",
+        "_commits", "_consumer_config", "_consumers", "_core", "_image", "_joining", "_membership",
+        "_rebalance", "_stable_fetches", "_transactions",
     )  # fmt: skip
 
     def __init__(
-        self, config: GroupConfig, new_uuid: Callable[[], str], wall: WallClock | None = None
+        self,
+        config: GroupConfig,
+        new_uuid: Callable[[], str],
+        wall: WallClock | None = None,
+        consumer_config: ConsumerGroupConfig | None = None,
+        image: TopicImage | None = None,
     ) -> None:
         """`new_uuid` gives the random part of member ids. `wall` beside the `now_ms` of all calls;
-        without one they are the same."""
+        without one they are the same. `image`: the topics, for groups of the consumer protocol."""
         self._core = Core(config, new_uuid, wall)
+        self._consumer_config = consumer_config or ConsumerGroupConfig()
+        self._image: TopicImage = image or NoTopics()
+        self._consumers = ConsumerGroups(self._core, self._consumer_config, self._image)
         self._rebalance = Rebalance(self._core)
         self._joining = Joining(self._core, self._rebalance)
         self._membership = Membership(self._core, self._rebalance)
-        self._commits = Commits(self._core, self._rebalance)
+        self._commits = Commits(self._core, self._rebalance, self._image.topic_id)
         self._stable_fetches = StableFetches(self._core, self._commits)
         self._transactions = TransactionalCommits(self._core)
 
@@ -114,6 +129,12 @@ class GroupCoordinator:
                 self._commits.expire(now_ms)
                 interval_ms = self._core.config.offsets_retention_check_interval_ms
                 self._core.timers.reschedule(timer, now_ms + interval_ms)
+            return
+        if timer.kind is TimerKind.CONSUMER_SESSION:
+            self._consumers.session_expired(timer.owner, timer.member_id, now_ms)
+            return
+        if timer.kind is TimerKind.CONSUMER_REBALANCE:
+            self._consumers.rebalance_timed_out(timer.owner, timer.member_id, now_ms)
             return
         group: Group = timer.owner
         if timer.kind is TimerKind.SESSION:
@@ -219,6 +240,8 @@ class GroupCoordinator:
             self._rebalance.prepare(group, "the loaded group is over group.max.size", now_ms)
         for member in group.members.values():
             self._rebalance.restart_session(member, now_ms)
+        if group.consumer is not None:
+            self._consumers.loaded(group.consumer, now_ms)
 
     # Requests of members
 
@@ -249,6 +272,14 @@ class GroupCoordinator:
     ) -> None:
         self._membership.leave(token, request, api_version, now_ms)
 
+    def consumer_heartbeat(self, beat: Beat, now_ms: int) -> None:
+        """ConsumerGroupHeartbeat."""
+        self._consumers.heartbeat(beat, now_ms)
+
+    def topics_changed(self, names: Collection[str]) -> None:
+        """Topics were made or deleted, or have other partitions."""
+        self._consumers.topics_changed(names)
+
     # Offsets
 
     def commit_offsets(
@@ -257,9 +288,12 @@ class GroupCoordinator:
         request: OffsetCommitRequest,
         now_ms: int,
         unknown: Container[TopicPartition] = (),
+        *,
+        is_old: bool = False,
     ) -> None:
-        """OffsetCommit v1+; partitions in `unknown` are answered UNKNOWN_TOPIC_OR_PARTITION."""
-        self._commits.commit(token, request, unknown, now_ms)
+        """OffsetCommit v1+; partitions in `unknown` are answered UNKNOWN_TOPIC_OR_PARTITION.
+        `is_old`: before version 9, which members of the consumer protocol must use."""
+        self._commits.commit(token, request, unknown, now_ms, is_old=is_old)
 
     def begin_repeated_commit(self, plan: CommitPlan, now_ms: int) -> RepeatedCommit | None:
         """Repeat an OffsetCommit with the current offsets of the plan's request. None: it must go
@@ -298,9 +332,11 @@ class GroupCoordinator:
         self,
         group_id: str,
         topics: Iterable[tuple[str, Iterable[int]]] | None,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> OffsetFetchResponseGroup:
         """OffsetFetch of one group; `topics` None means all partitions with an offset."""
-        return self._commits.fetch(group_id, topics, require_stable=False)
+        return self._commits.fetch(group_id, topics, member_id, member_epoch, require_stable=False)
 
     def fetch_stable_offsets(self, token: object, wanted: Sequence[Wanted], now_ms: int) -> None:
         """OffsetFetch with `require_stable`, answered with a list of OffsetFetchResponseGroup."""
@@ -335,20 +371,33 @@ class GroupCoordinator:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._core.loading else ErrorCode.NONE
         wanted_states = {state.lower() for state in states}
-        if types and GROUP_TYPE not in {group_type.lower() for group_type in types}:
-            return ListGroupsResponse(error_code=error)
+        wanted_types = {group_type.lower() for group_type in types}
+        listed = map(_listed, self._core.groups.values())
         return ListGroupsResponse(
             error_code=error,
             groups=[
-                ListedGroup(
-                    group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
-                    group_type=GROUP_TYPE,
-                )
-                for group in self._core.groups.values()
-                if not wanted_states or group.state.value.lower() in wanted_states
+                group
+                for group in listed
+                if (not wanted_states or group.group_state.lower() in wanted_states)
+                and (not wanted_types or group.group_type in wanted_types)
             ],
+        )
+
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
+        """One group of the consumer protocol."""
+        error = self._core.check_group(group_id, allow_empty_id=True)
+        if error is not ErrorCode.NONE:
+            return ConsumerGroupDescribeResponseDescribedGroup(group_id=group_id, error_code=error)
+        holder = self._core.groups.get(group_id)
+        if holder is not None and holder.consumer is not None:
+            return describe_consumer_group(
+                holder.consumer, self._image, self._consumer_config.assignors[0]
+            )
+        what = "not found" if holder is None else "is not a consumer group"
+        return ConsumerGroupDescribeResponseDescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} {what}.",
         )
 
     def describe_group(self, group_id: str) -> DescribeGroupsResponseDescribedGroup:
@@ -358,7 +407,7 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             return view
         group = self._core.groups.get(group_id)
-        if group is None:
+        if group is None or group.consumer is not None:
             view.group_state = GroupState.DEAD.value
             return view
         view.group_state = group.state.value
@@ -383,7 +432,7 @@ class GroupCoordinator:
         group = self._core.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        if group.state is not GroupState.EMPTY:
+        if group.has_members:
             return ErrorCode.NON_EMPTY_GROUP
         self._commits.delete_group(group, now_ms)
         return ErrorCode.NONE
@@ -401,3 +450,19 @@ class GroupCoordinator:
     @property
     def appends_in_flight(self) -> int:
         return self._core.appends_in_flight
+
+
+def _listed(group: Group) -> ListedGroup:
+    if group.consumer is not None:
+        return ListedGroup(
+            group_id=group.group_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            group_state=group.consumer.state.value,
+            group_type=CONSUMER_GROUP_TYPE,
+        )
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=GROUP_TYPE,
+    )

@@ -22,6 +22,8 @@ from ...protocol.records.control import ControlRecordType, parse_control_record_
 from ...protocol.records.record import Record
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from .. import partition_load
+from .consumer import records as consumer_records
+from .consumer.consumer_group import ConsumerGroup
 from .group import Group
 from .offsets import CommittedOffset
 from .records import (
@@ -52,9 +54,11 @@ class PartitionLoad(partition_load.PartitionLoad):
     """The records of one partition read so far."""
 
     __slots__ = (
+        "_consumer_groups",
         "_groups",
         "_offsets",
         "_pending",
+        "_raw_consumer_groups",
         "_raw_groups",
         "_raw_offsets",
         "_raw_pending",
@@ -69,9 +73,12 @@ class PartitionLoad(partition_load.PartitionLoad):
         self.markers: list[tuple[int, bool]] = []
         # By key without its version: the versions of offset keys have the same fields.
         self._raw_groups: RawOffsets = {}
+        # Of groups of the consumer protocol, by whole key.
+        self._raw_consumer_groups: RawOffsets = {}
         self._raw_offsets: RawOffsets = {}
         self._raw_pending: dict[int, RawOffsets] = {}
         self._groups: dict[str, Group] = {}
+        self._consumer_groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[str, dict[int, dict[TopicPartition, CommittedOffset]]] = {}
 
@@ -113,18 +120,39 @@ class PartitionLoad(partition_load.PartitionLoad):
                     self._raw_groups.pop(key[_PREFIX_BYTES:], None)
                 else:
                     self._raw_groups[key[_PREFIX_BYTES:]] = RawValue(base_offset, value)
+            elif key is not None and consumer_records.is_consumer_group_key(key):
+                if value is None:
+                    self._raw_consumer_groups.pop(bytes(key), None)
+                else:
+                    self._raw_consumer_groups[bytes(key)] = RawValue(base_offset, value)
             else:
                 self._skip(f"record at offset {offset}", f"unknown kind of key, {prefix!r}")
 
     # The result
 
     def _decode(self) -> None:
+        # The place of each group's last record: a group may have changed its protocol.
+        last: dict[str, int] = {}
         for key, value in self._raw_groups.items():
             try:
                 group_id = decode_group_key(key)
+                last[group_id] = value.record_offset
                 self._groups[group_id] = decode_group_value(group_id, self.partition, value.data)
             except ProtocolError as error:
                 self._skip(f"a group in the batch at offset {value.record_offset}", error)
+        for key, value in self._raw_consumer_groups.items():
+            try:
+                group_id, change = consumer_records.read(key, value.data)
+            except ProtocolError as error:
+                self._skip(f"a group in the batch at offset {value.record_offset}", error)
+            else:
+                if group_id not in self._consumer_groups:
+                    self._consumer_groups[group_id] = ConsumerGroup(group_id)
+                self._consumer_groups[group_id].apply(change)
+                if last.get(group_id, -1) <= value.record_offset:
+                    self._groups.pop(group_id, None)
+        for group_id in self._groups:
+            self._consumer_groups.pop(group_id, None)
         for group_id, partition, committed in self._decode_offsets(self._raw_offsets):
             self._offsets.setdefault(group_id, {})[partition] = committed
         for producer_id, raw_offsets in self._raw_pending.items():
@@ -132,6 +160,7 @@ class PartitionLoad(partition_load.PartitionLoad):
                 by_producer = self._pending.setdefault(group_id, {})
                 by_producer.setdefault(producer_id, {})[partition] = committed
         self._raw_groups = {}
+        self._raw_consumer_groups = {}
         self._raw_offsets = {}
         self._raw_pending = {}
 
@@ -150,6 +179,9 @@ class PartitionLoad(partition_load.PartitionLoad):
     def groups(self, now_ms: int) -> list[Group]:
         """The groups of the partition, with their offsets; call once, at the end."""
         self.decode()
+        for group_id, consumer in self._consumer_groups.items():
+            self._groups[group_id] = Group(group_id, self.partition, now_ms)
+            self._groups[group_id].consumer = consumer
         for group_id in self._offsets.keys() | self._pending.keys():
             if group_id not in self._groups:
                 self._groups[group_id] = Group(group_id, self.partition, now_ms)

@@ -5,8 +5,7 @@ version. Written: OffsetCommitKey v1, OffsetCommitValue v3 (v1 when the commit c
 expire timestamp, which v3 cannot hold), GroupMetadataKey v2, GroupMetadataValue v3. Read: all
 versions. A null value is a tombstone.
 
-Left out: the record types of the KIP-848 coordinator (key versions 3 and up), which a ZooKeeper
-mode broker never writes; they are reported as unknown and skipped.
+Groups of the consumer protocol (KIP-848) have kinds of their own: `consumer/records.py`.
 """
 
 from collections.abc import Iterable, Mapping

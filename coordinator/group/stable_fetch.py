@@ -13,6 +13,7 @@ Mirrors nothing in Kafka, which answers at once.
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from ...protocol.apis.offset_fetch import OffsetFetchResponseGroup
 from ...protocol.errors import ErrorCode
@@ -22,8 +23,16 @@ from .commits import Commits
 from .core import Core
 from .records import offset_commit_records, offset_tombstones
 
-# A group, and the requested partitions by topic; None: all that have an offset.
-Wanted = tuple[str, Iterable[tuple[str, Iterable[int]]] | None]
+
+class Wanted(NamedTuple):
+    """A group, and the requested partitions by topic; None: all that have an offset."""
+
+    group_id: str
+    topics: Iterable[tuple[str, Iterable[int]]] | None
+    # Of the member that asks, if it says so.
+    member_id: str | None = None
+    member_epoch: int = -1
+
 
 _STANDS = frozenset(
     {
@@ -56,10 +65,7 @@ class StableFetches:
 
     def fetch(self, token: object, wanted: Sequence[Wanted], now_ms: int) -> None:
         """Reply with an OffsetFetchResponseGroup for each group, in their order."""
-        answers = [
-            self._commits.fetch(group_id, topics, require_stable=True)
-            for group_id, topics in wanted
-        ]
+        answers = [self._commits.fetch(*one, require_stable=True) for one in wanted]
         attempt = _Attempt(token, answers)
         for answer in answers if self._core.config.proves else ():
             offset = _stable_offset(answer)

@@ -18,6 +18,8 @@ class TimerKind(Enum):
     JOIN = "join"
     SYNC = "sync"
     OFFSET_EXPIRY = "offset expiry"
+    CONSUMER_SESSION = "consumer session"
+    CONSUMER_REBALANCE = "consumer rebalance"
 
 
 class Timer(TimerEntry):
@@ -28,5 +30,5 @@ class Timer(TimerEntry):
     def __init__(self, kind: TimerKind, owner: Any = None, member_id: str = "") -> None:
         super().__init__()
         self.kind = kind
-        self.owner = owner  # a Group
+        self.owner = owner  # a Group, or a ConsumerGroup
         self.member_id = member_id

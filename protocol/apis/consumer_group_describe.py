@@ -1,7 +1,8 @@
 """ConsumerGroupDescribe: groups of the protocol of KIP-848 and their members.
 
-Tools send it to the groups' coordinator. A broker in ZooKeeper mode advertises it, and answers
-with UNSUPPORTED_VERSION; the admin client then falls back to the classic requests.
+Tools send it to the groups' coordinator. Version 1 says which protocol a member uses (KIP-1099).
+Until group.version is finalized a broker answers with UNSUPPORTED_VERSION, as 3.9 in ZooKeeper mode
+does; the admin client then falls back to the classic requests.
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -10,12 +11,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..access_rules import NO_NEW_GROUPS
+from ..access_rules import UNTIL_FINALIZED, AccessRules, ByHandler, Question
+from ..acls import AclOperation, ResourceType
 from ..api_page import Api, elements
-from ..schema import Message, Struct, array, boolean, int16, int32, message, string, struct, uuid
+from ..features import Feature, Later
+from ..schema import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    message,
+    string,
+    struct,
+    uuid,
+)
 
 
-@message(api_key=69, kind="request", valid="0", flexible="0+")
+@message(api_key=69, kind="request", valid="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest(Message):
     group_ids: list[str] = array("string")
     include_authorized_operations: bool = boolean()
@@ -48,6 +63,7 @@ class Member(Struct):
     target_assignment: ConsumerGroupDescribeResponseAssignment = struct(
         ConsumerGroupDescribeResponseAssignment
     )
+    member_type: int = int8("1+", default=-1, ignorable=True)
 
 
 class ConsumerGroupDescribeResponseDescribedGroup(Struct):
@@ -62,7 +78,7 @@ class ConsumerGroupDescribeResponseDescribedGroup(Struct):
     authorized_operations: int = int32(default=-2_147_483_648)
 
 
-@message(api_key=69, kind="response", valid="0", flexible="0+")
+@message(api_key=69, kind="response", valid="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Message):
     throttle_time_ms: int = int32()
     groups: list[ConsumerGroupDescribeResponseDescribedGroup] = array(
@@ -73,7 +89,20 @@ class ConsumerGroupDescribeResponse(Message):
 API: Final = Api(
     request=ConsumerGroupDescribeRequest,
     response=ConsumerGroupDescribeResponse,
-    access=NO_NEW_GROUPS,
+    access=AccessRules(
+        by_handler=(
+            ByHandler(
+                (Question(AclOperation.DESCRIBE, ResourceType.GROUP, "group_ids"),),
+                "GROUP_AUTHORIZATION_FAILED for the group",
+            ),
+            ByHandler(
+                (Question(AclOperation.DESCRIBE, ResourceType.TOPIC, "topic_name"),),
+                "of its assignments: TOPIC_AUTHORIZATION_FAILED for the group",
+            ),
+        ),
+        note=UNTIL_FINALIZED,
+    ),
+    later=Later(1, Feature.GROUP),
     elements=(elements("group_ids", "groups"),),
     has_distinct_elements=True,
 )

@@ -1,7 +1,8 @@
 """ConsumerGroupHeartbeat: membership in the group protocol of KIP-848.
 
-Consumers send it to the group's coordinator. A broker in ZooKeeper mode advertises it, and answers
-with UNSUPPORTED_VERSION.
+Consumers send it to the group's coordinator. Version 1: the member chooses its id (KIP-1082), and
+may subscribe with a regular expression. Until group.version is finalized a broker answers with
+UNSUPPORTED_VERSION, as 3.9 in ZooKeeper mode does.
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -10,8 +11,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..access_rules import NO_NEW_GROUPS
+from ..access_rules import UNTIL_FINALIZED, AccessRules, ByHandler, Question
+from ..acls import AclOperation, ResourceType
 from ..api_page import Api
+from ..features import Feature, Later
 from ..schema import Message, Struct, array, int16, int32, message, string, struct, uuid
 
 
@@ -20,7 +23,7 @@ class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
     partitions: list[int] = array("int32")
 
 
-@message(api_key=68, kind="request", valid="0", flexible="0+")
+@message(api_key=68, kind="request", valid="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest(Message):
     group_id: str = string()
     member_id: str = string()
@@ -29,6 +32,7 @@ class ConsumerGroupHeartbeatRequest(Message):
     rack_id: str | None = string(nullable="0+", default=None)
     rebalance_timeout_ms: int = int32(default=-1)
     subscribed_topic_names: list[str] | None = array("string", nullable="0+", default=None)
+    subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
     server_assignor: str | None = string(nullable="0+", default=None)
     topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = array(
         ConsumerGroupHeartbeatRequestTopicPartitions, nullable="0+", default=None
@@ -46,7 +50,7 @@ class ConsumerGroupHeartbeatResponseAssignment(Struct):
     )
 
 
-@message(api_key=68, kind="response", valid="0", flexible="0+")
+@message(api_key=68, kind="response", valid="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
     throttle_time_ms: int = int32()
     error_code: int = int16()
@@ -62,5 +66,19 @@ class ConsumerGroupHeartbeatResponse(Message):
 API: Final = Api(
     request=ConsumerGroupHeartbeatRequest,
     response=ConsumerGroupHeartbeatResponse,
-    access=NO_NEW_GROUPS,
+    access=AccessRules(
+        by_handler=(
+            ByHandler(
+                (Question(AclOperation.READ, ResourceType.GROUP, "group_id"),),
+                "GROUP_AUTHORIZATION_FAILED",
+            ),
+            ByHandler(
+                (Question(AclOperation.DESCRIBE, ResourceType.TOPIC, "subscribed_topic_names"),),
+                "TOPIC_AUTHORIZATION_FAILED if one is denied; those that a regular expression "
+                "matches are left out",
+            ),
+        ),
+        note=UNTIL_FINALIZED,
+    ),
+    later=Later(1, Feature.GROUP),
 )

@@ -93,6 +93,10 @@ def read_Member(r: Reader, version: i64) -> Any:
     m.subscribed_topic_regex = r.string("subscribed_topic_regex", True)
     m.assignment = read_ConsumerGroupDescribeResponseAssignment(r, version)
     m.target_assignment = read_ConsumerGroupDescribeResponseAssignment(r, version)
+    if version >= 1:
+        m.member_type = r.int8()
+    else:
+        m.member_type = -1
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -113,6 +117,8 @@ def write_Member(w: Writer, m: Any, version: i64) -> None:
     if m.target_assignment is None:
         w.refuse_null("target_assignment")
     write_ConsumerGroupDescribeResponseAssignment(w, m.target_assignment, version)
+    if version >= 1:
+        w.int8(m.member_type)
     w.unknown_tags("Member", m.unknown_tagged_fields)
 
 

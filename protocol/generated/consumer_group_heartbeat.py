@@ -54,6 +54,10 @@ def read_ConsumerGroupHeartbeatRequest(r: Reader, version: i64) -> Any:
     m.rack_id = r.string("rack_id", True)
     m.rebalance_timeout_ms = r.int32()
     m.subscribed_topic_names = r.strings("subscribed_topic_names", True)
+    if version >= 1:
+        m.subscribed_topic_regex = r.string("subscribed_topic_regex", True)
+    else:
+        m.subscribed_topic_regex = None
     m.server_assignor = r.string("server_assignor", True)
     count = r.count("topic_partitions", True, 18)
     m.topic_partitions = (
@@ -74,6 +78,10 @@ def write_ConsumerGroupHeartbeatRequest(w: Writer, m: Any, version: i64) -> None
     w.string("rack_id", m.rack_id, True)
     write_i32_be(out, m.rebalance_timeout_ms)
     w.strings("subscribed_topic_names", m.subscribed_topic_names, True)
+    if version >= 1:
+        w.string("subscribed_topic_regex", m.subscribed_topic_regex, True)
+    elif m.subscribed_topic_regex is not None:
+        w.refuse("ConsumerGroupHeartbeatRequest.subscribed_topic_regex")
     w.string("server_assignor", m.server_assignor, True)
     topic_partitions = m.topic_partitions
     w.array("topic_partitions", topic_partitions, True)

@@ -102,7 +102,8 @@ class Writer:
                     self.message(item)
         elif field.kind == "struct":
             if covers(field.nullable, self.version):
-                self.number(">b", -1 if value is None else 1)
+                null = -1 if field.tag is None else 0
+                self.number(">b", null if value is None else 1)
             if value is not None:
                 self.message(value)
         else:
@@ -206,7 +207,7 @@ class Reader:
                     else:
                         value.append(self.message(field.element))
         elif field.kind == "struct":
-            present = not nullable or self.number(">b") >= 0
+            present = not nullable or self.number(">b") >= (0 if field.tag is None else 1)
             value = self.message(field.element) if present else None
         else:
             value = self.plain(field.kind)

@@ -1,5 +1,9 @@
-"""KRaft, the new group coordinator and share groups: known and checked, without effect in
-ZooKeeper mode, but for the keys of one node that is a whole cluster (`config.kraft`)."""
+"""KRaft, groups of the consumer protocol and share groups.
+
+Only keys with a description have an effect: those of the consumer protocol, once `group.version` is
+finalized, and those of one node that is a whole cluster (`config.kraft`). The others are known and
+checked.
+"""
 
 from __future__ import annotations
 
@@ -103,18 +107,42 @@ DEFINITIONS = (
     key("group.coordinator.threads", INT, "1", MEDIUM, valid=AT_LEAST_1),
     key("group.coordinator.append.linger.ms", INT, "10", MEDIUM, valid=AT_LEAST_0),
     key("group.coordinator.new.enable", BOOLEAN, "false", MEDIUM, internal=True),
-    key("group.consumer.session.timeout.ms", INT, "45000", MEDIUM, valid=AT_LEAST_1),
+    key(
+        "group.consumer.session.timeout.ms",
+        INT,
+        "45000",
+        MEDIUM,
+        valid=AT_LEAST_1,
+        doc="The time without a heartbeat after which a member is removed from its group, in the "
+        "consumer protocol (KIP-848).",
+    ),
     key("group.consumer.min.session.timeout.ms", INT, "45000", MEDIUM, valid=AT_LEAST_1),
     key("group.consumer.max.session.timeout.ms", INT, "60000", MEDIUM, valid=AT_LEAST_1),
-    key("group.consumer.heartbeat.interval.ms", INT, "5000", MEDIUM, valid=AT_LEAST_1),
+    key(
+        "group.consumer.heartbeat.interval.ms",
+        INT,
+        "5000",
+        MEDIUM,
+        valid=AT_LEAST_1,
+        doc="The interval between the heartbeats of a member, in the consumer protocol.",
+    ),
     key("group.consumer.min.heartbeat.interval.ms", INT, "5000", MEDIUM, valid=AT_LEAST_1),
     key("group.consumer.max.heartbeat.interval.ms", INT, "15000", MEDIUM, valid=AT_LEAST_1),
-    key("group.consumer.max.size", INT, "2147483647", MEDIUM, valid=AT_LEAST_1),
+    key(
+        "group.consumer.max.size",
+        INT,
+        "2147483647",
+        MEDIUM,
+        valid=AT_LEAST_1,
+        doc="The most members that a group of the consumer protocol has.",
+    ),
     key(
         "group.consumer.assignors",
         LIST,
         "org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor",
         MEDIUM,
+        doc="The assignors of groups of the consumer protocol, by name (uniform, range) or Java "
+        "class; the first is the default.",
     ),
     key(
         "group.consumer.migration.policy",

@@ -16,7 +16,12 @@ import trio
 from trio.testing import MockClock
 
 from pybroker_kafka.broker.config import KafkaConfig
-from pybroker_kafka.broker.coordinators.group_runtime import GroupRuntime, group_config
+from pybroker_kafka.broker.coordinators.group_runtime import (
+    GroupRuntime,
+    consumer_group_config,
+    group_config,
+)
+from pybroker_kafka.broker.handlers.consumer_groups import ConsumerGroupHandlers
 from pybroker_kafka.broker.handlers.find_coordinator import FindCoordinatorHandler
 from pybroker_kafka.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker_kafka.broker.handlers.groups import GroupHandlers
@@ -25,6 +30,7 @@ from pybroker_kafka.broker.network.request import Route
 from pybroker_kafka.broker.network.turns import Turns
 from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
 from pybroker_kafka.coordinator.group.commit_plan import FIRST_VERSION
+from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.group.group_coordinator import GroupCoordinator
 from pybroker_kafka.protocol.api import API_TABLE, ApiKey, request_class
@@ -46,6 +52,7 @@ from pybroker_kafka.protocol.apis.offset_fetch import (
 )
 from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequestAssignment
 from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.features import NOTHING_FINALIZED
 from pybroker_kafka.protocol.topics import OFFSETS_TOPIC
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.handlers import Call
@@ -103,6 +110,7 @@ class Node(CoordinatorNode[GroupRuntime]):
         self.created: list[str] = []
         self.zookeeper = OffsetsInMemory()
         self.groups = GroupHandlers(self.runtime)
+        self.consumer_groups = ConsumerGroupHandlers(self.runtime, lambda: NOTHING_FINALIZED)
         self.offsets = GroupOffsetHandlers(
             self.runtime,
             self.cluster.metadata,
@@ -118,7 +126,7 @@ class Node(CoordinatorNode[GroupRuntime]):
 
     def call(self, key: ApiKey, version: int, /, **fields: Any) -> Call:
         area: Any
-        for area in (self.groups, self.offsets, self.find_coordinator):
+        for area in (self.groups, self.consumer_groups, self.offsets, self.find_coordinator):
             if key in area.handlers():
                 break
         options: Any = {}
@@ -183,7 +191,7 @@ async def a_node(
 
 def versions(key: ApiKey) -> range:
     spec = API_TABLE[key]
-    return range(spec.min_version, spec.max_version + 1)
+    return range(spec.min_version, spec.highest() + 1)
 
 
 def commit_error(call: Call) -> ErrorCode:
@@ -227,7 +235,7 @@ async def test_a_members_life_in_every_version(
     tmp_path: Path, autojump_clock: MockClock, version: int
 ) -> None:
     def at(key: ApiKey) -> int:
-        return min(version, API_TABLE[key].max_version)
+        return min(version, API_TABLE[key].highest())
 
     async with a_node(tmp_path) as node:
         node.lead()
@@ -484,6 +492,7 @@ async def test_the_new_group_protocol_is_refused(tmp_path: Path, autojump_clock:
 
 def test_the_configuration_has_kafkas_defaults() -> None:
     assert group_config(KafkaConfig({})) == GroupConfig()
+    assert consumer_group_config(KafkaConfig({})) == ConsumerGroupConfig()
 
 
 def template_of(message: Any) -> RepeatedRequestTemplate:

@@ -13,6 +13,7 @@ from pybroker_kafka.coordinator.group.commits import RepeatedCommit
 from pybroker_kafka.coordinator.group.core import ACKS_NONE, Append, GroupConfig, Reply
 from pybroker_kafka.coordinator.group.group import Group
 from pybroker_kafka.coordinator.group.group_coordinator import GroupCoordinator
+from pybroker_kafka.coordinator.group.stable_fetch import Wanted
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
 from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pybroker_kafka.protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
@@ -373,7 +374,7 @@ class Harness:
     def fetch_stable(self, *partitions: tuple[str, int], group: str = GROUP) -> Call:
         """OffsetFetch of one group with `require_stable`; answered with a list of one."""
         call = self._call(f"fetch stable offsets of {group}")
-        wanted = (group, [(topic, [index]) for topic, index in partitions])
+        wanted = Wanted(group, [(topic, [index]) for topic, index in partitions])
         self.machine.fetch_stable_offsets(call, [wanted], self.now_ms)
         self.perform()
         return call

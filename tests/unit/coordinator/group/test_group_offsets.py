@@ -4,6 +4,7 @@ import pytest
 
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.group.offsets import CommittedOffset, OffsetAndMetadata, OffsetStore
+from pybroker_kafka.coordinator.group.stable_fetch import Wanted
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.wall_clock import WallClock
 from tests.unit.coordinator.group.harness import GROUP, HOST, Harness, partition_errors
@@ -139,7 +140,7 @@ class TestCommit:
             h.commit({T0: 1}, group=group)
         h.is_holding = True
         call = h._call("fetch of all")
-        wanted = [(group, [("topic-1", [0])]) for group in groups]
+        wanted = [Wanted(group, [("topic-1", [0])]) for group in groups]
         h.machine.fetch_stable_offsets(call, wanted, h.now_ms)
         h.perform()
         partitions = {h.machine.partition_for(group) for group in groups}

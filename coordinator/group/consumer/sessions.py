@@ -1,0 +1,50 @@
+"""The timers of members: their sessions, and the time to give up partitions.
+
+Each runs out in the coordinator (`heartbeats.py`), unless it is begun anew or stopped before.
+"""
+
+from ....protocol.timer_wheel import TimerWheel
+from ..timers import Timer, TimerKind
+from .consumer_group import ConsumerGroup
+
+
+class Sessions:
+    """The timers of all members."""
+
+    __slots__ = ("_timers",)
+
+    def __init__(self, timers: TimerWheel[Timer]) -> None:
+        self._timers = timers
+
+    def restart_session(
+        self, group: ConsumerGroup, member_id: str, now_ms: int, session_timeout_ms: int
+    ) -> None:
+        timer = group.session_timers.get(member_id)
+        if timer is None:
+            timer = Timer(TimerKind.CONSUMER_SESSION, group, member_id)
+            group.session_timers[member_id] = timer
+        self._timers.reschedule(timer, now_ms + session_timeout_ms)
+
+    def stop_session(self, group: ConsumerGroup, member_id: str) -> None:
+        timer = group.session_timers.pop(member_id, None)
+        if timer is not None:
+            self._timers.cancel(timer)
+
+    def start_rebalance(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
+        self.stop_rebalance(group, member_id)
+        member = group.members[member_id]
+        timer = Timer(TimerKind.CONSUMER_REBALANCE, group, member_id)
+        group.rebalance_timers[member_id] = timer, member.progress.epoch
+        self._timers.reschedule(timer, now_ms + member.metadata.rebalance_timeout_ms)
+
+    def stop_rebalance(self, group: ConsumerGroup, member_id: str) -> None:
+        timer, _ = group.rebalance_timers.pop(member_id, (None, 0))
+        if timer is not None:
+            self._timers.cancel(timer)
+
+    def stop_timers(self, group: ConsumerGroup | None) -> None:
+        if group is not None:
+            for member_id in list(group.session_timers):
+                self.stop_session(group, member_id)
+            for member_id in list(group.rebalance_timers):
+                self.stop_rebalance(group, member_id)

@@ -1,0 +1,153 @@
+"""Changes of a group on their way to the log, and the answers that wait for them.
+
+An edit is applied as it is made. `Writer.commit` writes it as one batch; if that does not get into
+the log the edit is undone, and if it is in the log but not replicated in time its changes stand.
+
+Mirrors CoordinatorRuntime's handling of a write, for which Kafka has snapshots of all state.
+"""
+
+import logging
+from functools import partial
+from typing import Any, Final
+
+from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from ....protocol.errors import ErrorCode
+from ....protocol.records.record import SimpleRecord
+from ..core import Core
+from ..group import Group
+from ..records import group_tombstone
+from .changes import Change, SetMember, SetProgress, SetTarget
+from .consumer_group import ConsumerGroup, Undo
+from .records import record
+from .sessions import Sessions
+
+logger = logging.getLogger("pybroker.coordinator.group.consumer")
+
+# The error that a member gets for a failed append.
+_STORE_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+# With these the batch is in the log, and its changes stand.
+_IN_THE_LOG: Final = (
+    ErrorCode.NONE,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+
+
+class Edit:
+    """Changes of one group that go to the log together, each applied at once."""
+
+    __slots__ = ("changes", "group", "undo")
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        self.group = group
+        self.changes: list[Change] = []
+        self.undo: list[Undo] = []
+
+    def apply(self, change: Change) -> None:
+        self.undo.append(self.group.apply(change))
+        self.changes.append(change)
+
+    def take_back(self) -> None:
+        for change in reversed(self.undo):
+            self.group.apply(change)
+        if self.changes:
+            self.group.forget_what_was_seen()
+
+    def remove(self, member_id: str) -> None:
+        self.apply(SetProgress(member_id, None))
+        self.apply(SetTarget(member_id, None))
+        self.apply(SetMember(member_id, None))
+
+
+class Writer:
+    """Writes the edits of all groups."""
+
+    __slots__ = ("_core", "_sessions", "_waiting")
+
+    def __init__(self, core: Core, sessions: Sessions) -> None:
+        self._core = core
+        self._sessions = sessions
+        # Answers that wait for an append, by its id.
+        self._waiting: dict[int, list[tuple[object, Any]]] = {}
+
+    def commit(
+        self, edit: Edit, now_ms: int, token: object = None, response: object = None
+    ) -> None:
+        """Write the changes, and answer when they are written."""
+        group = edit.group
+        if not edit.changes:
+            if token is not None:
+                self.answer(group, token, response)
+            return
+        core, group_id = self._core, group.group_id
+        stamp_ms = core.wall.stamp_ms(now_ms)
+        records = []
+        holder = core.groups.get(group_id)
+        if holder is None:
+            holder = core.create_group(group_id, now_ms)
+        if holder.consumer is None:
+            if holder.generation_id > 0:
+                records.append(group_tombstone(group_id, stamp_ms))
+            for timer in holder.pending_members.values():
+                core.timers.cancel(timer)
+            holder.pending_members.clear()
+            holder.consumer = group
+        records += [SimpleRecord(stamp_ms, *record(group_id, change)) for change in edit.changes]
+        append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
+        group.sent(append_id, edit.changes, edit.undo)
+        self._waiting[append_id] = [] if token is None else [(token, response)]
+
+    def answer(self, group: ConsumerGroup, token: object, response: object) -> None:
+        """Answer when the group's changes that are on their way are written."""
+        append_id = group.last_append_id
+        if append_id is None:
+            self._core.reply(token, response)
+        else:
+            self._waiting[append_id].append((token, response))
+
+    def _appended(
+        self,
+        holder: Group,
+        group: ConsumerGroup,
+        append_id: int,
+        error: ErrorCode,
+        base_offset: int,
+        now_ms: int,
+    ) -> None:
+        waiting = self._waiting.pop(append_id)
+        is_current = self._core.is_current(holder) and holder.consumer is group
+        if error in _IN_THE_LOG:
+            group.stored(append_id)
+            if is_current:
+                holder.end_classic()
+        else:
+            logger.warning(
+                "append %d of group %r failed: %s", append_id, group.group_id, error.name
+            )
+            group.lost(append_id)
+            if is_current and not group.is_persisted:
+                self._forget(holder)
+        answer_error = _STORE_ERRORS.get(error, error)
+        if error is ErrorCode.NONE and not is_current:
+            answer_error = ErrorCode.NOT_COORDINATOR
+        for token, response in waiting:
+            if answer_error is not ErrorCode.NONE:
+                response = ConsumerGroupHeartbeatResponse(error_code=answer_error)
+            self._core.reply(token, response)
+
+    def _forget(self, holder: Group) -> None:
+        """A group whose first records did not get into the log: it is what it was before."""
+        self._sessions.stop_timers(holder.consumer)
+        holder.consumer = None
+        if holder.offsets.is_empty and holder.protocol_type is None:
+            self._core.forget_group(holder)
