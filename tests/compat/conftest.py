@@ -22,11 +22,11 @@ from tests.spark_newest import CONNECTOR_VARIABLE, NO_CONNECTOR
 
 # By the seconds that they take, the longest first.
 LONG = (
+    "test_page_blocks",
     "test_spark_sources",
     "test_spark",
     "test_examples",
     "test_learn",
-    "test_page_blocks",
     "test_console",
     "test_learn_browser",
     "test_cli",
