@@ -39,11 +39,19 @@ class Commits:
         self._report = report
         self._is_automatic = options.auto_commit and options.group_id is not None
         self._due_ms = 0
+        self._background: list[trio.Event] = []  # set once a commit of `soon` has its outcome
         self.nursery: trio.Nursery | None = None  # of the consumer, inside its block
 
     async def now(self, offsets: Offsets | None) -> None:
-        """See `Consumer.commit`."""
-        await self._offsets.commit(self._wanted(offsets))
+        """See `Consumer.commit`; the earlier commits of `soon` have their outcome first."""
+        wanted = self._wanted(offsets)
+        await self.background()
+        await self._offsets.commit(wanted)
+
+    async def background(self) -> None:
+        """Wait until the commits of `soon` until now have their outcome."""
+        for ended in list(self._background):
+            await ended.wait()
 
     def soon(
         self, offsets: Offsets | None, on_done: Callable[[ClientError | None], None] | None
@@ -51,18 +59,24 @@ class Commits:
         """See `Consumer.commit_soon`."""
         if self.nursery is None:
             raise ClientError("a consumer is used with `async with`")
-        self.nursery.start_soon(self._run, self._wanted(offsets), on_done)
+        ended = trio.Event()
+        self._background.append(ended)
+        self.nursery.start_soon(self._run, self._wanted(offsets), on_done, ended)
 
     async def _run(
         self,
         commits: dict[TopicPartition, Committed],
         on_done: Callable[[ClientError | None], None] | None,
+        ended: trio.Event,
     ) -> None:
         failure = None
         try:
             await self._offsets.commit(commits)
         except ClientError as error:
             failure = error
+        finally:
+            self._background.remove(ended)
+            ended.set()
         if on_done is not None:
             on_done(failure)
         elif failure is not None:

@@ -164,6 +164,7 @@ class Consumer:
             return
         if not is_done:
             self.progress.interrupt()
+        await self._commits.background()
         await self._commits.by_itself()
         if group.is_subscribed:
             with suppress(ClientError):
@@ -407,6 +408,7 @@ class Consumer:
 
     async def commit(self, offsets: Offsets | None = None) -> None:
         """Commit until the coordinator confirms; None: up to the last record returned.
+        Commits of earlier calls of `commit_soon` end first.
 
         Each offset is that of the next record to read. Raises CommitFailed, ClientError.
         """
@@ -417,7 +419,8 @@ class Consumer:
         offsets: Offsets | None = None,
         on_done: Callable[[ClientError | None], None] | None = None,
     ) -> None:
-        """Commit in the background; `on_done` is called with the error, or None."""
+        """Commit in the background; `on_done` is called with the error, or None. The consumer does
+        not leave its group before the commit has ended."""
         self._commits.soon(offsets, on_done)
 
     async def committed(

@@ -27,6 +27,7 @@ import trio
 
 from ...protocol.records.record import Headers, SimpleRecord
 from ...protocol.topics import TopicPartition
+from ..consumer.commits import Offsets as Commits
 from ..consumer.consumer import MAX_BATCH_RECORDS, Consumer
 from ..consumer.group import Callback
 from ..consumer.received import Received, ReceivedBatch
@@ -376,6 +377,22 @@ class AsyncioConsumer(_Hosted[Consumer]):
     end_offsets = _passed_on(Consumer.end_offsets)
     commit = _passed_on(Consumer.commit)
     committed = _passed_on(Consumer.committed)
+
+    async def commit_soon(
+        self,
+        offsets: Commits | None = None,
+        on_done: Callable[[ClientError | None], None] | None = None,
+    ) -> None:
+        """As `Consumer.commit_soon`; `on_done` is called in this loop."""
+
+        def told(error: ClientError | None) -> None:
+            assert on_done is not None
+            self._loop.call_soon_threadsafe(on_done, error)
+
+        host = self._host
+        callback = None if on_done is None else told
+        future = host.call_at_once(host.client.commit_soon, offsets, callback)
+        await asyncio.wrap_future(future)
 
 
 async def _awaiting(callback: Callback, partitions: list[TopicPartition]) -> None:

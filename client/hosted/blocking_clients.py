@@ -30,6 +30,7 @@ import trio
 
 from ...protocol.records.record import Headers, SimpleRecord
 from ...protocol.topics import TopicPartition
+from ..consumer.commits import Offsets as Commits
 from ..consumer.consumer import MAX_BATCH_RECORDS, Consumer
 from ..consumer.group import Callback
 from ..consumer.received import Received, ReceivedBatch
@@ -435,3 +436,17 @@ class BlockingConsumer:
     end_offsets = _passed_on(Consumer.end_offsets)
     commit = _passed_on(Consumer.commit)
     committed = _passed_on(Consumer.committed)
+
+    def commit_soon(
+        self,
+        offsets: Commits | None = None,
+        on_done: Callable[[ClientError | None], None] | None = None,
+    ) -> None:
+        """As `Consumer.commit_soon`; `on_done` runs in a later call of this consumer."""
+        told = None if on_done is None else self._later(on_done)
+        self._value(lambda consumer: consumer.commit_soon(offsets, told))
+
+    def _later(
+        self, on_done: Callable[[ClientError | None], None]
+    ) -> Callable[[ClientError | None], None]:
+        return lambda error: self._inbox.put(lambda: on_done(error))

@@ -279,6 +279,46 @@ def test_records_are_read_once_and_committed(cluster: KafkaCluster) -> None:
         assert consumer.committed([(topic, 0)])[topic, 0].offset == 100
 
 
+def test_commits_in_the_background_end_before_the_consumer_leaves(cluster: KafkaCluster) -> None:
+    """Each has its outcome: none meets a group that the consumer has left."""
+    topic = cluster.topic("commit-soon")
+    cluster.produce(topic, *(f"{n}" for n in range(30)), partition=0)
+    told: list[ClientError | None] = []
+
+    def blocking() -> None:
+        options = {"group_id": f"{topic}-threads", "auto_offset_reset": "earliest"}
+        with BlockingConsumer(cluster.bootstrap, auto_commit=False, **options) as consumer:
+            consumer.subscribe([topic])
+            for count, _ in enumerate(consumer, 1):
+                consumer.commit_soon(on_done=told.append)
+                if count == 10:
+                    break
+            consumer.commit()
+            assert told == [None] * 10
+            consumer.commit_soon({(topic, 0): 7})
+
+    async def in_a_loop() -> None:
+        options = {"group_id": f"{topic}-asyncio", "auto_offset_reset": "earliest"}
+        async with AsyncioConsumer(cluster.bootstrap, auto_commit=False, **options) as consumer:
+            await consumer.subscribe([topic])
+            async for _ in consumer:
+                await consumer.commit_soon(on_done=told.append)
+                break
+            await consumer.commit_soon({(topic, 0): 9}, told.append)
+        await asyncio.sleep(0)
+
+    blocking()
+    asyncio.run(in_a_loop())
+    assert told == [None] * 12
+
+    async def committed(group: str) -> int:
+        async with Consumer(cluster.bootstrap, group_id=group) as consumer:
+            return (await consumer.committed([(topic, 0)]))[topic, 0].offset
+
+    assert trio.run(committed, f"{topic}-threads") == 7
+    assert trio.run(committed, f"{topic}-asyncio") == 9
+
+
 def test_a_cancelled_poll_loses_no_records(cluster: KafkaCluster) -> None:
     topic = cluster.topic("polled")
     seen: list[bytes | None] = []
