@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help demo test test-compiled mixed abuse faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist pythons \
-	venv-demo venv-test clean
+	venv-demo venv-test site clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark; CONSOLE=1: its console stays open"
@@ -29,6 +29,7 @@ help:
 	@echo "make compiled  the loops over records and the way of a request in this checkout, by mypyc (half a minute on two cores)"
 	@echo "make wheels  a compiled wheel for each Python that is here, in dist/"
 	@echo "make dist    the wheel without compiled parts and the sdist, checked, in dist/ (without Spark, in a minute)"
+	@echo "make site    the pages as a site in build/site, every link checked (seconds)"
 	@echo "make clean   remove the virtual environment and caches"
 
 $(BIN)/python:
@@ -51,13 +52,18 @@ $(VENV)/.demo: pyproject.toml $(BIN)/python
 
 $(VENV)/.test: pyproject.toml $(BIN)/python
 	@echo "installing pybroker, Spark (430 MB) and the development tools into $(VENV) ..."
-	$(INSTALL) --editable '.[spark,dev]'
+	$(INSTALL) --editable '.[spark,dev,site]'
 	@! command -v krb5-config >/dev/null || $(INSTALL) 'gssapi>=1.8' || echo "gssapi does not build here: tests of Kerberos are skipped"
 	$(flights_and_java)
 	@touch $(VENV)/.demo $@
 
 $(VENV)/.dist: $(BIN)/python
 	$(INSTALL) 'build>=1.2' 'twine>=6'
+	@touch $@
+
+# The theme alone: the pages need nothing of the package.
+$(VENV)/.site: pyproject.toml $(BIN)/python
+	$(INSTALL) $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["site"])')
 	@touch $@
 
 venv-demo: $(VENV)/.demo
@@ -122,6 +128,10 @@ dist: $(VENV)/.dist
 	rm -rf dist
 	PYBROKER_COMPILED=0 $(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
+
+site: $(VENV)/.site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "build/site/index.html"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info

@@ -101,6 +101,13 @@ Examples:
     help="Set any key of server.properties; may be repeated.",
 )
 @click.option(
+    "--features",
+    "release",
+    type=click.Choice(["3.9", "4.0", "4.1", "4.2", "4.3"]),
+    metavar="RELEASE",
+    help="Give a new cluster the features of this release of Kafka, 3.9 to 4.3.  [default: 3.9]",
+)
+@click.option(
     "--metrics-port",
     type=click.IntRange(1, 65535),
     metavar="PORT",
@@ -155,6 +162,7 @@ def start(
     data_dir: Path,
     ephemeral: bool,
     overrides: dict[str, str],
+    release: str | None,
     metrics_port: int | None,
     metrics_host: str,
     has_console: bool,
@@ -172,6 +180,8 @@ def start(
 
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """
+    from ..broker.config import ConfigError
+    from ..broker.config.loading import for_local_cluster
     from ..broker.resources import descriptors
     from ..local import cluster_spec, secured
     from ..local.ephemeral import EphemeralDirectory
@@ -185,6 +195,13 @@ def start(
         if data_dir != cluster_state.default_data_dir():
             raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
         data_dir = EphemeralDirectory().path
+    try:
+        overrides, translated = for_local_cluster(os.environ, overrides)
+    except ConfigError as error:
+        raise ClusterError(str(error)) from None
+    if translated:
+        brokers = brokers or 1
+        click.echo(translated, err=True)
     remembered = cluster_spec.remembered_brokers(data_dir)
     security = secured.SecurityFiles(data_dir.absolute()) if secure else None
     if security is not None and zookeeper_connect is None and zookeeper_credentials is None:
@@ -200,7 +217,7 @@ def start(
         zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
         security=security,
         ephemeral=ephemeral,
-        overrides=overrides,
+        overrides={**({} if release is None else {"pybroker.features": release}), **overrides},
         metrics_host=metrics_host,
         # The console shows the brokers' metrics.
         first_metrics_port=0 if has_console and metrics_port is None else metrics_port,

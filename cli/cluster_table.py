@@ -36,9 +36,13 @@ class ClusterView:
     without_leader: list[str] = field(default_factory=list)
 
     def is_settled(self, state: ClusterState) -> bool:
-        """Whether the cluster has noticed which nodes run, and every partition has a leader."""
+        """Whether the cluster has noticed which nodes run, and every partition has a leader.
+
+        Brokers that are not of this local cluster may have joined it.
+        """
+        own = {node.node_id for node in state.brokers}
         return (
-            self.alive == _running(state)
+            self.alive & own == _running(state)
             and self.controller_id in self.alive
             and not self.without_leader
         )

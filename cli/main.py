@@ -35,7 +35,8 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "partitions": (".partitions", "partitions", "Leaders and replicas: elect, reassign, move."),
     "records": (".records", "records", "Show offsets; delete the oldest records."),
     "configs": (".configs", "configs", "Configs of topics and brokers: describe, alter."),
-    "cluster": (".cluster_info", "cluster", "The cluster: brokers, controller, APIs, features."),
+    "cluster": (".cluster_info", "cluster", "The cluster: brokers, controller, APIs."),
+    "features": (".features", "features", "Protocols of Kafka 4: describe, upgrade, downgrade."),
     "logdirs": (".logdirs", "logdirs", "Show the log directories of brokers."),
     "transactions": (".transactions", "transactions", "Transactions: list, find hanging, abort."),
     "producers": (".transactions", "producers", "Show the producers of partitions."),
@@ -47,6 +48,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "perf": (".perf", "perf", "Measure speed: produce, consume, e2e, groups."),
     "mirror": (".mirror", "mirror", "Copy topics from one cluster to another."),
     "console": (".console", "console", "Serve a web console of a cluster."),
+    "learn": (".learn", "learn", "Learn Kafka on a living cluster, chapter by chapter."),
     "doctor": (
         ".doctor",
         "doctor",

@@ -208,6 +208,7 @@ def produce(
 
     A missing topic is created. By default all in-sync replicas acknowledge every record. With
     --key-separator, a line without the separator is an error; the records before it are written.
+    --input json takes what consume --json prints; a line's own topic and offset are not used.
     Ctrl-C waits for the acknowledgements of records that were sent, then stops; with
     --transactional-id it aborts the transaction.
     """
@@ -302,7 +303,7 @@ class _Writing:
                 told = f"{error.message}; the lines before it are written"
                 raise UserError(told) from None
             delivery = await producer.enqueue(
-                record.topic or self._topic,
+                self._topic,
                 record.value,
                 key=record.key,
                 partition=self._partition if record.partition is None else record.partition,

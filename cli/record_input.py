@@ -18,7 +18,6 @@ class RecordInput(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
-    topic: str | None = None
     partition: int | None = None
     timestamp_ms: int | None = None
 
@@ -42,9 +41,6 @@ def parse_json(line: bytes, number: int) -> RecordInput:
     if unknown:
         raise UserError(f"{where} has {unknown[0]!r}; there are: {', '.join(sorted(known))}")
     try:
-        topic = found.get("topic")
-        if topic is not None and not isinstance(topic, str):
-            raise ValueError("its topic is no text")
         headers = [
             (str(name), _data({"value": value} if not isinstance(value, dict) else value, "value"))
             for name, value in found.get("headers") or []
@@ -53,7 +49,6 @@ def parse_json(line: bytes, number: int) -> RecordInput:
             key=_data(found, "key"),
             value=_data(found, "value"),
             headers=headers,
-            topic=topic,
             partition=_number(found, "partition"),
             timestamp_ms=_number(found, "timestamp"),
         )

@@ -11,13 +11,17 @@ from .options import log_format_option, metrics_host_option, parse_overrides, us
 
 @click.command(
     epilog="""Environment variables such as KAFKA_LOG_DIRS and KAFKA_ZOOKEEPER_CONNECT
-override the file.
+(with Bitnami's names, KAFKA_CFG_LOG_DIRS) override the file.
+
+Settings of one KRaft node (process.roles, controller.quorum.voters, a CONTROLLER
+listener) run with an embedded ZooKeeper, as with --standalone.
 
 \b
 Examples:
   pybroker broker server.properties
   pybroker broker server.properties --override broker.id=2 --metrics-port 7071
   KAFKA_ZOOKEEPER_CONNECT=zk1:2181 KAFKA_LOG_DIRS=/data/kafka pybroker broker
+  KAFKA_LOG_DIRS=/data/kafka pybroker broker --standalone
 """
 )
 @click.argument("properties", required=False, type=click.Path(path_type=Path, dir_okay=False))
@@ -28,6 +32,12 @@ Examples:
     callback=parse_overrides,
     metavar="KEY=VALUE",
     help="Override a key of the file; may be repeated.",
+)
+@click.option(
+    "--standalone",
+    is_flag=True,
+    help="Without zookeeper.connect, run an embedded ZooKeeper for this broker alone, with its "
+    "data in the first of log.dirs.",
 )
 @click.option(
     "--metrics-port",
@@ -42,6 +52,7 @@ Examples:
 def broker(
     properties: Path | None,
     overrides: dict[str, str],
+    standalone: bool,
     metrics_port: int | None,
     metrics_host: str,
     verbose: bool,
@@ -52,7 +63,12 @@ def broker(
 
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
     node_process.run_foreground_broker(
-        properties, overrides, metrics, verbose=verbose, log_format=log_format
+        properties,
+        overrides,
+        metrics,
+        standalone=standalone,
+        verbose=verbose,
+        log_format=log_format,
     )
 
 

@@ -297,7 +297,7 @@ def _describe_problems(target: Target, names: Sequence[str], wanted: list[Proble
             if any(is_problem(one, part, least.get(topic.name or "", 1)) for one in wanted)
         ]
 
-    target.show(target.ask(work), "no partition is so")
+    target.show(target.ask(work), "no such partition")
 
 
 @topics.command()

@@ -26,12 +26,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..client.errors import ClientError
+from ..learn.course import Course, CourseError
 from ..local.cluster_state import ClusterError
 from .access import Access, Asked
 from .asked import Wrong, body_of
 from .collector import Collector
 from .groups import group_details, group_list, order_group, topic_lags
 from .inside import inside_of, replicas_of, zookeeper_says
+from .learn import course_state, order_course
 from .live import TooMany
 from .messages import produce_message, read_content, read_messages
 from .nodes import node_command
@@ -80,8 +82,8 @@ Answer = Callable[[Request], Awaitable[object]]
 Execute = Callable[[Collector, dict[str, Any]], Awaitable[object]]
 
 
-def application(access: Access, collector: Collector) -> ASGIApp:
-    """The application for the web server."""
+def application(access: Access, collector: Collector, course: Course | None = None) -> ASGIApp:
+    """The application for the web server; with the pages of the course, if there is one."""
 
     async def events(_request: Request) -> Response:
         try:
@@ -94,6 +96,7 @@ def application(access: Access, collector: Collector) -> ASGIApp:
         Route("/events", events),
         *_reading(collector),
         *_writing(collector),
+        *([] if course is None else _learning(collector, course)),
         *_own_files(),
     ]
     return _Guarded(Starlette(routes=routes), access)
@@ -156,6 +159,16 @@ def _writing(collector: Collector) -> list[Route]:
     ]
 
 
+def _learning(collector: Collector, course: Course) -> list[Route]:
+    async def order(request: Request) -> object:
+        return await order_course(course, await body_of(request))
+
+    async def state(_request: Request) -> object:
+        return course_state(course)
+
+    return [_asks("/api/learn", state), _asks("/api/learn/order", order, write=True)]
+
+
 def _asks(path: str, answer: Answer, *, write: bool = False) -> Route:
     """A route that answers a page's request as JSON, or with a ready response; an error of the
     cluster is a line with status 502.
@@ -169,7 +182,7 @@ def _asks(path: str, answer: Answer, *, write: bool = False) -> Route:
             return JSONResponse({"error": f"no answer in {ANSWER_SECONDS:.0f} s"}, 504)
         except Wrong as error:
             return JSONResponse({"error": str(error)}, 400)
-        except (ClientError, ClusterError) as error:
+        except (ClientError, ClusterError, CourseError) as error:
             return JSONResponse({"error": str(error)}, 502)
         return found if isinstance(found, Response) else JSONResponse(found)
 

@@ -19,6 +19,7 @@ import trio
 from ..client.admin.admin import Admin
 from ..client.cluster import Cluster
 from ..client.errors import ClientError
+from ..local.metrics_ports import read_all
 from ..protocol.api import ApiKey
 from ..protocol.apis.metadata import MetadataRequest, MetadataResponse
 from .asked import Wrong
@@ -35,7 +36,6 @@ from .cluster_view import (
 from .history import Counters, Series, Timeline
 from .live import Live
 from .measured import PLOTTED, Measured, Rolls, measured
-from .metrics_ports import read_all
 from .node_logs import NodeLogs
 from .processes import Processes
 from .schemas import Schemas

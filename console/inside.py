@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 import trio
 from starlette.datastructures import QueryParams
 
+from ..local.metrics_ports import read_path
 from .asked import Wrong, whole
 from .collector import Collector
-from .metrics_ports import read_path
 
 VIEWS: Final = frozenset({"waiting", "files", "look-up", "replica", "znode"})
 PASSED_ON: Final = ("topic", "partition", "offset", "timestamp", "path")

@@ -19,9 +19,11 @@ import trio
 
 from ..client.cluster import Cluster
 from ..client.schemas import Registry
+from ..learn.course import Course
 from .access import Access
 from .app import application
 from .collector import Collector
+from .learn import tell_browsers
 from .schemas import Schemas
 
 HOST: Final = "127.0.0.1"
@@ -41,6 +43,7 @@ class ConsoleOptions(NamedTuple):
     may_write: bool = False
     registry: Registry | None = None
     metrics: Mapping[int, tuple[str, int]] = {}  # by broker, where its metrics are
+    course: Course | None = None  # whose pages it has, too
 
 
 class CannotServe(Exception):
@@ -80,6 +83,7 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         "may_write": options.may_write,
         "is_local": options.data_dir is not None,
         "has_registry": options.registry is not None,
+        "has_course": options.course is not None,
     }
     speak_http_1_only()
     async with Cluster(options.bootstrap, security=options.security) as cluster:
@@ -93,7 +97,9 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collector.run)
-            app = application(access, collector)
+            if options.course is not None:
+                nursery.start_soon(tell_browsers, options.course, collector.live)
+            app = application(access, collector, options.course)
             await nursery.start(_serve, serve, app, config)
             announce(f"http://{HOST}:{port}/?token={access.token}")
 

@@ -12,12 +12,12 @@ from ..client.admin.config_types import (
 )
 from ..client.admin.records import EARLIEST, LATEST
 from ..client.admin.topics import NewTopic
+from ..local.metrics_ports import read_all
 from ..protocol.topics import TopicPartition
 from .asked import Wrong, number, text
 from .cluster_view import ClusterView
 from .collector import Collector
 from .measured import LOG_END, log_ends
-from .metrics_ports import read_all
 
 OFFSETS_SECONDS: Final = 1.0
 SIZES_SECONDS: Final = 5.0

@@ -9,12 +9,12 @@ or, unless started with nohup, a closed terminal.
 from __future__ import annotations
 
 import errno
-import functools
 import json
 import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +26,7 @@ from ..broker.resources.descriptors import TooFewDescriptors, raise_descriptor_l
 from ..broker.resources.memory import configure_allocator, give_back_memory
 from ..compiled import described
 from ..storage.files import is_out_of_descriptors
+from ..storage.log_directory import ZOOKEEPER_DIRECTORY
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
 from .zookeeper_credentials import zookeeper_credentials
@@ -45,6 +46,8 @@ ADVICE = {
     errno.EROFS: "choose a directory that this user can write in",
     errno.EACCES: "choose a directory that this user can write in",
 }
+
+LOOPBACK = "127.0.0.1"
 
 Ready = Callable[[str, int, int, int], None]  # its name, its port, that for its like, metrics
 
@@ -100,19 +103,23 @@ def run_foreground_broker(
     overrides: Mapping[str, str],
     metrics: tuple[str, int] | None,
     *,
+    standalone: bool,
     verbose: bool,
     log_format: str,
 ) -> None:
     """`pybroker broker`. Raises ClusterError for expected failures."""
     from ..broker.config import ConfigError
-    from ..broker.config.loading import load_config
+    from ..broker.config.loading import load_node
 
     configure_logging(None, verbose=verbose, log_format=log_format)
     try:
-        config = load_config(properties, environment=os.environ, overrides=overrides)
+        node = load_node(properties, os.environ, overrides, standalone=standalone)
     except ConfigError as error:
         raise ClusterError(str(error)) from None
-    _run_in_foreground(_broker, config, metrics, _announce)
+    if node.told:
+        logger.info("%s", node.told)
+    run = _broker_with_zookeeper if node.needs_zookeeper else _broker
+    _run_in_foreground(run, node.config, metrics, _announce)
 
 
 def run_foreground_zookeeper(
@@ -154,7 +161,7 @@ def _run_in_foreground(function: Callable[..., Awaitable[None]], *arguments: obj
     try:
         raise_descriptor_limit()
         configure_allocator()
-        trio.run(functools.partial(function, *arguments, StopOrders(tuple(signals))))
+        trio.run(partial(function, *arguments, StopOrders(tuple(signals))))
     except BaseException as error:
         if is_expected(error):
             raise ClusterError(describe(error)) from None
@@ -241,6 +248,21 @@ async def _broker(
                 ready(f"broker {bound.broker_id}", ports[0], ports[-1], metrics_port)
         nursery.cancel_scope.cancel()
     logger.info("stopped after %d s", trio.current_time() - began)
+
+
+async def _broker_with_zookeeper(
+    config: KafkaConfig, metrics: tuple[str, int] | None, ready: Ready, orders: StopOrders
+) -> None:
+    """A broker and its embedded ZooKeeper, in one process: no other broker can join them."""
+    from ..broker.config import KafkaConfig as Config
+    from ..broker.zookeeper.server import serve_zookeeper
+
+    async with trio.open_nursery() as nursery:
+        data_dir = Path(config.log_dirs[0]) / ZOOKEEPER_DIRECTORY
+        port = await nursery.start(partial(serve_zookeeper, data_dir, host=LOOPBACK, port=0))
+        with_it = Config({**config.static, "zookeeper.connect": f"{LOOPBACK}:{port}"})
+        await _broker(with_it, metrics, ready, orders)
+        nursery.cancel_scope.cancel()
 
 
 def _log_start(config: KafkaConfig) -> None:

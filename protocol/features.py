@@ -38,12 +38,27 @@ SUPPORTED: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {
         Feature.METADATA: (22, 30),  # 4.0-IV0 to 4.3-IV0
         Feature.GROUP: (0, 1),
-        Feature.TRANSACTION: (0, 2),
-        Feature.SHARE: (0, 1),
-        Feature.STREAMS: (0, 1),
     }
 )
 
+
+# The levels that a new cluster of a release finalizes, as Kafka's kafka-storage does, as far as
+# they are supported.
+_RELEASE_4_0: Final = {Feature.METADATA: 25, Feature.GROUP: 1, Feature.TRANSACTION: 2}
+_RELEASE_4_2: Final = {**_RELEASE_4_0, Feature.METADATA: 29, Feature.SHARE: 1, Feature.STREAMS: 1}
+RELEASES: Final[Mapping[str, Levels]] = MappingProxyType(
+    {
+        release: {name: level for name, level in levels.items() if name in SUPPORTED}
+        for release, levels in (
+            ("3.9", NOTHING_FINALIZED),
+            ("4.0", _RELEASE_4_0),
+            ("4.1", {**_RELEASE_4_0, Feature.METADATA: 27}),
+            ("4.2", _RELEASE_4_2),
+            ("4.3", {**_RELEASE_4_2, Feature.METADATA: 30}),
+        )
+    }
+)
+NEWEST_RELEASE: Final = "4.3"
 
 NOTHING_SUPPORTED: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 

@@ -24,6 +24,7 @@ DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 MAX_NAME_LENGTH = 255
+ZOOKEEPER_DIRECTORY = ".zookeeper"  # of a broker with an embedded one; no partition's name
 # In a partition's directory: the replica in another directory of this broker takes its place.
 REPLACED_MARK = ".replaced"
 
@@ -50,6 +51,7 @@ _COSTS: Mapping[str, str] = {
     "deleted in it may be back",
     checkpoints.HIGH_WATERMARK_FILE: "their leader sends their high watermark, or it is found anew",
     checkpoints.CLEANER_FILE: "they are compacted from the beginning",
+    checkpoints.WALL_CLOCK_FILE: "nothing is deleted by its timestamp for a while",
 }
 
 
@@ -164,7 +166,10 @@ class LogDirectory:
         """Read the files of the last run. The bad lines of a damaged checkpoint are lost."""
         try:
             self.cleanly_stopped = checkpoints.take_clean_shutdown(self.files, self.path)
-            self.wall_clock_ms = checkpoints.read_wall_clock(self.files, self.path)
+            is_damaged = self._move_aside(checkpoints.WALL_CLOCK_FILE)
+            self.wall_clock_ms = (
+                0 if is_damaged else checkpoints.read_wall_clock(self.files, self.path)
+            )
             for name in checkpoints.OFFSET_FILES:
                 self.checkpointed[name] = self._salvage(name)
                 self.health.note_checkpoint(name, self.checkpointed[name])
@@ -172,13 +177,9 @@ class LogDirectory:
             self.fail(error)
 
     def _salvage(self, name: str) -> dict[TopicPartition, int]:
-        path = self._checkpoint(name)
-        if self.files.is_directory(path):
-            aside = self._free_name(path + ".damaged")
-            logger.warning("%s is a directory: moved to %s. %s", path, aside, _COSTS[name])
-            self.files.rename(path, aside)
+        if self._move_aside(name):
             return {}
-        offsets, problem = checkpoints.salvage_offsets(self.files, path)
+        offsets, problem = checkpoints.salvage_offsets(self.files, self._checkpoint(name))
         if problem is not None:
             logger.warning(
                 "%s; %d entries of it are used. Of all others: %s",
@@ -187,6 +188,16 @@ class LogDirectory:
                 _COSTS[name],
             )
         return offsets
+
+    def _move_aside(self, name: str) -> bool:
+        """Whether a directory was in the place of a file; it would prevent the next write."""
+        path = os.path.join(self.path, name)
+        if not self.files.is_directory(path):
+            return False
+        aside = self._free_name(path + ".damaged")
+        logger.warning("%s is a directory: moved to %s. %s", path, aside, _COSTS[name])
+        self.files.rename(path, aside)
+        return True
 
     def _free_name(self, path: str) -> str:
         number = 0

@@ -34,6 +34,7 @@ from .log_directory import (
     DELETE_SUFFIX,
     REPLACED_MARK,
     STRAY_SUFFIX,
+    ZOOKEEPER_DIRECTORY,
     LogDirectory,
     is_of_one_file,
     parse_future_name,
@@ -206,6 +207,8 @@ class LogLoading:
             future = parse_future_name(name)
             key = future or parse_partition_name(name)
             if key is None:
+                if name == ZOOKEEPER_DIRECTORY:
+                    continue
                 why = "a KRaft broker has put it aside"
                 if not name.endswith(STRAY_SUFFIX):
                     why = "a partition's directory is named topic-number"

@@ -128,7 +128,7 @@ class LogMaintenance:
         # A power cut must not undo a compaction that the checkpoint records.
         jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in self._cleaned]
         jobs += self._due_checkpoint_jobs(now_ms)
-        jobs += self._wall_clock_jobs(now_ms)
+        jobs += self.wall_clock_jobs(now_ms)
         jobs += [
             Job(f"flush {log.name}", log.flush)
             for log in self._table.current.online()
@@ -136,7 +136,8 @@ class LogMaintenance:
         ]
         return jobs + self._deletion_jobs(now_ms)
 
-    def _wall_clock_jobs(self, now_ms: int) -> list[Job]:
+    def wall_clock_jobs(self, now_ms: int) -> list[Job]:
+        """To note the wall clock for the next start, if that is due and the clock is trusted."""
         if self._wall.rests(now_ms, 0):
             return []
         is_first = "wall clock" not in self._next_run

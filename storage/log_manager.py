@@ -109,6 +109,9 @@ class LogManager:
         if any(wall_ms is not None for wall_ms in known):
             self.wall.resume(now_ms, max(wall_ms or 0 for wall_ms in known))
         self.maintenance.begin(now_ms)
+        # At once: if the clock jumps before the first tick, the next start must notice.
+        for job in self.maintenance.wall_clock_jobs(now_ms):
+            job.run()
 
     # Look-ups
 

@@ -1,7 +1,8 @@
 """A Kafka cluster for a test: started in a moment, harmed on purpose, gone afterwards.
 
 The nodes are those of `pybroker start`, under a supervisor that the fork server makes: there is one
-way to start them. This class is the test's side, synchronous throughout.
+way to start them. This class is the test's side, synchronous throughout; `contents` has topics and
+records.
 
 Invariants: after `stop`, and after the test process has ended in any way, no process of it runs and
 its own temporary directory is gone; every question to a stopped cluster is a ClusterError.
@@ -10,46 +11,37 @@ its own temporary directory is gone; every question to a stopped cluster is a Cl
 from __future__ import annotations
 
 import contextlib
-import itertools
 import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ..local import cluster_state
 from ..local.cluster_state import MAX_BROKERS, ClusterError
 from ..local.ephemeral import EphemeralDirectory
 from .asynchronous import in_thread
+from .contents import DEFAULT_TIMEOUT_SECONDS, Contents
 from .faults import Fault
 from .launching import Channel, shared_launcher
-from .members import Members
 from .network import NetworkFaults
 from .options import ClusterOptions, config_texts
 from .request_faults import RequestFaults
-from .story import Story, chapter, failures, log_tails
+from .story import chapter, failures, log_tails
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from ..client.cluster import Cluster
     from ..local.cluster_state import NodeState
     from ..local.secured import SecurityFiles
     from .inspection import Address
-    from .records import KafkaRecord
 
-DEFAULT_TIMEOUT_SECONDS = 30.0
 PICTURE_SECONDS = 5.0
 POLL_SECONDS = 0.02
 _MS = 1000
 
-T = TypeVar("T")
 
-
-class KafkaCluster:
+class KafkaCluster(Contents):
     """`with KafkaCluster(brokers=3) as kafka: ...`, or `async with`, or `start` and `stop`.
 
     brokers: their number, with the ids 1 to N. config: any keys of server.properties, and {id} in a
@@ -59,7 +51,8 @@ class KafkaCluster:
     with a proxy between all nodes and clients, for the faults in `network`.
 
     Methods may be called from any thread, and from asyncio and trio too; they block their caller
-    until done. Raises ClusterError, whose text gives the remedy.
+    until done, which those of `AsyncKafkaCluster` do not. Raises ClusterError, whose text gives the
+    remedy.
     """
 
     def __init__(
@@ -79,6 +72,7 @@ class KafkaCluster:
     ) -> None:
         if not 1 <= brokers <= MAX_BROKERS:
             raise ClusterError(f"a cluster has 1 to {MAX_BROKERS} brokers, not {brokers}")
+        super().__init__(lambda: self.data_dir)
         self._kept_directory = None if data_dir is None else Path(data_dir).absolute()
         self._options = ClusterOptions(
             data_dir="",
@@ -100,11 +94,6 @@ class KafkaCluster:
         self._own_directory: EphemeralDirectory | None = None
         self._bootstrap = ""
         self._faults: list[Fault] = []
-        self._numbers = itertools.count(2)
-        self.topics: list[str] = []  # made by `topic`
-        self._used: set[str] = set()  # the names that it has tried
-        self.story = Story()
-        self._members = Members(lambda: self.data_dir, self.story)
         self._network = NetworkFaults(
             self._members.ask_network, range(1, brokers + 1), self._faults
         )
@@ -252,123 +241,6 @@ class KafkaCluster:
         from ..local.secured import SecurityFiles
 
         return SecurityFiles(self.data_dir)
-
-    # Topics and records
-
-    def topic(
-        self,
-        name: str = "topic",
-        partitions: int = 1,
-        *,
-        replication_factor: int = -1,
-        config: Mapping[str, object] | None = None,
-    ) -> str:
-        """Create a topic; returns its name: the given one, or if that is taken, a fresh one that
-        begins with it; no name comes twice. -1 replicas: as many as brokers, 3 at most."""
-        from .inspection import make_topic
-
-        configs = config_texts(config or {})
-        while True:
-            fresh = name if name not in self._used else f"{name}-{next(self._numbers)}"
-            self._used.add(fresh)
-            question = partial(
-                make_topic,
-                name=fresh,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                configs=configs,
-            )
-            if self._ask(question):
-                break
-        self.topics.append(fresh)
-        self.story.tell(f"created topic {fresh}")
-        return fresh
-
-    def delete_topics(self, *names: str) -> None:
-        """Have topics deleted, without a wait for the end of their files."""
-        from .inspection import delete_topics
-
-        if names:
-            self._ask(lambda cluster: delete_topics(cluster, list(names)))
-
-    def records(
-        self,
-        topic: str,
-        *,
-        partition: int | None = None,
-        at_least: int = 0,
-        committed: bool = False,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> list[KafkaRecord]:
-        """All records in a topic, by partition and offset.
-
-        Waits until there are `at_least` so many, for `timeout` seconds at most. `committed`:
-        without records of open or aborted transactions, as in `read_committed`.
-        """
-        from .inspection import read_topic
-
-        return self._ask(
-            lambda cluster: read_topic(cluster, topic, partition, at_least, committed), timeout
-        )
-
-    def leader(self, topic: str, partition: int = 0) -> int:
-        """The id of the broker that leads a partition; waits until there is one."""
-        from .inspection import wait_until
-
-        found = self._ask(
-            lambda cluster: wait_until(
-                cluster, topic, lambda one: one.partitions[partition].leader_id > 0
-            )
-        )
-        leaders = {part.partition_index: part.leader_id for part in found.partitions}
-        return leaders[partition]
-
-    def controller(self) -> int:
-        """The id of the controller; waits until it is a broker that runs."""
-        from .inspection import controller
-
-        running = self._members.running()
-        return self._ask(lambda cluster: controller(cluster, running))
-
-    def wait_for_brokers(self, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> None:
-        """Wait until each running broker knows that these, and no others, are in the cluster."""
-        from .inspection import wait_for_brokers
-
-        running = self._members.running()
-        self._ask(lambda cluster: wait_for_brokers(cluster, running), timeout)
-
-    def wait_for_isr(
-        self, topic: str, size: int | None = None, *, timeout: float = DEFAULT_TIMEOUT_SECONDS
-    ) -> None:
-        """Wait until each partition has a leader and `size` in-sync replicas; None: all running."""
-        from .inspection import wait_until
-
-        running = self._members.running()
-        self._ask(
-            lambda cluster: wait_until(
-                cluster,
-                topic,
-                lambda found: all(
-                    part.leader_id > 0
-                    and (
-                        set(part.isr_nodes) == running & set(part.replica_nodes)
-                        if size is None
-                        else len(part.isr_nodes) == size
-                    )
-                    for part in found.partitions
-                ),
-            ),
-            timeout,
-        )
-
-    def _ask(
-        self,
-        question: Callable[[Cluster], Awaitable[T]],
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> T:
-        from .inspection import ask
-
-        return ask(self._address(), question, timeout)
 
     def _address(self) -> Address:
         from .inspection import Address

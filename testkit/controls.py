@@ -20,7 +20,9 @@ from ..local.cluster_control import POLL_SECONDS, listen_privately, parsed_reque
 
 logger = logging.getLogger("pybroker.broker.testkit")
 
-REQUEST_MAX_BYTES = 1 << 16
+REQUEST_MAX_BYTES = 1 << 22
+CHUNK_BYTES = 1 << 16
+ANSWER_MAX_BYTES = 1 << 28
 REQUEST_TIMEOUT_SECONDS = 5.0
 MAX_CALLERS = 64  # more wait until one has been answered
 
@@ -70,7 +72,7 @@ async def _line(stream: trio.SocketStream) -> bytes | None:
     line = b""
     with trio.move_on_after(REQUEST_TIMEOUT_SECONDS):
         while len(line) <= REQUEST_MAX_BYTES:
-            chunk = await stream.receive_some(REQUEST_MAX_BYTES)
+            chunk = await stream.receive_some(CHUNK_BYTES)
             if not chunk:
                 return None
             line += chunk
@@ -100,7 +102,7 @@ def ask_controls(path: Path, timeout_s: float, **request: Any) -> Any:
             connection.connect(address)
         connection.sendall(json.dumps(request).encode() + b"\n")
         with connection.makefile("rb") as answers:
-            answer = json.loads(answers.readline(REQUEST_MAX_BYTES) or '{"error": "no answer"}')
+            answer = json.loads(answers.readline(ANSWER_MAX_BYTES) or '{"error": "no answer"}')
     if "error" in answer:
         raise RuntimeError(answer["error"])
     return answer["done"]

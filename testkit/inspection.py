@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import trio
@@ -17,13 +17,9 @@ import trio
 from ..client.admin.topics import create_topic
 from ..client.cluster import Cluster
 from ..client.errors import ClientError
+from ..client.producer.producer import Producer
 from ..local.cluster_state import ClusterError
 from ..protocol.api import ApiKey
-from ..protocol.apis.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
 from ..protocol.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ..protocol.apis.list_offsets import (
     ListOffsetsPartition,
@@ -48,7 +44,6 @@ FETCH_WAIT_MS = 100
 FETCH_MAX_BYTES = 16 * 1024 * 1024
 EARLIEST, LATEST = -2, -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-DELETE_TIMEOUT_MS = 10_000
 
 T = TypeVar("T")
 
@@ -60,8 +55,15 @@ class Address(NamedTuple):
     security: Mapping[str, str]
 
 
-def ask(address: Address, question: Callable[[Cluster], Awaitable[T]], timeout_s: float) -> T:
-    """The answer to a question; blocks the calling thread. Raises ClusterError."""
+def ask(
+    address: Address,
+    question: Callable[[Cluster], Awaitable[T]],
+    timeout_s: float,
+    lack: Callable[[], str] | None = None,
+) -> T:
+    """The answer to a question; blocks the calling thread. Raises ClusterError, which after the
+    timeout says what was lacking: `lack`, "" if that is not known.
+    """
     outcome: list[T] = []
     errors: list[BaseException] = []
 
@@ -83,7 +85,11 @@ def ask(address: Address, question: Callable[[Cluster], Awaitable[T]], timeout_s
         return outcome[0]
     (error,) = errors
     if isinstance(error, trio.TooSlowError):
-        raise ClusterError(f"no answer of the cluster within {timeout_s:g} s") from None
+        lacking = lack() if lack is not None else ""
+        text = f"{lacking} after {timeout_s:g} s"
+        raise ClusterError(
+            text if lacking else f"no answer of the cluster within {timeout_s:g} s"
+        ) from None
     if isinstance(error, ClientError):
         raise ClusterError(str(error)) from None
     raise error
@@ -111,14 +117,25 @@ async def make_topic(
     return True
 
 
-async def delete_topics(cluster: Cluster, names: list[str]) -> None:
-    """Mark them for deletion; missing ones are ignored."""
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in names],
-        topic_names=names,
-        timeout_ms=DELETE_TIMEOUT_MS,
-    )
-    await cluster.ask_controller(ApiKey.DELETE_TOPICS, request, DeleteTopicsResponse)
+async def write_records(
+    cluster: Cluster,
+    topic: str,
+    values: Sequence[bytes | None],
+    key: bytes | None,
+    partition: int | None,
+    headers: tuple[tuple[str, bytes | None], ...],
+) -> list[KafkaRecord]:
+    """Write a record for each value; returned once all in-sync replicas have them."""
+    async with Producer(cluster, linger_ms=0) as producer:
+        deliveries = [
+            await producer.enqueue(topic, value, key=key, partition=partition, headers=headers)
+            for value in values
+        ]
+        written = [await delivery.wait() for delivery in deliveries]
+    return [
+        KafkaRecord(topic, one.partition, one.offset, one.timestamp_ms, key, value, headers)
+        for one, value in zip(written, values, strict=True)
+    ]
 
 
 async def controller(cluster: Cluster, running: set[int]) -> int:
@@ -177,27 +194,49 @@ def _age(topic: MetadataResponseTopic) -> int:
     return sum(part.leader_epoch for part in topic.partitions)
 
 
-async def read_topic(
-    cluster: Cluster, topic: str, partition: int | None, at_least: int, committed: bool
-) -> list[KafkaRecord]:
-    """All records from the beginning to the present end, at least so many; by partition.
+class Reading:
+    """A question for all records of a topic, and how far its answer has come."""
 
-    Waits for leaders and for missing records, forever if need be.
-    """
-    while True:
-        found = await cluster.led_topic(topic, wait_for_missing=True)
-        records: list[KafkaRecord] = []
-        try:
-            for part in sorted(found.partitions, key=lambda one: one.partition_index):
-                if partition in (None, part.partition_index):
-                    reader = _Reader(cluster, found, part.partition_index, part.leader_id)
-                    records += await reader.read(committed)
-        except (ClientError, _Moved):
+    def __init__(self, topic: str, partition: int | None, at_least: int, committed: bool) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._at_least = at_least
+        self._committed = committed
+        self._exists: bool | None = None
+        self._count: int | None = None
+
+    async def read(self, cluster: Cluster) -> list[KafkaRecord]:
+        """All records from the beginning to the present end, at least so many; by partition.
+
+        Waits for leaders and for missing records, forever if need be.
+        """
+        while True:
+            if not self._exists:
+                first = (await cluster.metadata([self._topic])).topics[0]
+                self._exists = first.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            found = await cluster.led_topic(self._topic, wait_for_missing=True)
+            self._exists = True
+            records: list[KafkaRecord] = []
+            try:
+                for part in sorted(found.partitions, key=lambda one: one.partition_index):
+                    if self._partition in (None, part.partition_index):
+                        reader = _Reader(cluster, found, part.partition_index, part.leader_id)
+                        records += await reader.read(self._committed)
+            except (ClientError, _Moved):
+                await trio.sleep(POLL_SECONDS)
+                continue
+            self._count = len(records)
+            if self._count >= self._at_least:
+                return records
             await trio.sleep(POLL_SECONDS)
-            continue
-        if len(records) >= at_least:
-            return records
-        await trio.sleep(POLL_SECONDS)
+
+    def lack(self) -> str:
+        """What has been missing so far."""
+        if self._count is not None:
+            return f"{self._count} of {self._at_least} records in {self._topic}"
+        if self._exists is None:
+            return ""
+        return f"{'no leader of' if self._exists else 'there is no'} topic {self._topic}"
 
 
 class _Moved(Exception):

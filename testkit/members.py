@@ -58,6 +58,14 @@ class Members:
             raise ClusterError(f"broker {broker} does not run")
         return answers
 
+    def tell_any(self, **request: Any) -> Any:
+        """Have the controls of one broker that runs do something; its answer."""
+        running = self.running()
+        if not running:
+            raise ClusterError("no broker runs")
+        number = min(running)
+        return self.tell(number, **request)[number]
+
     def ask_network(self, **request: Any) -> Any:
         """Ask the proxy, if there is one."""
         from .controls import ask_controls

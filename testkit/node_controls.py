@@ -1,4 +1,4 @@
-"""A test's actions inside of a broker's process: harm requests and the disk, move the clock.
+"""A test's actions inside of a broker's process: harm requests and the disk, move the clock, clean.
 
 Runs beside the broker (`server.Companion`) in clusters that the fork server starts, and in no
 other, and carries out the requests that come through `controls`.
@@ -24,6 +24,7 @@ from .controls import serve_controls
 from .disk_faults import DiskFault, break_disk, mend_disk
 from .history import History
 from .interceptions import Harm, Interceptions, Rule
+from .node_cleaning import NodeCleaning
 
 if TYPE_CHECKING:
     from ..broker.network.request import Request, ResponseSink
@@ -70,6 +71,15 @@ class NodeControls:
 
     async def run(self, broker: Broker) -> None:
         self._broker = broker
+        cleaning = NodeCleaning(broker)
+        self._actions.update(
+            content=cleaning.content,
+            coordinated=cleaning.coordinated,
+            forget=cleaning.forget,
+            delete_topics=cleaning.delete_topics,
+            restore=cleaning.restore,
+            settled=cleaning.settled,
+        )
         broker.parts.orders.on_metadata.append(self._note_change)
         known = set(broker.parts.cache.topics())
         self._note_change(MetadataUpdate(changed_topics=known))

@@ -3,7 +3,7 @@
 Invariants: nothing of the broker is imported, and no process started, unless a test that is to run
 wants a cluster; then the fork server, whose start takes a moment, starts while others run. A
 cluster is shared by all tests of a session (with xdist, of a worker) that want one like it, as long
-as they leave it whole; the topics that a test has made go with the test.
+as they leave it whole; what a test has made goes with the test.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import pytest
 
 if TYPE_CHECKING:
     from .cluster import KafkaCluster
+    from .coroutines import AsyncKafkaCluster
     from .pool import ClusterPool
 
 CLUSTER_MODULE = "pybroker_kafka.testkit.cluster"
 MARKER = (
-    "kafka(brokers=1, config={}, secure=False, network=False, fresh=False): the cluster that the "
-    "fixture `kafka` gives to this test; fresh: one that no other test uses"
+    "kafka(brokers=1, config={}, secure=False, network=False, fresh=False, keep=[]): the cluster "
+    "that the fixture `kafka` gives to this test; fresh: one that no other test uses; keep: names "
+    "of what stays on it after the test, with * and ?, or True for all"
 )
 
 
@@ -39,6 +41,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="A key of server.properties for its brokers; may be repeated.",
     )
     group.addoption("--kafka-secure", action="store_true", help="Clients log in, over TLS.")
+    group.addoption(
+        "--kafka-keep",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="What tests make with this name stays for the next ones (* and ? as in a shell).",
+    )
+    parser.addini(
+        "kafka_keep",
+        "Names of what stays on the cluster after a test.",
+        type="linelist",
+        default=[],
+    )
     parser.addini("kafka_secure", "Clients log in, over TLS.", type="bool", default=False)
     parser.addini("kafka_brokers", "How many brokers the fixture kafka has.", default="1")
     parser.addini(
@@ -102,3 +117,11 @@ def kafka(request: pytest.FixtureRequest, kafka_clusters: ClusterPool) -> Iterat
     cluster = kafka_clusters.take(wanted)
     yield cluster
     kafka_clusters.give_back(cluster)
+
+
+@pytest.fixture
+def async_kafka(kafka: KafkaCluster) -> AsyncKafkaCluster:
+    """The same cluster, its methods as coroutines: `await async_kafka.records(...)`."""
+    from .coroutines import AsyncKafkaCluster
+
+    return AsyncKafkaCluster(kafka)

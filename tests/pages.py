@@ -1,5 +1,5 @@
-"""docs/CONFIG.md, METRICS.md, APIS.md, AUTHORIZATION.md, COMMANDS.md and the keys of SECURITY.md,
-written from the tables of the code.
+"""docs/CONFIG.md, METRICS.md, APIS.md, AUTHORIZATION.md, COMMANDS.md, the keys of SECURITY.md and
+the figures of operate/capacity.md, written from tables of the code and of benchmarks/RESULTS.md.
 
 `python -m tests.pages` writes them anew; tests/unit/docs/test_generated.py says when that is due.
 
@@ -36,6 +36,7 @@ from pybroker_kafka.storage.topic_configs import TOPIC_CONFIGS
 from pybroker_kafka.tls.settings import OF_JAVA
 from tests.support.apis_page import apis_page
 from tests.support.authorization_page import authorization_page
+from tests.support.capacity_page import write as write_capacity
 from tests.support.commands_page import commands_page
 from tests.support.in_process import broker, zookeeper
 from tests.support.missing_metrics import MISSING
@@ -50,9 +51,7 @@ COMMANDS = ROOT / "docs" / "COMMANDS.md"
 COMMAND = "python -m tests.pages"
 
 # Keys that `broker/config/checks.py` never lets anyone set.
-REFUSED = frozenset(
-    {"process.roles", "controller.listener.names", "zookeeper.metadata.migration.enable"}
-)
+REFUSED = frozenset({"zookeeper.metadata.migration.enable"})
 # It must name a listener, which is served; but the controller sends to the inter-broker listener.
 OURS = frozenset(definition.name for definition in extensions.DEFINITIONS)
 # Topic configs that are known and checked, and change nothing: tiered storage.
@@ -112,56 +111,57 @@ This page is written by `{COMMAND}` from the tables in `broker/config/tables/` a
 `storage/topic_configs.py`; do not edit it. Names, types, defaults and bounds are those of Apache
 Kafka 3.9.
 
-A key may be given in `server.properties`, to `pybroker start` with `--config`, or in Docker as a
-`KAFKA_` variable. An unknown key is an error with `--config`, and a warning in a file.
-*Dynamic* says where a key may be changed while the broker runs: nowhere (read-only), for one broker
-(per-broker), or for one and as the default of all (cluster-wide).
+Set a key in `server.properties`, with `--config` of `pybroker start`, or in Docker as a `KAFKA_`
+variable. An unknown key is an error with `--config`, and a warning in a file. The column *dynamic*
+says whether a running broker's key may be altered: no (read-only), for one broker (per-broker), or
+for one broker and as the default of all (cluster-wide).
 
 """
 _CONFIG_TEXTS = {
-    "works": "They change something here, as they do in Apache Kafka.",
-    "ours": "Apache Kafka does not know them. It warns of unknown keys and starts all the same.",
+    "works": "These keys have their effect of Apache Kafka.",
+    "ours": "Apache Kafka does not know these keys: it warns of them, and starts all the same.",
     "stops the start": (
-        "They were meant to keep someone out, and nothing here does that yet. A broker with one of "
-        f"them set to anything but its default does not start, unless `{ALLOW}=true`; they cannot "
-        "be altered dynamically either."
+        "These keys restrict access in Apache Kafka, and have no effect here. A broker with one of "
+        f"them set to anything but its default does not start, unless `{ALLOW}=true`; nor can they "
+        "be altered while it runs."
     ),
     "must not be set": "The brokers run with ZooKeeper. Set to anything but its default, each of "
     "them stops the start.",
     "of Java": (
-        "TLS is done by OpenSSL here, which has its own of each of them. With a TLS listener, a "
-        "broker stops at the start if one of them is set to anything that the last column does "
-        "not have: it would run in Java alone. Without a TLS listener they are not read."
+        "These keys name parts of Java's TLS. OpenSSL does TLS here, and has its own parts. With a "
+        "TLS listener, a broker does not start if a key has a value that the last column does not "
+        "list. Without a TLS listener the keys are not read."
     ),
     "no effect": (
-        "They are known, checked for their type and bounds, and described by DescribeConfigs. "
-        "Nothing acts on them: features that are not there (tiered storage, KRaft, the new group "
-        "protocols), and details of Kafka's own implementation."
+        "The broker knows these keys, checks their types and bounds, and describes them "
+        "(DescribeConfigs), but nothing uses them: they belong to features that are not here "
+        "(tiered storage, KRaft, the new group protocols), or to Kafka's own implementation."
     ),
 }
 _LISTENERS_TEXT = f"""
 ## Keys of one listener
 
-A broker may have several listeners, and some keys can be set for one of them alone: with its name
-before the key, in lower case. `listener.name.internal.ssl.client.auth=required` counts for a
-listener that is called INTERNAL, whatever `ssl.client.auth` says; the others follow the plain key.
-Such a prefix may stand before all keys that begin with `ssl.` or `sasl.`, and before
+A broker may have several listeners, and some keys can be set for one of them alone, with the
+prefix `listener.name.` and the listener's name in lower case:
+`listener.name.internal.ssl.client.auth=required` applies to the listener INTERNAL, whatever the
+value of `ssl.client.auth`; the plain key applies to the others. The prefix may stand before all
+keys that begin with `ssl.` or `sasl.`, and before
 {", ".join(f"`{name}`" for name in sorted(LISTENER_KEYS) if not name.startswith("sasl."))}.
-What a listener asks of one login mechanism has the mechanism's name behind its own:
-`listener.name.internal.scram-sha-512.sasl.jaas.config`. These keys may have it:
+A key for one login mechanism of a listener has the mechanism's name as well:
+`listener.name.internal.scram-sha-512.sasl.jaas.config`. This form exists for
 {", ".join(f"`{name}`" for name in sorted(MECHANISM_KEYS))} and those that begin with
-`sasl.oauthbearer.`. `sasl.jaas.config` counts in no other form.
+`sasl.oauthbearer.`. `sasl.jaas.config` has an effect in this form only.
 
-With such a prefix a key may be changed for one broker while it runs, even if it is read-only
-without; it applies to connections made from then on.
+With such a prefix a running broker's key may be altered even if the plain key is read-only; the new
+value applies to new connections.
 """
 _DYNAMIC_ONLY_TEXT = (
-    "They exist in no file: they are set with AlterConfigs or IncrementalAlterConfigs, and "
-    "throttle the replicas that a topic names.\n\n"
+    "These keys are not for `server.properties`: AlterConfigs or IncrementalAlterConfigs sets "
+    "them. They throttle the replicas that a topic's config names.\n\n"
 )
 _TOPICS_TEXT = (
-    "A topic's own value counts first, then the broker's key in the last column, then the default. "
-    "All may be changed while the topic is in use.\n\n"
+    "A topic's own value takes precedence over the broker's key in the last column, and that over "
+    "the default. All may be altered while the topic is in use.\n\n"
 )
 
 
@@ -294,14 +294,14 @@ This page is written by `{COMMAND}` from the metrics that a started broker expor
 
 `pybroker start --metrics-port PORT` (broker N at PORT + N - 1) and `pybroker broker --metrics-port
 PORT` serve them in Prometheus' format under `/metrics`, to this machine alone unless
-`--metrics-host` says otherwise. The names are those that the JMX exporter's example configuration
-gives Apache Kafka's (kafka-2_0_0.yml), with its labels. Rates per second are left out: Prometheus
-derives them from the counters. A summary has quantiles, `_count` and `_sum`; quantiles come from
-the last samples, see `broker/observability/metrics.py`. What counts logins is there for listeners
-that have them. Metrics of the process (`process_*`) and of Python's collector (`python_gc_*`) are
-there as well. A scrape is written in slices between the broker's other work: of 5 000 partitions
-it takes 75 ms (50 770 lines; `python -m benchmarks.scrape`, two quiet cores), and thousands of
-partitions delay no request.
+`--metrics-host` says otherwise. Names and labels are those that the JMX exporter's example
+configuration (kafka-2_0_0.yml) gives to Apache Kafka's metrics. Rates per second are left out:
+Prometheus derives them from the counters. A summary has quantiles, `_count` and `_sum`; quantiles
+come from the last samples, see `broker/observability/metrics.py`. Metrics of logins exist for
+listeners with logins. Metrics of the process (`process_*`) and of Python's collector
+(`python_gc_*`) are there as well. The broker writes a scrape in slices between its other work: with
+5 000 partitions a scrape takes 75 ms (50 770 lines; `python -m benchmarks.scrape`, two quiet
+cores), and thousands of partitions delay no request.
 
 "{NOT_KAFKAS}" in the last column: Apache Kafka has no such metric.
 
@@ -317,9 +317,10 @@ of a broker's inside.
 
 """
 _MISSING_HEAD = """
-## What Apache Kafka has besides
+## Metrics of Apache Kafka that are not here
 
-Found by `tests/mixed/test_metric_names.py`, which scrapes an Apache Kafka 3.9 with the exporter.
+The list comes from `tests/mixed/test_metric_names.py`, which scrapes an Apache Kafka 3.9 with the
+exporter.
 
 """
 
@@ -398,9 +399,13 @@ def _anchor(title: str) -> str:
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
     lines = [heads, ("---",) * len(heads), *rows]
-    return "".join(
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines
-    )
+    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """What is in angle brackets, as a name to fill in, would be taken for HTML and left out."""
+    shown = text.replace("|", "\\|")
+    return shown if shown.startswith("`") else shown.replace("<", "&lt;")
 
 
 def main() -> None:
@@ -410,7 +415,7 @@ def main() -> None:
     AUTHORIZATION.write_text(authorization_page())
     SECURITY.write_text(security_page(SECURITY.read_text()))
     COMMANDS.write_text(commands_page())
-    for page in (CONFIG, METRICS, APIS, AUTHORIZATION, SECURITY, COMMANDS):
+    for page in (CONFIG, METRICS, APIS, AUTHORIZATION, SECURITY, COMMANDS, write_capacity()):
         print(page.relative_to(ROOT))
 
 

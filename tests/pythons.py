@@ -78,7 +78,7 @@ def environment(python: Path, version: str) -> Path:
     if not own.exists():
         subprocess.run([python, "-m", "venv", place], check=True)
     pip: list[str | Path] = [own, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "install", "--editable", ".[spark,dev]"], cwd=ROOT, check=True)
+    subprocess.run([*pip, "install", "--editable", ".[spark,dev,site]"], cwd=ROOT, check=True)
     return own
 
 

@@ -105,6 +105,11 @@ SPARK_BY_HAND = [
 ]
 # Of one seed, short, and patient with a busy machine.
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
+# The chapters of the course that a browser is not needed for in every run: the terminal has them.
+COURSE_BY_HAND = [
+    f"--deselect=tests/compat/test_learn_browser.py::test_a_chapter_in_a_browser[{chapter}]"
+    for chapter in ("consumer", "rebalance", "reactor", "log", "semantics", "zookeeper")
+]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
 COMPUTING = ["-n", "2"]
 WAITING = ["-n", "4"]
@@ -201,7 +206,7 @@ def stages() -> list[Stage]:
             "test",
             [
                 *[*ALL_COMPILED, *pytest, *WAITING, *LONG_FIRST, "-m", "not at_kafka"],
-                *["tests/compat", *SPARK_BY_HAND],
+                *["tests/compat", *SPARK_BY_HAND, *COURSE_BY_HAND],
             ],
         ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], lane=1),

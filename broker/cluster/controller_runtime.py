@@ -29,8 +29,7 @@ from ...replication.controller.config import ControllerConfig
 from ...replication.controller.kafka_controller import Controller
 from ...replication.controller.partition_states import UNCLEAN_CONFIG
 from ...replication.controller.request_batch import request_version
-from ..zk.zookeeper_client import SessionEvent, ZooKeeperClient
-from ..zk.zookeeper_watches import WatchKind
+from ..zk.zookeeper import SessionEvent, WatchKind, ZooKeeper
 from .broker_connection import REQUEST_TIMEOUT_MS, BrokerConnection, Connect, connect_plaintext
 from .control_channel import ControlChannel
 
@@ -56,7 +55,7 @@ class _Question:
 class ControllerRuntime:
     def __init__(
         self,
-        zookeeper: ZooKeeperClient,
+        zookeeper: ZooKeeper,
         config: ControllerConfig,
         *,
         clock: Callable[[], int],
@@ -182,7 +181,7 @@ class ControllerRuntime:
         done.set()
 
     async def _drive(self, flow: Flow[None]) -> None:
-        """Like `ZooKeeperClient.run`, with our watches and the effects of each step.
+        """Like `ZooKeeper.run`, with our watches and the effects of each step.
 
         All operations run in one session: nothing read in one session is written in the next.
         """

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
 
+from ...protocol.features import RELEASES
 from ...replication.controller.config import ControllerConfig
 from ...replication.metadata_cache import MetadataCache
 from ...storage.log_manager import LogManager
@@ -99,4 +100,5 @@ def _controller_config(config: KafkaConfig, broker_id: int) -> ControllerConfig:
         leader_imbalance_check_interval_ms=1000
         * config.get_int("leader.imbalance.check.interval.seconds"),
         protocol=config.inter_broker_protocol,
+        features=RELEASES[config.get_string("pybroker.features")],
     )

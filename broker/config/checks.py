@@ -101,10 +101,14 @@ def _check_authorizer(config: KafkaConfig) -> None:
 
 def _check_mode(config: KafkaConfig) -> None:
     if config.get_list("process.roles"):
-        raise ConfigError("process.roles is for KRaft; this broker runs with ZooKeeper: remove it")
+        raise ConfigError(
+            "process.roles is for KRaft; this broker runs with ZooKeeper: remove it, or "
+            "zookeeper.connect, for an embedded one"
+        )
     if config.get_optional_string("zookeeper.connect") is None:
         raise ConfigError(
-            "zookeeper.connect is not set; give the ensemble, for example localhost:2181"
+            "zookeeper.connect is not set; give the ensemble, for example localhost:2181, or run "
+            "the broker with --standalone, for an embedded one"
         )
     if config.get_optional_string("controller.listener.names") is not None:
         raise ConfigError("controller.listener.names is for KRaft: remove it")

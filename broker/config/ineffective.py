@@ -20,7 +20,7 @@ from .definitions import base_key
 
 ALLOW = "pybroker.allow.ineffective.security"
 
-_NO_POLICY = "no policy is asked"
+_NO_POLICY = "this broker calls no policy"
 _NO_QUOTA_CLASS = "set quotas with kafka-configs; this broker loads no Java class"
 _NO_ZOOKEEPER_REVOCATION = "this broker does not check whether ZooKeeper's certificate was revoked"
 _NO_NAMES = "principals come from logins and certificates; this broker loads no Java class"

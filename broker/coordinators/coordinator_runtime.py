@@ -97,28 +97,6 @@ async def internal_partition_count(zookeeper: ZooKeeperClient, topic: str, confi
     return configured
 
 
-async def read_partition(load: PartitionLoad, replica: Partition, buffer_bytes: int) -> None:
-    """Read all of a partition into `load`, and decode it.
-
-    Positions are looked up on the loop; only bytes are read and parsed in the thread. The replica
-    may move to another log directory meanwhile, and then has another log.
-    """
-    while load.next_offset < replica.log.log_end_offset:
-        offset = load.next_offset
-        read = replica.log.read(
-            offset,
-            buffer_bytes,
-            upper_bound_offset=replica.log.log_end_offset,
-            min_one_batch=True,
-        )
-        if len(read.records) == 0:
-            break
-        await trio.to_thread.run_sync(_add, load, read.records)
-        if load.next_offset <= offset:
-            break
-    await trio.to_thread.run_sync(load.decode)
-
-
 def _add(load: PartitionLoad, records: Any) -> None:
     load.add(records.read())
 
@@ -323,19 +301,23 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         started = trio.current_time()
         try:
             async with self._load_limit:
-                await read_partition(load, replica, self._load_buffer_bytes)
+                await self._read(load, replica)
         except BrokenInvariant:
             raise
         except Exception:
+            if not self.machine.is_loading(load):
+                return  # another broker leads the partition now; the log here may be deleted
             # Not served rather than served without its content: consumers would start over, zombies
             # would not be fenced.
             self.logger.exception("Loading %s-%d failed", self.topic, load.partition)
             self.machine.abandon_load(load)
             return
-        while not replica.is_replicated(load.next_offset):
-            if not self.machine.is_loading(load):
-                return
+        while self.machine.is_loading(load):
+            if replica.is_replicated(load.next_offset):
+                break
             await trio.sleep(REPLICATION_POLL_MS / _MS)
+        else:
+            return
         self.machine.finish_load(load, self.now_ms)
         self.perform()
         took_ms = int((trio.current_time() - started) * _MS)
@@ -349,3 +331,26 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             took_ms,
             load.skipped_count,
         )
+
+    async def _read(self, load: PartitionLoad, replica: Partition) -> None:
+        """Read all of a partition into `load`, and decode it; stop when it is not wanted any more.
+
+        Positions are looked up on the loop; only bytes are read and parsed in the thread. The
+        replica may move to another log directory meanwhile, and then has another log.
+        """
+        is_loading = self.machine.is_loading
+        while is_loading(load) and load.next_offset < replica.log.log_end_offset:
+            offset = load.next_offset
+            read = replica.log.read(
+                offset,
+                self._load_buffer_bytes,
+                upper_bound_offset=replica.log.log_end_offset,
+                min_one_batch=True,
+            )
+            if len(read.records) == 0:
+                break
+            await trio.to_thread.run_sync(_add, load, read.records)
+            if load.next_offset <= offset:
+                break
+        if is_loading(load):
+            await trio.to_thread.run_sync(load.decode)

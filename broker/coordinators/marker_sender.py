@@ -72,6 +72,7 @@ class MarkerSender:
         self._wakes: dict[int, trio.Event] = {}
         self._nursery: trio.Nursery | None = None
         self.queues = MarkerQueues(self._leader_of)
+        self.max_own_partitions = MAX_OWN_PARTITIONS
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
@@ -130,7 +131,7 @@ class MarkerSender:
                 await self._wakes[broker_id].wait()
 
     def _write_piece(self) -> None:
-        job = self.queues.take_piece(self._broker_id, MAX_OWN_PARTITIONS)
+        job = self.queues.take_piece(self._broker_id, self.max_own_partitions)
         marker = Marker(job.producer_id, job.producer_epoch, job.coordinator_epoch, job.committed)
         try:
             self._writer.write(marker, job.partitions, partial(self._on_results, job))

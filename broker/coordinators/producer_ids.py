@@ -22,7 +22,7 @@ from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller.requests import allocate_producer_ids
 from ...replication.controller.znodes import PRODUCER_ID_BLOCK_SIZE, MalformedZnode
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable
-from ..zk.zookeeper_client import ZooKeeperClient
+from ..zk.zookeeper import ZooKeeper
 
 logger = logging.getLogger("pybroker.broker.coordinators.producer_ids")
 
@@ -53,7 +53,7 @@ def allocate_from_controller(
     return allocate
 
 
-def allocate_from_zookeeper(zookeeper: ZooKeeperClient, broker_id: int) -> AllocateBlock:
+def allocate_from_zookeeper(zookeeper: ZooKeeper, broker_id: int) -> AllocateBlock:
     """Take a block oneself, as brokers do with an inter.broker.protocol.version below 3.0."""
 
     async def allocate() -> range:

@@ -29,7 +29,7 @@ ALERTS = (
         1,
         "critical",
         "{{ $labels.instance }} does not answer.",
-        "See the last lines of its log; start it again: its replicas catch up by themselves.",
+        "Read the last lines of its log and start it again: its replicas catch up by themselves.",
     ),
     Alert(
         "KafkaNotOneController",
@@ -37,7 +37,8 @@ ALERTS = (
         1,
         "critical",
         "{{ $value }} brokers say that they are the controller.",
-        "0: see whether ZooKeeper answers. 2: one has lost its session and will notice soon.",
+        "0: check whether ZooKeeper answers. 2: one of them has lost its session and will notice "
+        "soon.",
     ),
     Alert(
         "KafkaOfflinePartitions",
@@ -70,8 +71,7 @@ ALERTS = (
         0,
         "critical",
         "A leader was chosen outside of its ISR: records may be lost.",
-        "Compare what producers were acknowledged with what is there; see "
-        "unclean.leader.election.enable.",
+        "Compare the acknowledged records with the topic; see unclean.leader.election.enable.",
     ),
     Alert(
         "KafkaLogDirectoryOffline",
@@ -87,8 +87,8 @@ ALERTS = (
         10,
         "warning",
         "{{ $labels.consumergroup }} has {{ $value }} records of {{ $labels.topic }} to read.",
-        "Add consumers up to the number of partitions, or see why they are slow "
-        "(`pybroker groups describe`).",
+        "Add consumers, up to the number of partitions, or find out why they are slow (`pybroker "
+        "groups describe`).",
     ),
     Alert(
         "KafkaHangingTransaction",
@@ -123,7 +123,7 @@ ALERTS = (
         0,
         "warning",
         "{{ $labels.instance }} lost its ZooKeeper session, and with it its leaderships.",
-        "Look for pauses: of the machine, of ZooKeeper, of the network between them.",
+        "Look for pauses of the machine, of ZooKeeper, and of the network between them.",
     ),
     Alert(
         "KafkaLoopStalls",
@@ -131,7 +131,7 @@ ALERTS = (
         0,
         "warning",
         "{{ $labels.instance }} did nothing for {{ $value }} seconds.",
-        "The machine was busy or asleep, or a defect: report it with the log.",
+        "The machine was busy or asleep, or this is a defect: report it with the log.",
     ),
     Alert(
         "KafkaFewDescriptors",
@@ -139,7 +139,7 @@ ALERTS = (
         5,
         "warning",
         "{{ $labels.instance }} will run out of file descriptors.",
-        "Raise ulimit -n; each connection and each segment takes some.",
+        "Raise ulimit -n: each connection and each partition takes a descriptor.",
     ),
 )
 

@@ -21,9 +21,9 @@ class Described(NamedTuple):
 # By MBean and Kafka's name: the exported name follows from both.
 _OF_KAFKA = {
     "kafka.network:type=RequestMetrics": {
-        "RequestsPerSec": "Requests answered, by API and version. Each Fetch is a FetchConsumer or "
-        "a FetchFollower besides; those that only verify a transaction are "
-        "AddPartitionsToTxnVerification alone.",
+        "RequestsPerSec": "Requests answered, by API and version. A Fetch is counted twice: as "
+        "Fetch, and as FetchConsumer or FetchFollower. An AddPartitionsToTxn that only verifies a "
+        "transaction is counted as AddPartitionsToTxnVerification.",
         "ErrorsPerSec": "Requests that failed as a whole, by API and error.",
         "TotalTimeMs": "From a request's last byte to its answer's last byte, in milliseconds.",
         "RequestQueueTimeMs": "How long requests waited for a handler, in milliseconds.",
@@ -31,10 +31,10 @@ _OF_KAFKA = {
         "RemoteTimeMs": "How long requests waited in purgatory: for followers (acks=all), for new "
         "records (a fetch), for members of a group; in milliseconds.",
         "ThrottleTimeMs": "The throttle time that quotas gave to clients, in milliseconds.",
-        "ResponseQueueTimeMs": "Always 0: an answer is written by who made it.",
+        "ResponseQueueTimeMs": "Always 0: the task that makes an answer also writes it.",
         "ResponseSendTimeMs": "How long answers took to leave, in milliseconds: long if clients "
         "read slowly.",
-        "MessageConversionsTimeMs": "Converting records between formats, in milliseconds.",
+        "MessageConversionsTimeMs": "Time of converting records between formats, in milliseconds.",
         "TemporaryMemoryBytes": "Memory for converted and recompressed records, in bytes.",
     },
     "kafka.network:type=RequestChannel": {
@@ -45,7 +45,7 @@ _OF_KAFKA = {
     "kafka.network:type=SocketServer": {
         "MemoryPoolUsed": "Bytes of requests in memory (queued.max.request.bytes bounds them).",
         "MemoryPoolAvailable": "Bytes that requests may still take; +Inf without a bound.",
-        "ExpiredConnectionsKilledCount": "Connections closed since their login had run out.",
+        "ExpiredConnectionsKilledCount": "Connections closed because their login had expired.",
         "NetworkProcessorAvgIdlePercent": "Share of time that the network tasks wait, 0 to 1: near "
         "0 the broker is at its limit.",
     },
@@ -68,26 +68,28 @@ _OF_KAFKA = {
         "LeaderCount": "Partitions that this broker leads.",
         "OfflineReplicaCount": "Replicas in failed log directories.",
         "UnderReplicatedPartitions": "Partitions led here whose ISR lacks a replica: 0 in health.",
-        "UnderMinIsrPartitionCount": "Partitions led here with fewer in sync than "
+        "UnderMinIsrPartitionCount": "Partitions led here with fewer in-sync replicas than "
         "min.insync.replicas: acks=all fails there.",
-        "AtMinIsrPartitionCount": "Partitions led here with just min.insync.replicas in sync: the "
-        "next loss stops producers.",
+        "AtMinIsrPartitionCount": "Partitions led here with exactly min.insync.replicas in-sync "
+        "replicas: the next loss stops producers.",
         "ReassigningPartitions": "Partitions led here whose replicas are being moved.",
         "PartitionsWithLateTransactionsCount": "Partitions led here with a transaction older than "
         "transaction.max.timeout.ms: read_committed consumers hang there.",
         "ProducerIdCount": "Idempotent and transactional producers that this broker's logs know.",
-        "IsrExpandsPerSec": "Replicas that came back into an ISR.",
-        "IsrShrinksPerSec": "ISRs made smaller: a follower fell behind or died.",
-        "FailedIsrUpdatesPerSec": "ISR changes that the controller did not take.",
+        "IsrExpandsPerSec": "Replicas that returned to an ISR.",
+        "IsrShrinksPerSec": "ISR shrinks: a follower fell behind or died.",
+        "FailedIsrUpdatesPerSec": "ISR changes that the controller rejected.",
     },
     "kafka.cluster:type=Partition": {
         "UnderReplicated": "1 where this broker leads and the ISR lacks a replica.",
-        "UnderMinIsr": "1 where this broker leads and fewer than min.insync.replicas are in sync.",
-        "AtMinIsr": "1 where this broker leads and just min.insync.replicas are in sync.",
+        "UnderMinIsr": "1 where this broker leads and has fewer in-sync replicas than "
+        "min.insync.replicas.",
+        "AtMinIsr": "1 where this broker leads and has exactly min.insync.replicas in-sync "
+        "replicas.",
         "ReplicasCount": "Replicas of a partition led here; 0 for followers.",
         "InSyncReplicasCount": "Replicas in sync of a partition led here; 0 for followers.",
-        "LastStableOffsetLag": "Records between the last stable offset and the high watermark: "
-        "what read_committed consumers cannot see yet.",
+        "LastStableOffsetLag": "Records between the last stable offset and the high watermark, "
+        "which read_committed consumers cannot see yet.",
     },
     "kafka.log:type=Log": {
         "Size": "Bytes of a replica's log.",
@@ -101,38 +103,41 @@ _OF_KAFKA = {
     },
     "kafka.log:type=LogCleaner": {
         "max-buffer-utilization-percent": "How full the cleaner's map of keys was, 0 to 100.",
-        "cleaner-recopy-percent": "What the last cleanings kept of what they read, 0 to 100.",
+        "cleaner-recopy-percent": "Share of the read bytes that the last cleanings kept, 0 to 100.",
         "max-clean-time-secs": "How long the last cleaning took, in seconds.",
         "max-compaction-delay-secs": "How overdue the latest cleaning is, in seconds.",
         "DeadThreadCount": "Cleaner tasks that ended on an error: old records of their logs stay.",
     },
     "kafka.log:type=LogCleanerManager": {
         "max-dirty-percent": "Largest share of a log that is not cleaned yet, 0 to 100.",
-        "time-since-last-run-ms": "Since the cleaner last looked for work, in milliseconds.",
-        "uncleanable-partitions-count": "Partitions that the cleaner gave up on.",
-        "uncleanable-bytes": "Bytes of the partitions that the cleaner gave up on.",
+        "time-since-last-run-ms": "Time since the cleaner last looked for work, in milliseconds.",
+        "uncleanable-partitions-count": "Partitions that the cleaner does not clean any more, "
+        "after an error.",
+        "uncleanable-bytes": "Bytes of these partitions.",
     },
     "kafka.server:type=FetchSessionCache": {
         "NumIncrementalFetchSessions": "Incremental fetch sessions that are open.",
         "NumIncrementalFetchPartitionsCached": "Partitions in these sessions.",
-        "IncrementalFetchSessionEvictionsPerSec": "Sessions that made room for others: many if "
-        "max.incremental.fetch.session.cache.slots is too small.",
+        "IncrementalFetchSessionEvictionsPerSec": "Sessions that were removed for new ones: many "
+        "if max.incremental.fetch.session.cache.slots is too small.",
     },
     "kafka.server:type=DelayedOperationPurgatory": {
-        "PurgatorySize": "Requests that wait for something to happen, by kind.",
+        "PurgatorySize": "Requests that wait for an event, by kind.",
     },
     "kafka.server:type=DelayedProduceMetrics": {
-        "ExpiresPerSec": "Produce requests with acks=all that followers did not confirm in time.",
+        "ExpiresPerSec": "Produce requests with acks=all that timed out before the followers had "
+        "the records.",
     },
     "kafka.server:type=SessionExpireListener": {
         "ZooKeeperExpiresPerSec": "ZooKeeper sessions that ended and were replaced.",
     },
     "kafka.server:type=ReplicaFetcherManager": {
         "MaxLag": "Records that the follower furthest behind lacks.",
-        "FailedPartitionsCount": "Partitions that this broker has stopped to follow.",
+        "FailedPartitionsCount": "Partitions that this broker does not follow any more, after an "
+        "error.",
     },
     "kafka.server:type=ReplicaAlterLogDirsManager": {
-        "MaxLag": "Records that a move between log directories has left at most.",
+        "MaxLag": "Most records that a move between log directories has still to copy.",
     },
     "kafka.server:type=FetcherLagMetrics": {
         "ConsumerLag": "Records that a follower on this broker lacks.",
@@ -143,18 +148,18 @@ _OF_KAFKA = {
         "NumGroupsEmpty": "Groups without members.",
         "NumGroupsPreparingRebalance": "Groups that wait for their members to join.",
         "NumGroupsCompletingRebalance": "Groups that wait for their leader's assignment.",
-        "NumGroupsStable": "Groups that work.",
+        "NumGroupsStable": "Groups whose members have their assignments.",
         "NumGroupsDead": "Groups that are being removed.",
     },
     "kafka.coordinator.transaction:type=TransactionMarkerChannelManager": {
-        "UnknownDestinationQueueSize": "Markers that are sent again: their leader is not known or "
-        "refused them.",
+        "UnknownDestinationQueueSize": "Markers that are sent again, because their leader is "
+        "unknown or refused them.",
         "LogAppendRetryQueueSize": "Transaction states that are written again after an error.",
     },
     "kafka.controller:type=KafkaController": {
         "ActiveControllerCount": "1 on the controller: the sum over all brokers is 1 in health.",
         "OfflinePartitionsCount": "Partitions without a leader; on the controller, 0 in health.",
-        "PreferredReplicaImbalanceCount": "Partitions that another than their first replica leads.",
+        "PreferredReplicaImbalanceCount": "Partitions whose leader is not their first replica.",
         "GlobalTopicCount": "Topics of the cluster; on the controller.",
         "GlobalPartitionCount": "Partitions of the cluster; on the controller.",
         "TopicsToDeleteCount": "Topics that are being deleted.",
@@ -163,10 +168,11 @@ _OF_KAFKA = {
         "ActiveBrokerCount": "Brokers that are alive; on the controller.",
     },
     "kafka.controller:type=ControllerStats": {
-        "UncleanLeaderElectionsPerSec": "Leaders chosen outside of the ISR: records may be lost.",
+        "UncleanLeaderElectionsPerSec": "Leaders elected outside the ISR: records may be lost.",
     },
     "kafka.server:type=KafkaServer": {
-        "BrokerState": "1 while it starts, 3 while it runs, 6 while it hands over and stops.",
+        "BrokerState": "1 while the broker starts, 3 while it runs, 6 while it stops under "
+        "control.",
     },
 }
 # The same of MBeans with attributes in the place of a name, and of irregular names.
@@ -175,7 +181,7 @@ _ATTRIBUTES = {
         "offset-commit-count": "Offsets committed here.",
         "offset-deletion-count": "Offsets deleted by administrators.",
         "offset-expiration-count": "Offsets that offsets.retention.minutes removed.",
-        "group-completed-rebalance-count": "Rebalances that came to their end.",
+        "group-completed-rebalance-count": "Completed rebalances.",
     },
     "kafka.server:type=transaction-coordinator-metrics": {
         "partition-load-time-max": "Longest of the last loads of transaction states, in ms.",
@@ -188,13 +194,13 @@ _LOGINS = {
     "failed-authentication-total": "Logins that failed.",
     "successful-reauthentication-total": "Logins renewed on open connections.",
     "failed-reauthentication-total": "Renewals that failed.",
-    "expired-connections-killed-count": "Connections closed since their login had run out.",
+    "expired-connections-killed-count": "Connections closed because their login had expired.",
 }
 _EXPORTER = "kafka_exporter, a process beside Kafka"
 _QUOTA = "by user and client id, for those with a quota"
 _LISTED = {
     "kafka_controller_controllerstats_leaderelectionrateandtimems_count": Described(
-        "Leaders chosen.", "kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs"
+        "Leaders elected.", "kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs"
     ),
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent": Described(
         "Share of time that the request handlers wait, 0 to 1.",
@@ -220,8 +226,7 @@ _LISTED = {
         "kafka.server:type=Request,user=*,client-id=*: request-time",
     ),
     "kafka_server_request_exempt_request_time": Described(
-        "Percent of a handler's time for what brokers ask each other, while there are request "
-        "quotas.",
+        "Percent of a handler's time for requests between brokers, while there are request quotas.",
         "kafka.server:type=Request: exempt-request-time",
     ),
     "kafka_server_quota_tokens": Described(
@@ -243,22 +248,21 @@ _LISTED = {
         "Records of a topic that a group has still to read.", _EXPORTER
     ),
     "kafka_consumergroup_members": Described("Members of a group.", _EXPORTER),
-    "pybroker_loop_stalls_total": Described(
-        "Times that something held the broker's loop for 10 ms or more."
-    ),
-    "pybroker_loop_stall_seconds_total": Described("How long these times were, together."),
+    "pybroker_loop_stalls_total": Described("Stalls of the broker's loop of 10 ms or more."),
+    "pybroker_loop_stall_seconds_total": Described("Duration of these stalls, together."),
     "pybroker_loop_stall_longest_seconds": Described("The longest of the last minute."),
     "pybroker_gc_pauses_total": Described("Runs of Python's garbage collector."),
-    "pybroker_gc_pause_seconds_total": Described("How long these runs were, together."),
+    "pybroker_gc_pause_seconds_total": Described("Duration of these runs, together."),
     "pybroker_gc_pause_longest_seconds": Described("The longest of the last minute."),
     "pybroker_failed_connections_total": Described(
-        "Connections that were closed since the work for them failed, which is a defect."
+        "Connections that were closed because an unexpected exception, which is a defect, ended "
+        "their work."
     ),
     "pybroker_cold_reads_total": Described(
         "Ranges of logs that were read from the disk before they could be sent: 1 MB or less each."
     ),
     "kafka_network_socketserver_receivebufferbytes": Described(
-        "Bytes of requests that have not come in whole."
+        "Bytes of requests that have arrived in part."
     ),
     "kafka_server_replicaalterlogdirsmanager_movingpartitionscount": Described(
         "Replicas that move between log directories."

@@ -26,7 +26,7 @@ from ...replication.inter_broker import NEWEST, InterBrokerProtocol
 from ...replication.isr_proposals import IsrProposals
 from ...replication.types import AlterIsr, FailedLogDir
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable
-from ..zk.zookeeper_client import ZooKeeperClient
+from ..zk.zookeeper import ZooKeeper
 from .applied_replicas import AppliedReplicas
 
 logger = logging.getLogger("pybroker.broker.isr")
@@ -47,7 +47,7 @@ class AlterPartitionSender:
         broker_id: int,
         replicas: AppliedReplicas,
         client: ControllerClient,
-        zookeeper: ZooKeeperClient,
+        zookeeper: ZooKeeper,
         protocol: InterBrokerProtocol = NEWEST,
     ) -> None:
         self._asks_controller = protocol.has_alter_partition

@@ -12,7 +12,7 @@ Invariants: a waiter is known before any effect is applied, since the receiver o
 complete it; waiters are notified after the manager's call has returned, so that nothing re-enters
 it in the middle of a state change; a waiter that fails does not prevent the notification of others.
 
-The driver performs effects and runs timers: `replica_runtime`, or the simulation's driver.
+The driver, `replica_runtime`, performs effects and runs timers.
 """
 
 import logging

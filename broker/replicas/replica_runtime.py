@@ -15,7 +15,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from time import perf_counter, thread_time
 from typing import Final
 
 import trio
@@ -32,6 +31,7 @@ from ...replication.types import (
     RebuildProducers,
 )
 from ...storage.log import Log
+from ..resources import stopwatch
 from .applied_replicas import AppliedReplicas
 from .follower_pace import URGENT_BYTES, FollowerPace
 from .log_flusher import LogFlusher
@@ -50,6 +50,7 @@ class ReplicaRuntime(AppliedReplicas):
         "_rebuild",
         "_sleep_until_ms",
         "_to_rebuild",
+        "_urgent_bytes",
         "_wake",
         "flusher",
         "on_failed_log_dir",
@@ -65,6 +66,7 @@ class ReplicaRuntime(AppliedReplicas):
         on_isr_change: Callable[[AlterIsr], None] | None = None,
         on_failed_log_dir: Callable[[FailedLogDir], None] | None = None,
         on_flush: Callable[[FlushNeeded, int | None], None] | None = None,
+        urgent_bytes: int = URGENT_BYTES,
     ) -> None:
         super().__init__(manager, clock)
         self.flusher = LogFlusher(self._flushed, self._flush_failed)
@@ -74,6 +76,7 @@ class ReplicaRuntime(AppliedReplicas):
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
         self._pace = FollowerPace()
+        self._urgent_bytes = urgent_bytes  # once so many are collected, they are answered at once
         self._followers_wait = trio.Event()
         self._is_urgent = trio.Event()
         self._more = trio.Event()
@@ -135,11 +138,11 @@ class ReplicaRuntime(AppliedReplicas):
         """The task wakes at the end of the round: when other tasks have reached a wait."""
         manager, pace = self.manager, self._pace
         collected = manager.waiting.collected
-        collected.urgent_bytes = URGENT_BYTES
+        collected.urgent_bytes = self._urgent_bytes
         while True:
             await self._followers_wait.wait()
             self._followers_wait = trio.Event()
-            wait = pace.wait_seconds(perf_counter(), thread_time())
+            wait = pace.wait_seconds(stopwatch.now(), stopwatch.cpu())
             if wait and not self._is_urgent.is_set():
                 before = collected.append_count
                 with trio.move_on_after(wait):
@@ -149,7 +152,7 @@ class ReplicaRuntime(AppliedReplicas):
             if self._is_urgent.is_set():
                 self._is_urgent = trio.Event()
             manager.waiting.answer_followers()
-            pace.answered(perf_counter())
+            pace.answered(stopwatch.now())
             self.apply_effects()
 
     async def _answer_more(self) -> None:

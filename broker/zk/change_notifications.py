@@ -24,8 +24,8 @@ from ...protocol.zookeeper.operations import Delete, GetChildren, GetData, Sessi
 from ...replication.controller import znodes
 
 if TYPE_CHECKING:
+    from .zookeeper import WatchKind
     from .zookeeper_client import ZooKeeperClient
-    from .zookeeper_watches import WatchKind
 
 logger = logging.getLogger("pybroker.broker.cluster.change_notifications")
 

@@ -23,8 +23,8 @@ from ...protocol.zookeeper.operations import Exists, GetData, SessionExpired, Zk
 from ...replication.controller import znodes
 
 if TYPE_CHECKING:
+    from .zookeeper import WatchKind
     from .zookeeper_client import ZooKeeperClient
-    from .zookeeper_watches import WatchKind
 
 logger = logging.getLogger("pybroker.broker.zk.finalized_features")
 

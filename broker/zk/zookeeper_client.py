@@ -1,12 +1,8 @@
-"""ZooKeeper for the broker: an async interface that hides kazoo.
+"""ZooKeeper for the broker (`zookeeper.ZooKeeper`), through kazoo.
 
-Job: perform the operations of `protocol.zookeeper.operations`, pipelined and in order; drive
-flows; call back on the trio loop when a watch fires; report changes of the session.
-- A lost connection is invisible to callers except as delay: operations whose outcome is unknown
-  are sent again once connected, for as long as the session lives (as Kafka's ZooKeeperClient).
-- An expired session raises `SessionExpired` in every waiting caller. kazoo then opens a new session
-  by itself; `session_events` reports both, in order.
-- Watches outlive a lost connection (`zookeeper_watches`).
+Job: perform the operations of `protocol.zookeeper.operations`, pipelined and in order; call back on
+the trio loop when a watch fires; report changes of the session. kazoo opens a new session by itself
+when one has expired. Watches outlive a lost connection (`zookeeper_watches`).
 
 Invariants: callbacks and session events run on the trio loop only; kazoo's threads do nothing
 but hand over.
@@ -19,10 +15,8 @@ Mirrors kafka.zookeeper.ZooKeeperClient.
 """
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from enum import Enum
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -34,7 +28,6 @@ from kazoo.retry import KazooRetry
 
 from ...protocol.zookeeper.operations import (
     Exists,
-    Flow,
     SessionExpired,
     ZkOperation,
     ZkResult,
@@ -48,13 +41,14 @@ from .kazoo_parts import (
     quiet_logger,
     sasl_options,
 )
+from .zookeeper import SessionEvent, WatchCallback, ZooKeeper
 from .zookeeper_security import (
     CLIENT_SECTION,
     CREDENTIALS_FILE,
     NO_SECURITY,
     ZooKeeperSecurity,
 )
-from .zookeeper_watches import WatchCallback, ZooKeeperWatches
+from .zookeeper_watches import ZooKeeperWatches
 
 logger = logging.getLogger("pybroker.broker.cluster.zookeeper_client")
 T = TypeVar("T")
@@ -75,12 +69,6 @@ REFUSED_DELAY_S = 1.0  # as Kafka's ZooKeeperClient waits after a failed login
 NO_SESSION = (0, b"\0" * 16)
 
 
-class SessionEvent(Enum):
-    CONNECTED = "connected"
-    SUSPENDED = "suspended"
-    EXPIRED = "expired"
-
-
 class ZooKeeperUnavailable(Exception):
     """No ensemble member answered within the connection timeout, or it will not have us."""
 
@@ -93,7 +81,7 @@ _CONNECTION_LOST = (
 )
 
 
-class ZooKeeperClient:
+class ZooKeeperClient(ZooKeeper):
     """Open with `async with open_zookeeper(...) as client`."""
 
     def __init__(
@@ -104,6 +92,7 @@ class ZooKeeperClient:
         session: tuple[int, bytes] | None,
         security: ZooKeeperSecurity,
     ) -> None:
+        super().__init__()
         hosts, slash, chroot = connect.partition("/")
         self.connect = connect
         self.security = security
@@ -119,7 +108,6 @@ class ZooKeeperClient:
         self._closed = False
         self._watches = ZooKeeperWatches(self._token)
         self._rearm = False
-        self._listeners: list[trio.MemorySendChannel[SessionEvent]] = []
         self._tls = TlsHandler(security.tls) if security.tls is not None else None
         self._kazoo = KazooClient(
             hosts=hosts,
@@ -162,12 +150,6 @@ class ZooKeeperClient:
     def session_generation(self) -> int:
         """Grows by one with every expired session."""
         return self._generation
-
-    def session_events(self) -> trio.MemoryReceiveChannel[SessionEvent]:
-        """The session's changes from now on."""
-        send, receive = trio.open_memory_channel[SessionEvent](math.inf)
-        self._listeners.append(send)
-        return receive
 
     def _state_changed(self, state: str) -> None:  # on a thread of kazoo
         session = self._kazoo.client_id or NO_SESSION
@@ -256,11 +238,6 @@ class ZooKeeperClient:
         except Exception:
             logger.exception("cannot connect to ZooKeeper at %s again", self.connect)
 
-    def _notify(self, event: SessionEvent) -> None:
-        logger.info("ZooKeeper session %s", event.value)
-        for listener in self._listeners:
-            listener.send_nowait(event)
-
     async def start(self, connection_timeout_ms: int) -> None:
         """Connect and make sure that the chroot exists."""
         self._kazoo.start_async()
@@ -308,21 +285,6 @@ class ZooKeeperClient:
 
     # Operations
 
-    async def run(self, flow: Flow[T]) -> T:
-        """Drive a flow to its end; an expired session is raised inside of it."""
-        try:
-            operations = next(flow)
-            while True:
-                try:
-                    results = await self.execute(operations)
-                except SessionExpired as error:
-                    operations = flow.throw(error)
-                else:
-                    operations = flow.send(results)
-        except StopIteration as stop:
-            value: T = stop.value
-            return value
-
     async def execute(
         self, operations: Sequence[ZkOperation], on_watch: WatchCallback | None = None
     ) -> list[ZkResult]:
@@ -356,11 +318,6 @@ class ZooKeeperClient:
         if not result.ok and not isinstance(operation, Exists):  # which waits for what is not there
             self._watches.not_armed(operation, on_watch)
         return result
-
-    async def execute_one(
-        self, operation: ZkOperation, on_watch: WatchCallback | None = None
-    ) -> ZkResult:
-        return (await self.execute((operation,), on_watch))[0]
 
     async def _wait_connected(self, generation: int) -> None:
         while not self._connected.is_set():

@@ -11,22 +11,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from enum import Enum
 
 import trio
 from kazoo.protocol.states import EventType, WatchedEvent
 
 from ...protocol.zookeeper.operations import Exists, GetChildren, GetData, ZkOperation
+from .zookeeper import WatchCallback, WatchKind
 
 logger = logging.getLogger("pybroker.broker.cluster.zookeeper_watches")
 
 
-class WatchKind(Enum):
-    DATA = "data"
-    CHILDREN = "children"
-
-
-WatchCallback = Callable[[WatchKind, str], None]
 Watcher = Callable[[WatchedEvent], None]  # for kazoo
 
 

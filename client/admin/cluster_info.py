@@ -60,6 +60,7 @@ class BrokerApis:
     apis: tuple[ApiRange, ...]
     supported_features: Mapping[str, tuple[int, int]]
     finalized_features: Mapping[str, tuple[int, int]]
+    features_epoch: int
 
 
 class ClusterQueries:
@@ -106,6 +107,7 @@ class ClusterQueries:
                     one.name: (one.min_version_level, one.max_version_level)
                     for one in answer.finalized_features
                 },
+                features_epoch=answer.finalized_features_epoch,
             )
 
         return await ask_brokers(self._cluster, broker_ids, ask)
@@ -136,6 +138,8 @@ class ClusterQueries:
             what = f"cannot update feature {one.feature!r}"
             error = refused(asked, one.error_code, one.error_message, what)
             results.put(one.feature, None, error)
+        for name in levels.keys() - results.values.keys() - results.errors.keys():
+            results.put(name, None, None)  # from version 2 on one answer is for all
         return results
 
 

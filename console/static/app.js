@@ -5,6 +5,7 @@ import { follow, listen, state } from "./state.js";
 import { clusterPage } from "./cluster.js";
 import { groupsPage } from "./groups.js";
 import { insidePage } from "./inside.js";
+import { learnPage } from "./learn.js";
 import { messagesPage } from "./messages.js";
 import { plotsPage } from "./plots.js";
 import { securityPage } from "./security.js";
@@ -23,6 +24,9 @@ const PAGES = {
   plots: ["Plots", plotsPage],
   inside: ["Inside", insidePage],
 };
+
+// Only of a console that has a course.
+const learning = { learn: ["Learn", learnPage] };
 
 let end = () => {};
 
@@ -54,8 +58,11 @@ function theme(wanted) {
 
 theme(localStorage.getItem("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
 document.getElementById("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-fill(document.getElementById("nav"), Object.entries(PAGES).map(([name, [title]], index) =>
-  h("a", { href: `#/${name}`, "data-page": name, title: `Alt+${index + 1}` }, title)));
+function navigation() {
+  fill(document.getElementById("nav"), Object.entries(PAGES).map(([name, [title]], index) =>
+    h("a", { href: `#/${name}`, "data-page": name, title: `Alt+${index + 1}` }, title)));
+}
+navigation();
 addEventListener("keydown", (event) => {
   const name = Object.keys(PAGES)[Number(event.key) - 1];
   if (event.altKey && name) location.hash = `#/${name}`;
@@ -69,6 +76,10 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 const ready = follow(() => {
   if (!state.isThere) return;
   ready();
+  if (state.facts.has_course) {
+    Object.assign(PAGES, learning);
+    navigation();
+  }
   addEventListener("hashchange", show);
   show();
 });

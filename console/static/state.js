@@ -70,6 +70,7 @@ const TAKE = {
   nodes(message) { state.nodes = message.nodes; },
   events(message) { state.events = [...state.events, ...message.events].slice(-EVENTS_KEPT); },
   metrics(message) { state.metrics = message; },
+  course(message) { state.course = message; },
 };
 
 export function listen() {

@@ -329,7 +329,7 @@ class Commits:
             logger.info("removed %d expired offsets", count)
 
     def delete_group(self, group: Group, now_ms: int) -> None:
-        """Remove an Empty group with all its offsets."""
+        """Remove a group with all its offsets; its members have no request left that waits."""
         self._clean_up(group, group.offsets.remove_all(), now_ms, is_deleted=True)
 
     def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:

@@ -158,6 +158,18 @@ class GroupCoordinator:
         self._rebalance.maybe_prepare(group, "asked for from outside", now_ms)
         return True
 
+    def remove_groups(self, group_ids: Iterable[str], now_ms: int) -> None:
+        """Remove groups with their members and offsets, which no client has requested."""
+        for group_id in group_ids:
+            group = self._core.groups.get(group_id)
+            if group is None:
+                continue
+            for member in group.members.values():
+                unknown = ErrorCode.UNKNOWN_MEMBER_ID
+                self._rebalance.take_join(group, member, unknown, member.member_id)
+                self._rebalance.take_sync(group, member, unknown)
+            self._commits.delete_group(group, now_ms)
+
     def appended(self, append_id: int, error: ErrorCode, base_offset: int, now_ms: int) -> None:
         """The outcome of an Append with acks; `base_offset` is -1 on errors."""
         completion = self._core.take_completion(append_id)

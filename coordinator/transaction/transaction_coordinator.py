@@ -351,6 +351,29 @@ class TransactionCoordinator:
             logged,
         )
 
+    def remove_ids(self, transactional_ids: Collection[str], now_ms: int) -> int:
+        """Remove ids, which no client has requested: abort an open transaction, then log a
+        tombstone. The number of these ids that are still here: call again until it is 0.
+        """
+        count = 0
+        for owner in self._core.owned.values():
+            idle: list[TransactionMetadata] = []
+            for transactional_id in transactional_ids:
+                metadata = owner.transactions.get(transactional_id)
+                if metadata is None:
+                    continue
+                count += 1
+                if metadata.pending_state is not None:
+                    continue
+                if metadata.state is TransactionState.ONGOING:
+                    self._ending.fence_and_abort(Found(owner, metadata), now_ms)
+                elif metadata.state in EXPIRING:
+                    metadata.prepare_dead()
+                    idle.append(metadata)
+            if idle:
+                self._log_tombstones(owner, idle, now_ms)
+        return count
+
     # Descriptions
 
     def describe(self, transactional_id: str) -> DescribeTransactionsResponseTransactionState:

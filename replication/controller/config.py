@@ -1,7 +1,8 @@
 """The part of the broker's configuration that the controller machine uses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ...protocol.features import NOTHING_FINALIZED, Levels
 from ..inter_broker import NEWEST, InterBrokerProtocol
 
 
@@ -17,3 +18,4 @@ class ControllerConfig:
     leader_imbalance_per_broker_percentage: int = 10
     leader_imbalance_check_interval_ms: int = 300_000
     protocol: InterBrokerProtocol = NEWEST
+    features: Levels = field(default_factory=lambda: NOTHING_FINALIZED)  # of a new cluster

@@ -20,7 +20,7 @@ from ...protocol.apis.update_features import (
     UpdateFeaturesResponse,
 )
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.features import SUPPORTED
+from ...protocol.features import SUPPORTED, Levels
 from ...protocol.scala_texts import hash_ordered
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import Create, Flow, GetData, SetData, expect, run_one
@@ -36,14 +36,17 @@ UPGRADE_TYPE_SINCE_VERSION = 1
 ALL_OR_NOTHING_SINCE_VERSION = 2
 
 
-def set_up(protocol: InterBrokerProtocol) -> Flow[None]:
+def set_up(protocol: InterBrokerProtocol, of_new_cluster: Levels) -> Flow[None]:
     """/feature stores whether feature versioning is on; what is finalized is kept."""
     enabled, version = protocol.has_features, protocol.feature_node
     stored = yield from run_one(GetData(znodes.FEATURE))
     expect(stored, znodes.FEATURE, ZkCode.NO_NODE)
     if stored.code is ZkCode.NO_NODE:
         created = yield from run_one(
-            Create(znodes.FEATURE, znodes.encode_features({}, version, enabled))
+            Create(
+                znodes.FEATURE,
+                znodes.encode_features(of_new_cluster if enabled else {}, version, enabled),
+            )
         )
         expect(created, znodes.FEATURE, ZkCode.NODE_EXISTS)
     elif not znodes.is_feature_node(stored.data, version, enabled=enabled):

@@ -332,7 +332,7 @@ class Controller:
     def _fail_over(self) -> Flow[None]:
         """Read the cluster, notify all brokers, elect missing leaders, continue deletions."""
         parts, context = self._parts, self.context
-        yield from features.set_up(self._config.protocol)
+        yield from features.set_up(self._config.protocol, self._config.features)
         yield from self._topics.delete_notifications((znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES))
         context.brokers = yield from read_live_brokers()
         parts.effects.extend(OpenChannel(broker) for broker in context.brokers.values())

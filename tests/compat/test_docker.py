@@ -1,8 +1,8 @@
 """What docker/ says, run as processes: there is no Docker where the tests run.
 
-The compose file's commands and environments are started with its host names, ports and volume
-directories replaced by local ones; what cannot be checked here is the image itself, beyond that
-it copies every package and starts what it says.
+Commands and environments of compose files, ours and those written for Kafka's images, are started
+with their host names, ports and volume directories replaced by local ones; what cannot be checked
+here is the image itself, beyond that it copies every package and starts what it says.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from typing import Any
 import click.testing
 import pytest
 import yaml
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.admin import NewTopic
 
 from pybroker_kafka.cli.main import main
 from tests.support.processes import PYBROKER, ROOT, free_port
@@ -114,6 +115,56 @@ def test_the_composed_cluster_takes_acknowledged_records(tmp_path: Path) -> None
         consumer.close()
 
 
+def image_command(properties: Path) -> list[str]:
+    """What the image runs, with its properties file in another place."""
+    text = (ROOT / "docker/Dockerfile").read_text()
+    (command,) = re.findall(r"^CMD (\[.*\])$", text, re.MULTILINE)
+    (copied,) = re.findall(r"^COPY docker/server.properties (\S+)$", text, re.MULTILINE)
+    words: list[str] = json.loads(command)
+    return [word.replace(copied, str(properties)) for word in words]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", ["apache-kafka", "bitnami"])
+def test_a_file_for_kafkas_image_with_ours(tmp_path: Path, name: str) -> None:
+    """It keeps its records over a restart."""
+    (service,) = yaml.safe_load((ROOT / f"tests/golden/compose/{name}.yaml").read_text())[
+        "services"
+    ].values()
+    listed = service["environment"]
+    if isinstance(listed, list):
+        listed = dict(one.split("=", 1) for one in listed)
+    ports: dict[str, int] = {}
+
+    def local(text: object) -> str:
+        found = str(text).replace("/tmp/kraft-combined-logs", str(tmp_path / "logs"))
+        return re.sub(
+            r"//[\w.]*:(\d{4,5})",
+            lambda m: f"//127.0.0.1:{ports.setdefault(m[1], free_port())}",
+            found,
+        )
+
+    environment = {key: local(value) for key, value in listed.items()}
+    environment["PYBROKER_DATA_DIR"] = str(tmp_path / "data")
+    command = image_command(ROOT / "docker/server.properties")
+    outside = next(port.split(":")[0] for port in service["ports"][::-1])
+    servers = f"127.0.0.1:{ports[outside]}"
+    for offset in range(2):
+        log = tmp_path / f"out-{offset}.log"
+        with running(command, environment, log):
+            wait_for([ports[outside]])
+            admin = KafkaAdminClient(bootstrap_servers=servers)
+            if not offset:
+                admin.create_topics([NewTopic("composed", 1, 1)])
+            producer = KafkaProducer(bootstrap_servers=servers, max_block_ms=60_000)
+            assert producer.send("composed", b"hello").get(timeout=60).offset == offset
+            producer.close()
+            admin.close()
+        text = log.read_text()
+        assert text.count("settings for KRaft are translated") == 1, text
+        assert "Leaving the directory" not in text
+
+
 @pytest.mark.timeout(180)
 def test_the_image_holds_every_package_and_starts_a_broker(tmp_path: Path) -> None:
     text = (ROOT / "docker/Dockerfile").read_text()
@@ -123,14 +174,12 @@ def test_the_image_holds_every_package_and_starts_a_broker(tmp_path: Path) -> No
     (files,) = re.findall(r"^COPY (.*\.py .*) /src/$", text, re.MULTILINE)
     modules = {path.name for path in ROOT.glob("*.py")}
     assert set(files.split()) == modules | {"pyproject.toml", "README.md", "LICENSE", "py.typed"}
-    found = re.search(r"^CMD (\[.*\])$", text, re.MULTILINE)
-    assert found is not None
-    port, zookeeper_port = free_port(), free_port()
-    command = [part.replace(":9092", f":{port}") for part in json.loads(found[1])]
+    port = free_port()
+    properties = tmp_path / "server.properties"
+    default = (ROOT / "docker/server.properties").read_text()
+    properties.write_text(default.replace(":9092", f":{port}"))
     environment = {"PYBROKER_DATA_DIR": str(tmp_path / "data")}
-    with running(
-        [*command, "--zookeeper-port", str(zookeeper_port)], environment, tmp_path / "out.log"
-    ):
+    with running(image_command(properties), environment, tmp_path / "out.log"):
         wait_for([port])
         servers = f"localhost:{port}"
         producer = KafkaProducer(bootstrap_servers=servers, max_block_ms=60_000)

@@ -2,8 +2,9 @@
 
 `python -m tests.package.fresh` builds the wheel, installs the three, and prints the times: of the
 installation, the test, the start of the cluster alone, the steps of our GitHub Actions example, and
-eight xdist workers with a cluster each. `--frameworks`: then the examples of those frameworks whose
-requirements are not those of our tests, Quix Streams and Faust.
+eight xdist workers with a cluster each. `--frameworks`: then the projects of docs/FRAMEWORKS.md,
+and the examples of those frameworks whose requirements are not those of our tests, Quix Streams and
+Faust.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from pathlib import Path
 
 import yaml
 
+from tests.support.frameworks_page import projects, requirements, write
 from tests.support.processes import ROOT
 
 EXAMPLES = ROOT / "examples" / "testing"
-FRAMEWORKS = {"quixstreams": "test_quix.py", "faust-streaming": "test_faust.py"}
+FRAMEWORKS = ("test_quix.py", "test_faust.py")
 WORKFLOW = EXAMPLES / "github-actions.yml"
 
 FIVE_LINES = """
@@ -68,7 +70,7 @@ def run_workflow(programs: Path, wheel: Path, project: Path) -> None:
     steps = yaml.safe_load(WORKFLOW.read_text())["jobs"]["test"]["steps"]
     for step in steps:
         if "run" in step:
-            script = step["run"].replace("install pybroker", f"install {wheel}")
+            script = step["run"].replace("install pybroker-kafka", f"install {wheel}")
             path = f"PATH={programs}:/usr/bin:/bin"
             run(f"workflow: {step['run']}", "env", path, "bash", "-e", "-c", script, folder=project)
 
@@ -113,9 +115,16 @@ def main() -> None:
 
 
 def run_frameworks(pip: list[str | Path], pytest: list[str | Path], place: Path) -> None:
-    """Their examples, in the same environment."""
-    run("pip install " + " ".join(FRAMEWORKS), *pip, *FRAMEWORKS)
-    for example in FRAMEWORKS.values():
+    """Their projects and examples, in the same environment."""
+    wanted = requirements()
+    run("pip install " + " ".join(wanted), *pip, *wanted)
+    for title, files in projects().items():
+        folder = place / title.replace(" ", "-")
+        folder.mkdir()
+        write(files, folder)
+        told = run(f"FRAMEWORKS: {title}", *pytest, "--strict-markers", folder=folder)
+        assert " passed" in told, told
+    for example in FRAMEWORKS:
         told = run(example, *pytest, "--strict-markers", EXAMPLES / example, folder=place)
         assert "1 passed" in told, told
 

@@ -30,6 +30,7 @@ def problems(schema: str, *files: Path) -> str:
     ("schema", "files"),
     [
         ("github-workflows", WORKFLOWS),
+        ("github-actions", [ROOT / "action.yml"]),
         ("github-issue-forms", FORMS),
         ("github-issue-config", [GITHUB / "ISSUE_TEMPLATE/config.yml"]),
     ],

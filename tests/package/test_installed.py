@@ -75,6 +75,10 @@ def test_both_ways_to_call_it(installed: Installation) -> None:
     assert "Usage: pybroker " in installed.run("python", "-m", "pybroker_kafka", "--help")
 
 
+def test_the_course_comes_along(installed: Installation) -> None:
+    assert "9  transactions" in installed.run("pybroker", "learn", "--data-dir", "nothing-here")
+
+
 def test_its_client(installed: Installation, cluster: Cluster) -> None:
     assert installed.run("python", "-c", CLIENT, cluster.bootstrap) == "0 hello True\n"
 

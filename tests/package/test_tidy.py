@@ -52,9 +52,9 @@ FOR_TESTS = {
     },
     "storage/checkpoints.py::read_offsets": "the counterpart of write_offsets, for the tools too",
 }
-# All public methods of these are for people's tests and programs.
+# All public methods of these, inherited ones included, are for people's tests and programs.
 HANDED_OUT = [
-    *(getattr(testing, name) for name in testing.__all__),
+    *(base for name in testing.__all__ for base in getattr(testing, name).__mro__),
     *(Consumer, Delivery, ReceivedBatch, Producer),
 ]
 _WORD = re.compile(r"\w+")

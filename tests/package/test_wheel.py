@@ -23,8 +23,8 @@ def modules() -> set[str]:
     files = {"__init__.py", "__main__.py", "compiled.py", "py.typed", "testing.py"}
     for room in rooms():
         files |= {str(path.relative_to(ROOT)) for path in room.rglob("*.py")}
-    console = ROOT / "console" / "static"
-    files |= {str(path.relative_to(ROOT)) for path in console.iterdir()}
+    for folder in (ROOT / "console" / "static", ROOT / "learn" / "chapters"):
+        files |= {str(path.relative_to(ROOT)) for path in folder.iterdir()}
     return files
 
 

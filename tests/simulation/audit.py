@@ -415,6 +415,10 @@ class Audit:
         self._is_stale = request.controller_epoch < known
         self._is_for_former_life = request.broker_epoch < broker.manager.leadership.broker_epoch
         if not self._is_for_former_life:
+            if request.controller_epoch > max(self._controller_epochs.values()):
+                self._cluster.kernel.note(
+                    f"b{request.controller_id} is controller of epoch {request.controller_epoch}"
+                )
             self._controller_epochs[broker.broker_id] = max(known, request.controller_epoch)
 
     def control_response(self, broker: "Broker", request: Any, response: Any) -> None:

@@ -1,20 +1,25 @@
-"""One simulated broker: the real machines and handlers, with runtimes on virtual time around them.
+"""One simulated broker: the real machines, handlers and runtimes, as tasks of `virtual_trio`.
 
-Real: LogManager and logs (on the simulated disk), ReplicaManager, the handlers of produce, fetch,
-offsets and control requests, ISR changes, fetch sessions, followers with their runtime (as tasks of
-`virtual_trio`), the controller machine, registration. Simulated: other code that waits
-(`replica_runtime`, `alter_partition_sender`, `server`), as thin as there.
+Real: LogManager and logs (on the simulated disk), their jobs and flushes, ReplicaManager, the
+handlers of produce, fetch, offsets and control requests, ISR changes, fetch sessions, followers,
+the controller with its channels, registration. Simulated: ZooKeeper's client (`zookeeper`), the
+links between brokers (`wires`), and
+- `server`, which begins with the real disk, sockets and kazoo; here is the order of its start;
+- `broker.network`, which waits for sockets in an epoll set and lives on bytes. Here a request is an
+  object, and three in a hundred take the form that they have on the wire.
 """
 
-import contextlib
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
+from pybroker_kafka.broker.cluster.controller_client import ControllerClient
+from pybroker_kafka.broker.cluster.controller_runtime import ControllerRuntime
 from pybroker_kafka.broker.coordinators import marker_sender
 from pybroker_kafka.broker.handlers.controller_orders import ControllerOrders
+from pybroker_kafka.broker.handlers.controller_requests import ControllerRequestHandlers
 from pybroker_kafka.broker.handlers.fetch import FetchHandler
 from pybroker_kafka.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker_kafka.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
@@ -22,11 +27,16 @@ from pybroker_kafka.broker.handlers.produce import ProduceHandler
 from pybroker_kafka.broker.network.request import ConnectionInfo, Request, Route, Wait
 from pybroker_kafka.broker.network.turns import Turns
 from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
-from pybroker_kafka.broker.replicas.applied_replicas import AppliedReplicas, Waiter
+from pybroker_kafka.broker.replicas.alter_partition_sender import AlterPartitionSender
 from pybroker_kafka.broker.replicas.fetcher_runtime import FetcherRuntime
+from pybroker_kafka.broker.replicas.log_jobs import run_storage_jobs
+from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker_kafka.broker.resources.clock import LOOK_SECONDS
 from pybroker_kafka.broker.zk.registration import RegistrationError, register_broker
+from pybroker_kafka.client.security.connector import Link
 from pybroker_kafka.protocol import codec
 from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.allocate_producer_ids import AllocateProducerIdsRequest
 from pybroker_kafka.protocol.apis.alter_partition import AlterPartitionRequest
 from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -45,39 +55,29 @@ from pybroker_kafka.protocol.apis.produce import (
 from pybroker_kafka.protocol.apis.stop_replica import StopReplicaRequest
 from pybroker_kafka.protocol.apis.update_metadata import UpdateMetadataRequest
 from pybroker_kafka.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
-from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.framing import decode_response
 from pybroker_kafka.protocol.topics import TopicPartition
 from pybroker_kafka.protocol.wall_clock import WallClock
-from pybroker_kafka.protocol.zookeeper.operations import SessionExpired
-from pybroker_kafka.replication.controller import events
+from pybroker_kafka.protocol.zookeeper.operations import Exists, SessionExpired
 from pybroker_kafka.replication.controller.config import ControllerConfig
 from pybroker_kafka.replication.controller.znodes import BrokerRegistration
 from pybroker_kafka.replication.fetch_session import FetchSessions
 from pybroker_kafka.replication.follower_steps import FetcherConfig
-from pybroker_kafka.replication.isr_proposals import IsrProposals
 from pybroker_kafka.replication.metadata_cache import Endpoint, MetadataCache
 from pybroker_kafka.replication.replica_manager import ReplicaManager
 from pybroker_kafka.replication.types import (
     ACKS_ALL,
-    AlterIsr,
-    Effect,
-    FlushNeeded,
-    FollowersWait,
-    MoreToAnswer,
-    RebuildProducers,
     ReplicaConfig,
 )
 from pybroker_kafka.storage.files import FileSlice
-from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager, LogManagerConfig
-from tests.simulation.controller import SimulatedController
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Process
 from tests.simulation.network import Exchange
 from tests.simulation.virtual_trio import TrioRun
 from tests.simulation.wires import LISTENER, connect
-from tests.simulation.zookeeper import ZooKeeperSession
+from tests.simulation.zookeeper import SimulatedZooKeeper, ZooKeeperSession
 from tests.support.frames import joined
 
 if TYPE_CHECKING:
@@ -86,13 +86,11 @@ if TYPE_CHECKING:
 LOG_DIR = "/logs"
 FRAME_SIZE_BYTES = 4
 REQUEST_TIMEOUT_MS = 1_500
-CONTROLLER_RETRY_MS = 50
 REREGISTER_MS = 200
-STORAGE_JOBS_MS = 1_000
 RETENTION_CHECK_MS = 2_000
+LONGEST_WORK_MS = 15  # of a thread that does not flush
 CODEC_SHARE = 0.03
-# Followers are told of new records after a while, and at once of so many of them.
-LONGEST_PAUSE_MS = 4
+# Of collected records: followers are told of so many at once.
 URGENT_BYTES = 500
 
 
@@ -125,57 +123,6 @@ def produce_request(
     )
 
 
-class SimulatedReplicas(AppliedReplicas):
-    """`broker.replicas.replica_runtime` on virtual time: flushes after a while."""
-
-    def __init__(self, broker: "Broker", manager: ReplicaManager) -> None:
-        super().__init__(manager, lambda: broker.kernel.now_ms)
-        self._broker = broker
-
-    def perform(self, effect: Effect) -> None:
-        if isinstance(effect, FlushNeeded):
-            self._broker.request_flush(effect)
-        elif isinstance(effect, FollowersWait):
-            self._tell_followers(effect)
-        elif isinstance(effect, MoreToAnswer):
-            self._broker.kernel.after(0, self._broker.process, self._answer_more)
-        elif isinstance(effect, RebuildProducers):
-            self._rebuild(effect.log)
-        elif isinstance(effect, AlterIsr):
-            self._broker.propose(effect)
-
-    def answer_failed(self, waiter: Waiter, error: Exception) -> None:
-        raise error  # the seed has failed
-
-    def _tell_followers(self, effect: FollowersWait) -> None:
-        kernel = self._broker.kernel
-        pause_ms = 0 if effect.is_urgent else kernel.random.randint(0, LONGEST_PAUSE_MS)
-        kernel.after(pause_ms, self._broker.process, self._answer_followers)
-
-    def _rebuild(self, log: Log) -> None:
-        with contextlib.suppress(KafkaError):  # the next append gets it
-            if not log.rebuild_some():
-                self._broker.kernel.after(1, self._broker.process, self._rebuild, log)
-
-    def _answer_more(self) -> None:
-        kernel = self._broker.kernel
-        with self.applying as manager:
-            if manager.waiting.answer_more(kernel.now_ms):
-                kernel.after(0, self._broker.process, self._answer_more)
-
-    def _answer_followers(self) -> None:
-        with self.applying as manager:
-            manager.waiting.answer_followers()
-
-    def parked(self, wait_ms: int, now_ms: int) -> None:
-        del now_ms
-        self._broker.kernel.after(wait_ms + 1, self._broker.process, self._tick)
-
-    def _tick(self) -> None:
-        with self.applying as manager:
-            manager.waiting.tick(self._broker.kernel.now_ms)
-
-
 class Sink:
     """What a request knows of its connection."""
 
@@ -191,6 +138,9 @@ class Sink:
 
     def remove_wait(self, wait: Wait) -> None:
         """As `add_wait`."""
+
+    def fail(self, error: Exception) -> None:
+        """It is logged, and so ends the run."""
 
 
 @cache
@@ -280,6 +230,18 @@ class Broker:
     def start(self) -> None:
         assert not self.process.alive
         self.process.alive = True
+        kernel = self.kernel
+        self.build()
+        self.kernel.note(f"{self.name} starts, {self._describe_logs()}")
+        self.cluster.audit.started(self)
+        if self.last_session is not None and self.kernel.chance(0.7):
+            self.session.end_session(self.last_session)
+        else:
+            self.session.start()
+        TrioRun(kernel, self.process, self._run, self._thread_ms).step(lambda: None, ())
+
+    def build(self) -> None:
+        """All parts of a new life; nothing runs yet."""
         settings, kernel = self.cluster.settings, self.kernel
         self.wall = WallClock(self.clock_ahead_ms)
         self.log_manager = LogManager(
@@ -304,59 +266,84 @@ class Broker:
             lambda _topic: settings.log_config,
             now_ms=kernel.now_ms,
         )
-        self.manager.waiting.collected.urgent_bytes = URGENT_BYTES
-        self.manager.waiting.collected.paces = True
-        self.replicas = SimulatedReplicas(self, self.manager)
+        self.replicas = ReplicaRuntime(self.manager, self.now_ms, urgent_bytes=URGENT_BYTES)
         self.fetchers = FetcherRuntime(
             self.replicas, LISTENER,
             FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch),
-            timeout_ms=REQUEST_TIMEOUT_MS, connect=partial(connect, self),
+            timeout_ms=REQUEST_TIMEOUT_MS, connect=self.connect,
         )  # fmt: skip
-        sessions = FetchSessions(kernel.random.randint)
-        self._fetches = FetchHandler(self.replicas, sessions)
-        self._produces = self.new_produce_handler()
-        self._offsets = ListOffsetsHandler(self.replicas)
-        self._leader_epochs = OffsetForLeaderEpochHandler(self.manager)
-        self._replication = ControllerOrders(self.replicas)
-        self._replication.on_leadership.append(self._leadership_changed)
-        self._replication.on_leadership.append(self.fetchers.on_leadership)
-        self._replication.on_stopped.append(self.fetchers.on_stopped)
-        self._replication.on_metadata.append(self.fetchers.on_metadata)
-        self._isr_proposals = IsrProposals(self.broker_id)
-        self._is_proposing = False
-        self._flushing: set[tuple[str, int]] = set()
-        self._wanted_flushes: dict[tuple[str, int], FlushNeeded] = {}
         self.session = ZooKeeperSession(
             kernel, self.cluster.network, self.cluster.zookeeper, self.process,
             settings.session_timeout_ms,
         )  # fmt: skip
-        self.controller = SimulatedController(
-            self,
+        self.zookeeper = SimulatedZooKeeper(self.session)
+        self.controller = ControllerRuntime(
+            self.zookeeper,
             ControllerConfig(
                 self.broker_id,
                 unclean_leader_election_enable=settings.unclean_elections,
                 leader_imbalance_check_interval_ms=3_000,
             ),
+            clock=self.now_ms, wall=self.wall, new_topic_id=self.cluster.new_topic_id,
+            register=self._register, listener=LISTENER, connect=self.connect,
+            socket_timeout_ms=REQUEST_TIMEOUT_MS,
+        )  # fmt: skip
+        self.controller_client = ControllerClient(
+            self.broker_id, self.manager.metadata, LISTENER, connect=self.connect,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+        )  # fmt: skip
+        self.isr_changes = AlterPartitionSender(
+            self.broker_id, self.replicas, self.controller_client, self.zookeeper
         )
-        self.session.on_watch = self.controller.watch_fired
-        self.session.on_expired = self._session_expired
+        self.replicas.on_flush = self.fetchers.on_flush
+        self.replicas.on_isr_change = self.isr_changes.propose
+        sessions = FetchSessions(kernel.random.randint)
+        self._fetches = FetchHandler(self.replicas, sessions)
+        self._produces = self.new_produce_handler()
+        self._offsets = ListOffsetsHandler(self.replicas)
+        self._leader_epochs = OffsetForLeaderEpochHandler(self.manager)
+        self.orders = ControllerOrders(self.replicas)
+        self.orders.on_leadership.append(self._leadership_changed)
+        self.orders.on_leadership.append(self.fetchers.on_leadership)
+        self.orders.on_stopped.append(self.fetchers.on_stopped)
+        self.orders.on_metadata.append(self.fetchers.on_metadata)
+        requests = ControllerRequestHandlers(self.controller)
+        self._controller_handlers: dict[type, Any] = {
+            AlterPartitionRequest: requests.alter_partition,
+            AllocateProducerIdsRequest: requests.allocate_producer_ids,
+            AlterPartitionReassignmentsRequest: requests.alter_partition_reassignments,
+            ControlledShutdownRequest: requests.controlled_shutdown,
+        }
         self._session_ids: list[int] = []
-        self._is_registered = False
-        self.kernel.note(f"{self.name} starts, {self._describe_logs()}")
-        self.cluster.audit.started(self)
-        if self.last_session is not None and self.kernel.chance(0.7):
-            self.session.end_session(self.last_session, self._connected)
-        else:
-            self.session.on_connected = self._connected
-            self.session.start()
-        self._check_isr()
-        self._run_storage_jobs()
-        TrioRun(kernel, self.process, self.run_tasks).step(lambda: None, ())
 
-    async def run_tasks(self) -> None:
-        """What waits in a broker."""
+    async def _run(self) -> None:
         async with trio.open_nursery() as nursery:
-            await nursery.start(self.fetchers.run)
+            self.nursery = nursery
+            await self.begin(nursery)
+
+    async def begin(self, nursery: trio.Nursery) -> None:
+        """Start the runtimes."""
+        await nursery.start(self.replicas.run)
+        await nursery.start(self.fetchers.run)
+        nursery.start_soon(self._join, nursery)
+        nursery.start_soon(self.isr_changes.run)
+        nursery.start_soon(self._watch_clock)
+        nursery.start_soon(
+            run_storage_jobs, self.log_manager, self.replicas, self.now_ms,
+            trio.CapacityLimiter(1), lambda: None,
+        )  # fmt: skip
+
+    def now_ms(self) -> int:
+        return self.kernel.now_ms
+
+    def _thread_ms(self, work: Callable[..., object]) -> int:
+        """A flush waits for the disk; other work does not have to."""
+        is_flush = getattr(work, "__name__", "") == "flush"
+        longest_ms = self.cluster.settings.longest_flush_ms if is_flush else LONGEST_WORK_MS
+        return self.kernel.random.randint(0, longest_ms)
+
+    async def connect(self, endpoint: Endpoint) -> Link:
+        return await connect(self, endpoint)
 
     def new_produce_handler(self) -> ProduceHandler:
         return ProduceHandler(self.replicas)
@@ -376,40 +363,39 @@ class Broker:
         self.log_manager.clean_shutdown(self.manager.leadership.broker_epoch)
         self.kill()
 
-    def _connected(self) -> None:
-        self.session.on_connected = self._connected
-        if not self._is_registered:
-            self._register()
+    async def _join(self, nursery: trio.Nursery) -> None:
+        """As `server`; whoever starts brokers tries again if that fails."""
+        while not self.is_serving:
+            try:
+                await self.zookeeper.execute_one(Exists("/"))  # connected
+                await self._register()
+            except RegistrationError:
+                await trio.sleep(REREGISTER_MS / 1000)  # another life's session is not over yet
+            except SessionExpired:
+                pass
+            else:
+                self.is_serving = True
+        await nursery.start(self.controller.run)
+        if self.zookeeper.session[0] != self._session_ids[-1]:
+            await self._register()
 
-    def _session_expired(self) -> None:
-        self.kernel.note(f"{self.name} has lost its session")
-        self._is_registered = False
-        self.controller.post(events.SessionLost())
-
-    def _register(self) -> None:
+    async def _register(self) -> None:
         endpoint = Endpoint(LISTENER, LISTENER, self.name, 9000 + self.broker_id)
         registration = BrokerRegistration(self.broker_id, (endpoint,))
-        session_id = self.session.session_id
-        flow = register_broker(
-            registration, self.wall.at_ms(self.kernel.now_ms), session_id, tuple(self._session_ids)
+        session_id = self.zookeeper.session[0]
+        epoch = await self.zookeeper.run(
+            register_broker(
+                registration, self.wall.at_ms(self.now_ms()), session_id, tuple(self._session_ids)
+            )
         )
-        self.session.run(flow, lambda outcome: self._registered(session_id, outcome))
-
-    def _registered(self, session_id: int, outcome: Any) -> None:
-        if isinstance(outcome, RegistrationError):
-            # Another life's session is not over yet: whoever starts brokers tries again.
-            self.kernel.after(REREGISTER_MS, self.process, self._connected)
-            return
-        if isinstance(outcome, SessionExpired):
-            return  # the next session registers
-        if isinstance(outcome, Exception):
-            raise outcome
         self._session_ids.append(session_id)
-        self._is_registered = True
-        self.manager.leadership.broker_epoch = outcome
-        self.is_serving = True
-        self.kernel.note(f"{self.name} is registered with epoch {outcome}")
-        self.controller.post(events.Startup())
+        self.manager.leadership.broker_epoch = epoch
+        self.kernel.note(f"{self.name} is registered with epoch {epoch}")
+
+    @property
+    def is_controller_idle(self) -> bool:
+        """Whether its machine waits for an event."""
+        return self.controller._events.statistics().tasks_waiting_receive > 0
 
     # Requests
 
@@ -433,15 +419,10 @@ class Broker:
         if not self.is_serving:
             self.kernel.after(0, exchange.source, exchange.fail)
             return
-        message, version = exchange.message, exchange.version
-        if isinstance(message, AlterPartitionRequest):
-            self.controller.post(events.AlterPartition(exchange.respond, message, version))
-            return
-        if isinstance(message, ControlledShutdownRequest):
-            self.controller.post(events.ControlledShutdown(exchange.respond, message))
-            return
-        if isinstance(message, AlterPartitionReassignmentsRequest):
-            self.controller.post(events.AlterPartitionReassignments(exchange.respond, message))
+        message = exchange.message
+        handler = self._controller_handlers.get(type(message))
+        if handler is not None:
+            self.nursery.start_soon(handler, SimulatedRequest(exchange))
             return
         request: Any = SimulatedRequest(exchange, lambda answer: self._respond(exchange, answer))
         if isinstance(message, FetchRequest):
@@ -455,14 +436,14 @@ class Broker:
             self._leader_epochs.offset_for_leader_epoch(request)
         elif isinstance(message, LeaderAndIsrRequest):
             self.cluster.audit.control_request(self, message)
-            self._replication.leader_and_isr(request)
+            self.orders.leader_and_isr(request)
         elif isinstance(message, StopReplicaRequest):
             self.cluster.audit.control_request(self, message)
-            self._replication.stop_replica(request)
+            self.orders.stop_replica(request)
         else:
             assert isinstance(message, UpdateMetadataRequest)
             self.cluster.audit.control_request(self, message)
-            self._replication.update_metadata(request)
+            self.orders.update_metadata(request)
 
     def _respond(self, exchange: Exchange, response: Any) -> None:
         if isinstance(response, ProduceResponse):
@@ -486,86 +467,13 @@ class Broker:
             log = self.manager.partitions[change.topic, change.partition].log
             self.kernel.note(f"{self.name} {role} {log} in epoch {change.leader_epoch}")
 
-    # ISR changes
-
-    def propose(self, change: AlterIsr) -> None:
-        self._isr_proposals.propose(change)
-        if not self._is_proposing:
-            self._is_proposing = True
-            self.kernel.after(0, self.process, self._send_proposals)
-
-    def _send_proposals(self) -> None:
-        if self._isr_proposals.begin():
-            self._try_proposals()
-        else:
-            self._is_proposing = False
-
-    def _try_proposals(self) -> None:
-        metadata = self.manager.metadata
-        controller = metadata.broker_endpoint(metadata.controller_id, LISTENER)
-        if controller is None:
-            self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals)
-            return
-        request = self._isr_proposals.request(self.manager.leadership.broker_epoch)
-        self.call(
-            metadata.controller_id, request, self._isr_proposals.version, self._proposals_answered
-        )
-
-    def _proposals_answered(self, response: Any) -> None:
-        if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-            self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals)
-            return
-        with self.replicas.applying as manager:
-            for decided in self._isr_proposals.answered(response):
-                manager.isr_changes.altered(*decided, self.kernel.now_ms)
-        if response.error_code:
-            self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._send_proposals)
-        else:
-            self._send_proposals()
-
-    def _check_isr(self) -> None:
-        with self.replicas.applying as manager:
-            manager.isr_changes.maybe_shrink(self.kernel.now_ms)
-        interval_ms = self.cluster.settings.replica_lag_ms // 2
-        self.kernel.after(interval_ms, self.process, self._check_isr)
-
-    # The disk
-
-    def request_flush(self, effect: FlushNeeded) -> None:
-        key = (effect.topic, effect.partition)
-        self._wanted_flushes[key] = effect
-        if key not in self._flushing:
-            self._flushing.add(key)
-            self.kernel.after(self._flush_ms(), self.process, self._flush, key)
-
-    def _flush_ms(self) -> int:
-        return self.kernel.random.randint(0, self.cluster.settings.longest_flush_ms)
-
-    def _flush(self, key: tuple[str, int]) -> None:
-        """A flush is done: it covers what was appended until it began, and no more is said."""
-        effect = self._wanted_flushes.pop(key)
-        effect.log.flush(effect.offset)
-        self.manager.flushed(*key, effect.offset, self.kernel.now_ms)
-        self.fetchers.on_flush(effect, effect.offset)
-        self.replicas.apply_effects()
-        self._flushing.discard(key)
-        if key in self._wanted_flushes:
-            self._flushing.add(key)
-            self.kernel.after(self._flush_ms(), self.process, self._flush, key)
+    # The clock
 
     def look_at_clock(self) -> None:
         now_ms = self.kernel.now_ms
         self.wall.note(now_ms, now_ms + self.clock_ahead_ms)
 
-    def _run_storage_jobs(self) -> None:
-        self.look_at_clock()
-        for step in self.log_manager.look_after_producers(self.kernel.now_ms):
-            if step is not None:
-                step.run()
-        for _ in self.log_manager.retain(self.kernel.now_ms):
-            pass
-        for job in self.log_manager.tick(self.kernel.now_ms):
-            job.run()
-        with self.replicas.applying as manager:
-            manager.waiting.check_log_dirs()
-        self.kernel.after(STORAGE_JOBS_MS, self.process, self._run_storage_jobs)
+    async def _watch_clock(self) -> None:
+        while True:
+            self.look_at_clock()
+            await trio.sleep(LOOK_SECONDS)

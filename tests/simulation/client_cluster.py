@@ -9,40 +9,33 @@ holds for the cluster beside it.
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import trio
 
-from pybroker_kafka.broker.handlers.api_versions import ApiVersionsHandler
 from pybroker_kafka.broker.handlers.find_coordinator import FindCoordinatorHandler
-from pybroker_kafka.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker_kafka.broker.handlers.groups import GroupHandlers
 from pybroker_kafka.broker.handlers.metadata import MetadataHandler
 from pybroker_kafka.coordinator.group.core import GroupConfig
-from pybroker_kafka.protocol.api import API_TABLE, ApiKey
-from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
 from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker_kafka.protocol.apis.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest
 from pybroker_kafka.protocol.apis.leave_group import LeaveGroupRequest
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.protocol.apis.offset_commit import OffsetCommitRequest
-from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchRequest
 from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest
 from tests.simulation.client_apps import App, PlainSender, Sender
 from tests.simulation.client_judge import Judge
 from tests.simulation.client_members import Member
 from tests.simulation.client_transactions import CommittedReader, Teller
 from tests.simulation.cluster import CALM_START_MS, CHECK_MS, CONVERGENCE_LIMIT_MS, Result
-from tests.simulation.coordinators import EXPIRY_CHECK_MS, SimulatedGroups
 from tests.simulation.kernel import START_MS, Process
 from tests.simulation.settings import Settings
 from tests.simulation.streams import Host
-from tests.simulation.transactions import TransactionalBroker, TransactionalCluster
+from tests.simulation.transactions import (
+    EXPIRY_CHECK_MS,
+    TransactionalBroker,
+    TransactionalCluster,
+)
 from tests.simulation.virtual_trio import TrioRun, simulated
 
 # After the last fault: for as long as clients wait for an answer, and then some.
@@ -53,23 +46,6 @@ SILENCES_WEIGHT = 4
 REFUSALS_WEIGHT = 3
 END_OF_TIME_MS = 2 * START_MS
 LONGEST_CUT_MS = 4_000
-PRODUCER_ID_MS = 2
-
-SERVED = (
-    ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_COMMIT,
-    ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT,
-    ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN,
-    ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT,
-)  # fmt: skip
-
-
-class ClientGroups(SimulatedGroups):
-    config = GroupConfig(
-        min_session_timeout_ms=1_000,
-        initial_rebalance_delay_ms=200,
-        offsets_retention_check_interval_ms=EXPIRY_CHECK_MS,
-    )
 
 
 class ServingBroker(TransactionalBroker):
@@ -77,49 +53,33 @@ class ServingBroker(TransactionalBroker):
 
     cluster: ClientCluster
 
-    def start(self) -> None:
-        super().start()
-        nothing: Any = None
-        groups: Any = self.groups
+    group_config = GroupConfig(
+        min_session_timeout_ms=1_000,
+        initial_rebalance_delay_ms=200,
+        offsets_retention_check_interval_ms=EXPIRY_CHECK_MS,
+    )
+
+    def build(self) -> None:
+        super().build()
         metadata = self.manager.metadata
-        topics = MetadataHandler(metadata, clock=lambda: self.kernel.now_ms)
-        self._replication.on_metadata.append(topics.metadata_changed)
+        topics = MetadataHandler(metadata, clock=self.now_ms)
+        self.orders.on_metadata.append(topics.metadata_changed)
         coordinators = FindCoordinatorHandler(
             metadata,
             auto_create_topic=lambda _topic: None,
             group_partition_for=lambda _group: 0,
             transaction_partition_for=lambda _name: 0,
         )
-        members = GroupHandlers(groups)
-        offsets = GroupOffsetHandlers(
-            groups, metadata, zookeeper=nothing, offset_metadata_max_bytes=4_096
-        )
-        self._served |= {
-            ApiVersionsRequest: ApiVersionsHandler(
-                lambda: ((key, 0, API_TABLE[key].highest()) for key in SERVED)
-            ).api_versions,
+        members = GroupHandlers(self.groups)
+        self.served |= {
             MetadataRequest: topics.metadata,
             FindCoordinatorRequest: coordinators.find_coordinator,
             JoinGroupRequest: members.join,
             SyncGroupRequest: members.sync,
             HeartbeatRequest: members.heartbeat,
             LeaveGroupRequest: members.leave,
-            OffsetCommitRequest: offsets.commit,
-            OffsetFetchRequest: offsets.fetch,
-            InitProducerIdRequest: self._give_producer_id,
+            OffsetCommitRequest: self.group_offsets.commit,
         }
-
-    def new_groups(self) -> SimulatedGroups:
-        return ClientGroups(self)
-
-    def _give_producer_id(self, request: Any) -> None:
-        if request.body.transactional_id is not None:
-            self._init_producer_id(request)
-            return
-        answer = InitProducerIdResponse(
-            producer_id=self.cluster.new_producer_id(), producer_epoch=0
-        )
-        self.kernel.after(PRODUCER_ID_MS, self.process, request.respond, answer)
 
     def kill(self) -> None:
         super().kill()

@@ -258,7 +258,7 @@ class Faults:
             and broker.is_serving
             and is_up
             and broker.session.is_connected
-            and broker.controller.is_idle
+            and broker.is_controller_idle
             and not any(p.isr.is_in_flight for p in broker.manager.partitions.values())
         )
 

@@ -62,6 +62,7 @@ class Kernel:
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         self.running: dict[Tasks, None] = {}
         self.after_step: Callable[[Process | None], None] | None = None
+        self._crash: BaseException | None = None
         self._heap: list[Event] = []
         self._count = 0
         self._digest = blake2b(digest_size=16)
@@ -132,8 +133,18 @@ class Kernel:
             run(*args)
         else:
             owner.tasks.step(run, args)
+        if self._crash is not None:
+            raise self._crash
         if self.after_step is not None:
             self.after_step(owner)
+
+    def crashed(self, where: str, error: BaseException) -> None:
+        """Somebody has caught an exception that nothing may raise: the step ends the run."""
+        if self._crash is None:
+            if not isinstance(error, AssertionError):
+                cause, error = error, AssertionError(f"{where}: {type(error).__name__}: {error}")
+                error.__cause__ = cause
+            self._crash = error
 
     # SIGSTOP and SIGCONT
 

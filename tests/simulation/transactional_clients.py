@@ -23,7 +23,11 @@ from pybroker_kafka.protocol.apis.add_partitions_to_txn import (
 from pybroker_kafka.protocol.apis.end_txn import EndTxnRequest
 from pybroker_kafka.protocol.apis.fetch import FetchResponsePartitionData
 from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
-from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from pybroker_kafka.protocol.apis.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from pybroker_kafka.protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -42,6 +46,7 @@ from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, To
 from pybroker_kafka.replication.types import Isolation
 from tests.simulation.broker import Produced, produce_request
 from tests.simulation.clients import PRODUCE_VERSION, RETRY_MS, Client, Reader
+from tests.simulation.cluster import TOPIC
 from tests.support.frames import joined
 
 if TYPE_CHECKING:
@@ -406,16 +411,24 @@ class OffsetReader(Coordinated):
         self._is_strict = self.kernel.chance(0.5) and not self.is_settled
         self._known = self.cluster.book.last_committed_offset(self.group)
         request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=self.group)],
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id=self.group,
+                    topics=[OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])],
+                )
+            ],
             require_stable=self._is_strict,
         )
         self.ask_leader(self.key, request, OFFSET_FETCH_VERSION, self._fetched, self._fetch)
 
     def _fetched(self, answer: Any) -> None:
         self.later(OFFSET_PAUSE_MS, self._fetch)
-        if answer is None or answer.error_code:
+        if answer is None:
             return
-        entry = answer.topics[0].partitions[0]
+        (group,) = answer.groups
+        if group.error_code:
+            return
+        entry = group.topics[0].partitions[0]
         if self._is_strict:
             self._is_stable = not entry.error_code
             if self._is_stable and entry.committed_offset < self._known:

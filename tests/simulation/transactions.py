@@ -12,15 +12,27 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import trio
+
+from pybroker_kafka.broker.coordinators.coordinator_runtime import CoordinatorRuntime
+from pybroker_kafka.broker.coordinators.group_runtime import GroupRuntime
 from pybroker_kafka.broker.coordinators.marker_writer import MarkerWriter
+from pybroker_kafka.broker.coordinators.producer_ids import ProducerIds, allocate_from_controller
+from pybroker_kafka.broker.coordinators.transaction_runtime import TransactionRuntime
+from pybroker_kafka.broker.coordinators.transaction_verifier import TransactionVerifier
+from pybroker_kafka.broker.handlers.api_versions import ApiVersionsHandler
+from pybroker_kafka.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker_kafka.broker.handlers.produce import ProduceHandler
 from pybroker_kafka.broker.handlers.transactional_produce import TransactionalProduce
 from pybroker_kafka.broker.handlers.transactions import TransactionHandlers
 from pybroker_kafka.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
 from pybroker_kafka.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
-from pybroker_kafka.coordinator.group.stable_fetch import Wanted
+from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.coordinator.transaction.core import TransactionConfig
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
 from pybroker_kafka.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pybroker_kafka.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
 from pybroker_kafka.protocol.apis.end_txn import EndTxnRequest
 from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
 from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchRequest
@@ -28,116 +40,131 @@ from pybroker_kafka.protocol.apis.txn_offset_commit import TxnOffsetCommitReques
 from pybroker_kafka.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
-from tests.simulation.broker import Broker, SimulatedRequest
+from pybroker_kafka.replication.types import LeadershipResult, StopResult
+from tests.simulation.broker import REQUEST_TIMEOUT_MS, Broker, SimulatedRequest
 from tests.simulation.clients import Client
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
-from tests.simulation.coordinators import (
-    REQUEST_TIMEOUT_MS,
-    SimulatedGroups,
-    SimulatedTransactions,
-    Verifier,
-)
 from tests.simulation.network import Exchange
 from tests.simulation.settings import Settings
 from tests.simulation.transactional_clients import Book, CommittedReader, OffsetReader, Teller
+from tests.simulation.wires import LISTENER
 
 DATA_PARTITIONS = 2
 TELLERS = 3
-FIRST_PRODUCER_ID = 5_000
+ABORT_CHECK_MS = 300
+EXPIRY_CHECK_MS = 2_000  # of transactional ids and of committed offsets
+LOAD_BYTES = 2_000
+MAX_OWN_PARTITIONS = 1
 ISOLATED_COORDINATORS_WEIGHT = 2
 RESETS_WEIGHT = 6
 BROKEN_CONNECTIONS_WEIGHT = 0  # beside what breaks connections between brokers anyway
 LATE_SHARE = 0.5
 
-
-class _FetchOffsets:
-    """The token of an OffsetFetch for one group."""
-
-    __slots__ = ("_request",)
-
-    def __init__(self, request: SimulatedRequest) -> None:
-        self._request = request
-
-    def respond(self, answers: list[Any]) -> None:
-        self._request.respond(answers[0])
+SERVED = (
+    ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT,
+)  # fmt: skip
 
 
 class TransactionalBroker(Broker):
     cluster: TransactionalCluster
+    group_config = GroupConfig(offsets_retention_check_interval_ms=EXPIRY_CHECK_MS)
 
     def new_produce_handler(self) -> ProduceHandler:
-        verifier: Any = Verifier(self)
-        transactions = TransactionalProduce(self.replicas, verifier, lambda: True)
+        self._build_coordinators()
+        transactions = TransactionalProduce(self.replicas, self.verifier, lambda: True)
         return ProduceHandler(self.replicas, transactions)
 
-    def start(self) -> None:
-        super().start()
-        replicas = self.replicas
-        self.transactions = SimulatedTransactions(self)
-        self.groups = self.new_groups()
-        verifier: Any = Verifier(self)
-        transactions: Any = self.transactions
-        groups: Any = self.groups
-        nothing: Any = None
-        offsets = TxnOffsetCommitHandler(groups, replicas, verifier, lambda: True)
-        self.markers = MarkerWriter(replicas, self.groups.on_markers, REQUEST_TIMEOUT_MS)
-        markers = WriteTxnMarkersHandler(self.markers)
-        handlers = TransactionHandlers(
-            transactions, nothing, self.manager.metadata, offsets_partition_for=lambda _group: 0
+    def _build_coordinators(self) -> None:
+        replicas, metadata = self.replicas, self.manager.metadata
+        self._uuids = 0
+        self.groups = GroupRuntime(
+            replicas, self.group_config, clock=self.now_ms, commit_timeout_ms=REQUEST_TIMEOUT_MS,
+            load_buffer_bytes=LOAD_BYTES, new_uuid=self._new_uuid,
+        )  # fmt: skip
+        self.producer_ids = ProducerIds(
+            allocate_from_controller(
+                self.controller_client, self.broker_id, lambda: self.manager.leadership.broker_epoch
+            )
         )
-        self._handlers = handlers
-        self._served: dict[type, Any] = {
+        markers = MarkerWriter(replicas, self.groups.on_markers, REQUEST_TIMEOUT_MS)
+        self.transactions = TransactionRuntime(
+            replicas,
+            TransactionConfig(
+                abort_timed_out_interval_ms=ABORT_CHECK_MS,
+                remove_expired_interval_ms=EXPIRY_CHECK_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            ),
+            self.producer_ids, markers, listener=LISTENER, clock=self.now_ms,
+            load_buffer_bytes=LOAD_BYTES, connect=self.connect,
+        )  # fmt: skip
+        self.transactions.markers.max_own_partitions = MAX_OWN_PARTITIONS
+        self.verifier = TransactionVerifier(
+            metadata, LISTENER, str(self.broker_id), self.transactions.machine.verify_partitions,
+            connect=self.connect, timeout_ms=REQUEST_TIMEOUT_MS,
+        )  # fmt: skip
+        handlers = TransactionHandlers(
+            self.transactions, self.producer_ids, metadata, offsets_partition_for=lambda _group: 0
+        )
+        self._init_producer_id = handlers.init_producer_id
+        nothing: Any = None
+        self.group_offsets = GroupOffsetHandlers(
+            self.groups, metadata, zookeeper=nothing, offset_metadata_max_bytes=4_096
+        )
+        offsets = TxnOffsetCommitHandler(self.groups, replicas, self.verifier, lambda: True)
+        self.served: dict[type, Any] = {
+            ApiVersionsRequest: ApiVersionsHandler(
+                lambda: ((key, 0, API_TABLE[key].highest()) for key in SERVED)
+            ).api_versions,
             AddPartitionsToTxnRequest: handlers.add_partitions,
             AddOffsetsToTxnRequest: handlers.add_offsets,
             EndTxnRequest: handlers.end,
-            InitProducerIdRequest: self._init_producer_id,
-            WriteTxnMarkersRequest: markers.write,
+            InitProducerIdRequest: self._start_init_producer_id,
+            WriteTxnMarkersRequest: WriteTxnMarkersHandler(markers).write,
             TxnOffsetCommitRequest: offsets.commit,
-            OffsetFetchRequest: self._fetch_offsets,
+            OffsetFetchRequest: self.group_offsets.fetch,
         }
-        self._replication.on_leadership.append(self._roles_changed)
-        self._replication.on_stopped.append(
-            lambda result: self._tell_coordinators((), result.stopped)
-        )
 
-    def new_groups(self) -> SimulatedGroups:
-        return SimulatedGroups(self)
+    def _new_uuid(self) -> str:
+        self._uuids += 1
+        return f"{self.name}.{self.process.generation}.{self._uuids}"
 
-    def _roles_changed(self, result: Any) -> None:
-        self._tell_coordinators(result.became_leader, result.became_follower)
+    def build(self) -> None:
+        super().build()
+        orders = self.orders
+        for coordinator in (self.groups, self.transactions):
+            orders.on_leadership.append(partial(_roles_changed, coordinator))
+            orders.on_stopped.append(partial(_stopped, coordinator))
 
-    def _tell_coordinators(self, became_leader: Any, became_follower: Any) -> None:
-        self.transactions.roles_changed(became_leader, became_follower)
-        self.groups.roles_changed(became_leader, became_follower)
+    async def begin(self, nursery: trio.Nursery) -> None:
+        await super().begin(nursery)
+        await nursery.start(self.producer_ids.run)
+        await nursery.start(self.verifier.run)
+        await nursery.start(self.groups.run, 1)
+        await nursery.start(self.transactions.run, 1)
 
     def receive(self, exchange: Exchange) -> None:
         message = exchange.message
-        if self.is_serving and type(message) in self._served:
+        if self.is_serving and type(message) in self.served:
             request = SimulatedRequest(exchange)
-            for _ in self._served[type(message)](request) or ():
+            for _ in self.served[type(message)](request) or ():
                 pass  # such small requests are done in their first turn
         else:
             super().receive(exchange)
 
-    def _init_producer_id(self, request: Any) -> None:
-        """With a transactional id the handler has nothing to wait for."""
-        coroutine: Any = self._handlers.init_producer_id(request)
-        try:
-            coroutine.send(None)
-        except StopIteration:
-            return
-        raise AssertionError("InitProducerId waits")
+    def _start_init_producer_id(self, request: Any) -> None:
+        self.nursery.start_soon(self._init_producer_id, request)
 
-    def _fetch_offsets(self, request: Any) -> None:
-        (group,) = request.body.groups
-        wanted = Wanted(group.group_id, [(TOPIC, [0])])
-        groups = self.groups
-        if request.body.require_stable:
-            call = _FetchOffsets(request)
-            groups.machine.fetch_stable_offsets(call, [wanted], groups.now_ms)
-            groups.perform()
-        else:
-            request.respond(groups.machine.fetch_offsets(*wanted))
+
+def _roles_changed(coordinator: CoordinatorRuntime[Any, Any], result: LeadershipResult) -> None:
+    coordinator.on_leadership_change(result.became_leader, result.became_follower)
+
+
+def _stopped(coordinator: CoordinatorRuntime[Any, Any], result: StopResult) -> None:
+    coordinator.on_leadership_change((), result.stopped)
 
 
 class TransactionalCluster(Cluster):
@@ -145,7 +172,6 @@ class TransactionalCluster(Cluster):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self._producer_ids = FIRST_PRODUCER_ID
         self.book = Book(self)
         self.tellers: list[Teller] = []
         self.readers: list[CommittedReader] = []
@@ -173,10 +199,6 @@ class TransactionalCluster(Cluster):
 
     def new_broker(self, broker_id: int) -> TransactionalBroker:
         return TransactionalBroker(self, broker_id)
-
-    def new_producer_id(self) -> int:
-        self._producer_ids += 1
-        return self._producer_ids
 
     def _reset_a_teller(self) -> None:
         if self.tellers:

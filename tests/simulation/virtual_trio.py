@@ -5,8 +5,11 @@ then lets the tasks run that it has woken, until all of them wait. The next mome
 waits becomes an event of the kernel. So a process's tasks stop with its events (SIGSTOP), and end
 with them (`kill`): then they are cancelled, and nothing that they still do leaves the process.
 
+Work for a thread (`trio.to_thread`) takes as long as the run's `thread_ms` says, and is done at the
+end of that time; a process that is killed before has not done it.
+
 Each broker has a run, and all programs with the real client share one. Trio's private names for
-this are here and nowhere else; `test_virtual_trio.py` notices if they go. Nothing may use a thread.
+this are here and nowhere else; `test_virtual_trio.py` notices if they go.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from contextvars import Context
 from functools import cache
 from heapq import heappop
 from math import ceil, inf
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
+from unittest.mock import patch
 
 import trio
 import trio._core._run as trio_run
@@ -31,12 +35,19 @@ from trio._core._instrumentation import Instruments
 from trio._core._ki import KIManager
 
 from pybroker_kafka.broker.resources import stopwatch
+from tests.simulation.crashes import noticing_crashes
 from tests.simulation.kernel import START_MS, Kernel, Process
 
 # The clock stands a little behind a whole millisecond: who counts in milliseconds rounds right.
 _MARGIN_SECONDS = 1e-7
+_LAST_DIGITS_SECONDS = 1e-12
 _NOTHING: Any = ()
 _CONTEXT = trio_run.GLOBAL_RUN_CONTEXT
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+_RUN: trio.lowlevel.RunVar[TrioRun] = trio.lowlevel.RunVar("simulated run")
 
 
 class VirtualClock(trio.abc.Clock):
@@ -77,14 +88,32 @@ class _Outside:
         self._news.set()
 
 
+async def _run_sync(
+    work: Callable[[*Args], T], *args: *Args, limiter: trio.CapacityLimiter | None = None
+) -> T:
+    """Stands for `trio.to_thread.run_sync`."""
+    await trio.lowlevel.checkpoint_if_cancelled()
+    limiter = limiter or trio.to_thread.current_default_thread_limiter()
+    return await _RUN.get().work_in_thread(work, args, limiter)
+
+
 class TrioRun:
     """Runs `work` and all that it starts as tasks of `process`."""
 
     def __init__(
-        self, kernel: Kernel, process: Process, work: Callable[[], Awaitable[object]]
+        self,
+        kernel: Kernel,
+        process: Process,
+        work: Callable[[], Awaitable[object]],
+        thread_ms: Callable[[Callable[..., object]], int] | None = None,
     ) -> None:
+        """`thread_ms` draws the time that a thread takes for its work; without it no thread may be
+        used."""
         self._kernel = kernel
         self._process = process
+        self._thread_ms = thread_ms
+        self._is_killed = False
+        self._in_threads: dict[trio.lowlevel.Task, None] = {}
         process.tasks = self
         self._scope = trio.CancelScope()
         self._due_ms: float = inf  # of the earliest event that will wake a task
@@ -114,6 +143,7 @@ class TrioRun:
         kernel.running[self] = None
 
     async def _main(self, work: Callable[[], Awaitable[object]]) -> None:
+        _RUN.set(self)
         with self._scope:
             await work()
 
@@ -123,16 +153,17 @@ class TrioRun:
     def step(self, run: Callable[..., object], args: tuple[Any, ...]) -> None:
         """Do an event of the process, and all that tasks do of it. Raises what a task raises."""
         context = _CONTEXT.__dict__
-        before = context.copy()
+        before = context.copy() if context else None  # of another run, which kills this one
         context.clear()
-        _CONTEXT.runner = self._runner
+        context["runner"] = self._runner
         try:
             run(*args)
             if self._is_awake and not self.is_over:
                 self._run_tasks()
         finally:
             context.clear()
-            context.update(before)
+            if before:
+                context.update(before)
 
     def _run_tasks(self) -> None:
         """Until all of them wait."""
@@ -178,15 +209,45 @@ class TrioRun:
     def _ring(self, due_ms: int) -> None:
         if due_ms == self._due_ms:
             self._due_ms = inf
-        if self._wait_seconds() <= 0:
-            self._is_awake = True
-        else:
+        wait_seconds = self._wait_seconds()
+        if wait_seconds >= _MARGIN_SECONDS:
             self._note_deadline()
+            return
+        if wait_seconds > 0:  # sums of floats differ in their last digits
+            self._clock.ahead_seconds += wait_seconds + _LAST_DIGITS_SECONDS
+        self._is_awake = True
+
+    async def work_in_thread(
+        self, work: Callable[[*Args], T], args: tuple[*Args], limiter: trio.CapacityLimiter
+    ) -> T:
+        """Wait for the turn of this work in its threads, and for the time that it takes."""
+        assert self._thread_ms is not None, f"{self._process.name} has no threads for {work}"
+        task = trio.lowlevel.current_task()
+        try:
+            limiter.acquire_on_behalf_of_nowait(task)
+        except trio.WouldBlock:
+            await limiter.acquire_on_behalf_of(task)
+        self._in_threads[task] = None
+        try:
+            self._kernel.after(self._thread_ms(work), self._process, trio.lowlevel.reschedule, task)
+            await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+            if self._is_killed:
+                await trio.sleep_forever()
+            return work(*args)
+        finally:
+            del self._in_threads[task]
+            limiter.release_on_behalf_of(task)
+
+    def _cancel(self) -> None:
+        self._scope.cancel()
+        for task in self._in_threads:
+            trio.lowlevel.reschedule(task)
 
     def kill(self) -> None:
         """Cancel all tasks. What they wait for even so does not come, but its time is over."""
+        self._is_killed = True
         if not self.is_over:
-            self.step(self._scope.cancel, ())
+            self.step(self._cancel, ())
         while not self.is_over:
             wait_seconds = self._wait_seconds()
             assert wait_seconds < inf, "a task outlives its process"
@@ -203,27 +264,38 @@ def _freeze_modules() -> None:
 
 @contextmanager
 def simulated(kernel: Kernel, seed: int) -> Iterator[None]:
-    """What makes all that runs a function of the seed: turns take no time; trio's scheduler draws
-    from a seeded generator, as does the global `random` of whoever uses it; cyclic garbage, with
-    the finalizers of asynchronous generators in it, is collected between runs only."""
-    now = stopwatch.now
-    stopwatch.now = lambda: (kernel.now_ms - START_MS) / 1000
+    """What makes all that runs a function of the seed: turns take no time, a loop has a share of
+    its processor; threads are simulated; trio's scheduler draws from a seeded generator, as does
+    the global `random` of whoever uses it; cyclic garbage, with the finalizers of asynchronous
+    generators in it, is collected between runs only."""
     is_deterministic = trio_run._ALLOW_DETERMINISTIC_SCHEDULING
     state = random.getstate()
     trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     trio_run._r.seed(seed)
     random.seed(seed)
+    cpu_share = random.random()
     _freeze_modules()
     gc.collect()
     gc.disable()
+
+    def seconds() -> float:
+        return (kernel.now_ms - START_MS) / 1000
+
     try:
-        yield
+        with (
+            patch.object(stopwatch, "now", seconds),
+            patch.object(stopwatch, "cpu", lambda: cpu_share * seconds()),
+            patch.object(trio.to_thread, "run_sync", _run_sync),
+            noticing_crashes(kernel),
+        ):
+            try:
+                yield
+            finally:
+                for run in list(kernel.running):
+                    run.kill()
     finally:
-        for run in list(kernel.running):
-            run.kill()
         gc.enable()
         random.setstate(state)
-        stopwatch.now = now
         trio_run._ALLOW_DETERMINISTIC_SCHEDULING = is_deterministic  # type: ignore[misc]
 
 

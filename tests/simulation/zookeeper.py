@@ -1,16 +1,21 @@
 """The embedded ZooKeeper's machine on the simulated network, and what kazoo does for a broker.
 
 `ZooKeeperServer` is the runtime around the real `ZooKeeperMachine`: frames in and out, ticks.
-`ZooKeeperSession` is a broker's client with the promises of `broker.zk.zookeeper_client`:
-operations are sent again after a lost connection until their outcome is known, all watches fire
-once after a reconnect, an expired session fails what waits, is told, and another one is opened.
+`ZooKeeperSession` is a client with the promises of `broker.zk.zookeeper`: operations are sent again
+after a lost connection until their outcome is known, all watches fire once after a reconnect, an
+expired session fails what waits, is told, and another one is opened. `SimulatedZooKeeper` is that
+interface for a broker's tasks.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any
 
+import trio
+
+from pybroker_kafka.broker.zk.zookeeper import SessionEvent, WatchCallback, WatchKind, ZooKeeper
 from pybroker_kafka.protocol.zookeeper import jute
 from pybroker_kafka.protocol.zookeeper.constants import (
     NOTIFICATION_XID,
@@ -46,6 +51,7 @@ from pybroker_kafka.protocol.zookeeper.operations import (
     Multi,
     SessionExpired,
     SetData,
+    ZkOperation,
     ZkResult,
     ZkStat,
 )
@@ -63,7 +69,7 @@ RECONNECT_MS = 100
 _REPLY = Struct(">iqi")
 _REQUEST = Struct(">ii")
 _EPHEMERAL = 1
-BEGIN = object()
+_BEGIN = object()
 _SEQUENTIAL = 2
 
 
@@ -226,11 +232,10 @@ class ZooKeeperSession:
             self.server.dropped(self._link)
             self._link = None
 
-    def end_session(self, session: tuple[int, bytes], done: Callable[[], None]) -> None:
+    def end_session(self, session: tuple[int, bytes]) -> None:
         """Take up the session of a dead predecessor and close it (broker.registration)."""
         self.session_id, self.password = session
         self._is_closing = True
-        self.on_connected = done
         self.start()
 
     # Frames
@@ -334,10 +339,10 @@ class ZooKeeperSession:
         if not batch.remaining:
             batch.done(batch.results)
 
-    def run(self, flow: Flow[Any], done: Callable[[Any], None], results: Any = BEGIN) -> None:
+    def run(self, flow: Flow[Any], done: Callable[[Any], None], results: Any = _BEGIN) -> None:
         """Drive a flow; `done` gets its value, or the exception that ended it."""
         try:
-            operations = advance(flow, results)
+            operations = _advance(flow, results)
         except StopIteration as stop:
             done(stop.value)
         except Exception as error:
@@ -346,11 +351,66 @@ class ZooKeeperSession:
             self.execute(operations, lambda answers: self.run(flow, done, answers))
 
 
-def advance(flow: Flow[Any], results: Any) -> Sequence[Any]:
+class SimulatedZooKeeper(ZooKeeper):
+    """A broker's interface, over its session."""
+
+    def __init__(self, link: ZooKeeperSession) -> None:
+        super().__init__()
+        self._link = link
+        self._generation = 0
+        self._on_watch: WatchCallback | None = None
+        link.on_connected = partial(self._notify, SessionEvent.CONNECTED)
+        link.on_expired = self._expired
+        link.on_watch = self._watch_fired
+
+    @property
+    def session(self) -> tuple[int, bytes]:
+        return self._link.session_id, self._link.password
+
+    @property
+    def is_connected(self) -> bool:
+        return self._link.is_connected
+
+    @property
+    def session_generation(self) -> int:
+        return self._generation
+
+    async def execute(
+        self, operations: Sequence[ZkOperation], on_watch: WatchCallback | None = None
+    ) -> list[ZkResult]:
+        if on_watch is not None:
+            assert self._on_watch in (None, on_watch), "there is one listener a broker"
+            self._on_watch = on_watch
+        found: list[list[ZkResult] | None] = []
+        is_answered = trio.Event()
+
+        def answered(results: list[ZkResult] | None) -> None:
+            found.append(results)
+            is_answered.set()
+
+        self._link.execute(operations, answered)
+        await is_answered.wait()
+        (results,) = found
+        if results is None:
+            raise SessionExpired
+        return results
+
+    def _watch_fired(self, kind: str, path: str) -> None:
+        assert self._on_watch is not None
+        self._on_watch(WatchKind(kind), path)
+
+    def _expired(self) -> None:
+        link = self._link
+        link.kernel.note(f"{link.process.name} has lost its session")
+        self._generation += 1
+        self._notify(SessionEvent.EXPIRED)
+
+
+def _advance(flow: Flow[Any], results: Any) -> Sequence[Any]:
     """The next operations of a flow: at its beginning, after results, or without its session."""
     if results is None:
         return flow.throw(SessionExpired())
-    return next(flow) if results is BEGIN else flow.send(results)
+    return next(flow) if results is _BEGIN else flow.send(results)
 
 
 def _ignore(*_: Any) -> None:

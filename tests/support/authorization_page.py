@@ -11,18 +11,19 @@ from pybroker_kafka.protocol.api import API_TABLE, ApiKey, pages
 HEAD = """# Who may do what
 
 This page is written by `python -m tests.pages` from the pages of the
-APIs in `protocol/apis/`; do not edit it. It says which permissions each API asks for, in
-this order, and what is answered when one is denied, as Apache Kafka 3.9 does with ZooKeeper.
-Without `authorizer.class.name` nothing is asked.
+APIs in `protocol/apis/`; do not edit it. It lists the permissions that each API requires, in the
+order of their checks, and the answer to a denial, as in Apache Kafka 3.9 with ZooKeeper. Without
+`authorizer.class.name` every client may do everything.
 
-A denial is logged at INFO by `pybroker.authorizer`, with the command that would allow it, once for
-each connection and change of ACLs, at most a hundred in ten seconds; what is allowed, at DEBUG.
+The logger `pybroker.authorizer` reports a denial at INFO, with the command that would allow the
+operation: once for each connection and change of ACLs, and at most a hundred times in ten seconds.
+It reports allowed operations at DEBUG.
 
 """
 
 
 def authorization_page() -> str:
-    lines = ["| API | asks | if denied |\n|---|---|---|\n"]
+    lines = ["| API | permission | if denied |\n|---|---|---|\n"]
     for key, page in pages():
         for number, (asks, denied) in enumerate(_questions(page.access)):
             name = _name(key) if number == 0 else ""
@@ -36,14 +37,20 @@ def _name(key: ApiKey) -> str:
 
 def _questions(rules: AccessRules) -> Iterator[tuple[str, str]]:
     if rules.only_controller:
-        yield "", "NOT_CONTROLLER by others than the controller, before anything is asked"
+        yield (
+            "",
+            "NOT_CONTROLLER from any broker but the controller, before the permissions are checked",
+        )
     for whole in rules.whole:
         when = f" ({whole.when.text})" if whole.when is not None else ""
-        yield _any_of(whole.any_of) + when, f"{whole.denied.name} for all of it"
+        yield _any_of(whole.any_of) + when, f"{whole.denied.name} for the whole request"
     if rules.each is not None:
         each = rules.each
         unless = f", unless {_one(each.unless)}" if each.unless is not None else ""
-        yield _one(each.question) + unless, f"{each.denied.name} for that one, others are done"
+        yield (
+            _one(each.question) + unless,
+            f"{each.denied.name} for that element; the others are processed",
+        )
     for asked in rules.by_handler:
         yield _any_of(asked.any_of), asked.denied
     for hidden in rules.hidden:

@@ -64,7 +64,7 @@ def commands_page() -> str:
         if not isinstance(command, click.Group):
             context = click.Context(command, info_name=" ".join(words))
             usage = " ".join(command.collect_usage_pieces(context))
-            parts.append(f"```\npybroker {' '.join(words)} {usage}\n```\n")
+            parts.append(f"```text\npybroker {' '.join(words)} {usage}\n```\n")
             parts.append(_options(command, context))
         if command.epilog:
             parts.append(_help(command.epilog))
@@ -78,7 +78,7 @@ def _help(text: str | None) -> str:
     for block in blocks:
         if block.startswith("\b"):
             lines = block[1:].strip("\n")
-            made.append(f"```\n{lines}\n```")
+            made.append(f"```text\n{lines}\n```")
         else:
             made.append(_escaped(block))
     return "\n\n".join(made) + "\n"

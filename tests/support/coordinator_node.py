@@ -13,6 +13,11 @@ import trio
 
 from pybroker_kafka.broker.coordinators.coordinator_runtime import CoordinatorRuntime
 from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker_kafka.protocol.apis.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.replication import ME, NOW, ReplicaCluster
 
@@ -47,6 +52,23 @@ class CoordinatorNode(Generic[RuntimeT]):
         assert result.error_code == ErrorCode.NONE
         self.replica_runtime.apply_effects()
         self.runtime.on_leadership_change(result.became_leader, result.became_follower)
+
+    def stop_replica(self, *, epoch: int) -> None:
+        """The controller has this broker delete its replica of the partition."""
+        topic = self.runtime.topic
+        state = StopReplicaPartitionState(
+            partition_index=0, leader_epoch=epoch, delete_partition=True
+        )
+        request = StopReplicaRequest(
+            controller_id=ME,
+            controller_epoch=1,
+            broker_epoch=1,
+            topic_states=[StopReplicaTopicState(topic_name=topic, partition_states=[state])],
+        )
+        result = self.cluster.manager.leadership.stop_replicas(request, self.clock())
+        assert result.error_code == ErrorCode.NONE
+        self.replica_runtime.apply_effects()
+        self.runtime.on_leadership_change((), result.stopped)
 
     def follower_catches_up(self) -> None:
         """The other replica fetches to the end of the partition."""

@@ -11,7 +11,6 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from signal import Signals
 
@@ -20,7 +19,7 @@ import psutil
 
 from pybroker_kafka.local import cluster_state
 from pybroker_kafka.testing import Command
-from pybroker_kafka.testkit.inspection import Address, ask, read_topic
+from pybroker_kafka.testkit.inspection import Address, Reading, ask
 from tests.support.patience import Limit
 from tests.support.processes import ended, free_port
 
@@ -180,7 +179,7 @@ class LocalCluster:
 
     def consume(self, topic: str) -> list[str]:
         """All that is in partition 0."""
-        read = partial(read_topic, topic=topic, partition=0, at_least=0, committed=False)
+        read = Reading(topic, partition=0, at_least=0, committed=False).read
         records = ask(Address(self.bootstrap, {}), read, CLIENT_TIMEOUT_SECONDS)
         return [(record.value or b"").decode() for record in records]
 

@@ -76,25 +76,25 @@ def finalized(kafka: WireClient) -> Iterator[WireClient]:
 def test_with_nothing_finalized_it_is_a_broker_of_39(kafka: WireClient) -> None:
     before = versions(kafka)
     assert (before.supported_features, before.finalized_features) == ([], [])
-    finalize(kafka, {Feature.GROUP: 1, Feature.TRANSACTION: 2})
+    finalize(kafka, {Feature.GROUP: 1, Feature.METADATA: 30})
     raised = versions(kafka)
     assert {(one.name, one.min_version, one.max_version) for one in raised.supported_features} == {
         (name, low, high) for name, (low, high) in SUPPORTED.items()
     }
     assert {(one.name, one.max_version_level) for one in raised.finalized_features} == {
         (Feature.GROUP, 1),
-        (Feature.TRANSACTION, 2),
+        (Feature.METADATA, 30),
     }
     assert raised.finalized_features_epoch > before.finalized_features_epoch
     # Clients of before version 4 cannot read a least level of 0.
     assert [one.name for one in versions(kafka, 3).supported_features] == [Feature.METADATA]
     expected = {
-        int(key): (spec.min_version, spec.highest({Feature.GROUP: 1}))
+        int(key): (spec.min_version, spec.highest({Feature.GROUP: 1, Feature.METADATA: 30}))
         for key, spec in API_TABLE.items()
-        if spec.highest({Feature.GROUP: 1}) >= spec.min_version
+        if spec.highest({Feature.GROUP: 1, Feature.METADATA: 30}) >= spec.min_version
     }
     assert ranges(raised) == expected
-    finalize(kafka, {Feature.GROUP: 0, Feature.TRANSACTION: 0}, SAFE_DOWNGRADE)
+    finalize(kafka, {Feature.GROUP: 0, Feature.METADATA: 0}, SAFE_DOWNGRADE)
     after = versions(kafka)
     assert ranges(after) == ranges(before)
     assert (after.supported_features, after.finalized_features) == ([], [])

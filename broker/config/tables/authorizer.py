@@ -27,15 +27,14 @@ DEFINITIONS = (
         None,
         LOW,
         valid=_principals,
-        doc="Principals that may do everything, as User:alice;User:bob, where there is an "
-        "authorizer. Brokers must be among them, or be allowed ClusterAction on the cluster.",
+        doc="With an authorizer: the principals that may do everything, as User:alice;User:bob. "
+        "Brokers must be among them, or be allowed ClusterAction on the cluster.",
     ),
     key(
         "allow.everyone.if.no.acl.found",
         BOOLEAN,
         "false",
         LOW,
-        doc="Whether everyone may use a resource that no ACL is about, where there is an "
-        "authorizer.",
+        doc="With an authorizer: whether every client may use a resource without ACLs.",
     ),
 )

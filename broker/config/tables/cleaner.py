@@ -31,7 +31,7 @@ DEFINITIONS = (
         "1.7976931348623157E308",
         MEDIUM,
         mode=CLUSTER_WIDE,
-        doc="How much the cleaner may read and write.",
+        doc="The most bytes that the cleaner reads and writes in a second.",
     ),
     key(
         "log.cleaner.dedupe.buffer.size",
@@ -48,7 +48,7 @@ DEFINITIONS = (
         MEDIUM,
         valid=AT_LEAST_0,
         mode=CLUSTER_WIDE,
-        doc="How much the cleaner reads or writes before it is paced.",
+        doc="The number of bytes that the cleaner reads or writes between two checks of its rate.",
     ),
     key(
         "log.cleaner.io.buffer.load.factor",
@@ -56,7 +56,7 @@ DEFINITIONS = (
         "0.9",
         MEDIUM,
         mode=CLUSTER_WIDE,
-        doc="How full the table of keys may become.",
+        doc="The share of the key map that may be in use.",
     ),
     key(
         "log.cleaner.backoff.ms",
@@ -74,7 +74,7 @@ DEFINITIONS = (
         MEDIUM,
         valid=Range(0, 1),
         mode=CLUSTER_WIDE,
-        doc="The share of uncompacted log from which a log is compacted.",
+        doc="The share of uncompacted bytes at which a log is compacted.",
     ),
     key(
         "log.cleaner.enable", BOOLEAN, "true", MEDIUM, doc="Whether compacted topics are compacted."
@@ -86,7 +86,7 @@ DEFINITIONS = (
         MEDIUM,
         valid=AT_LEAST_0,
         mode=CLUSTER_WIDE,
-        doc="How long the deletion of a key stays in a compacted topic.",
+        doc="How long a tombstone stays in a compacted topic.",
     ),
     key(
         "log.cleaner.min.compaction.lag.ms",
@@ -95,7 +95,7 @@ DEFINITIONS = (
         MEDIUM,
         valid=AT_LEAST_0,
         mode=CLUSTER_WIDE,
-        doc="How long a record stays before it is compacted.",
+        doc="The age below which a record is not compacted.",
     ),
     key(
         "log.cleaner.max.compaction.lag.ms",
@@ -104,6 +104,6 @@ DEFINITIONS = (
         MEDIUM,
         valid=AT_LEAST_1,
         mode=CLUSTER_WIDE,
-        doc="After how long a record is compacted at the latest.",
+        doc="The age at which a record must be compacted.",
     ),
 )

@@ -3,6 +3,7 @@ which warns of unknown keys."""
 
 from __future__ import annotations
 
+from ....protocol.features import RELEASES
 from ..keys import AT_LEAST_1, BOOLEAN, INT, LOW, STRING, OneOf, key
 
 DEFINITIONS = (
@@ -12,19 +13,19 @@ DEFINITIONS = (
         "full",
         LOW,
         valid=OneOf(("batch", "full")),
-        doc="What a leader checks before it appends. full: the batch's header, CRC and producer "
-        "sequence, and each record, decompressed if need be, as Apache Kafka does. batch: records "
-        "only where a rule of the topic is about records.",
+        doc="The checks of a leader before it appends. full: the batch's header, CRC and producer "
+        "sequence, and each record, decompressed if need be, as in Apache Kafka. batch: records "
+        "only where a rule of the topic concerns records.",
     ),
     key(
         "pybroker.coordinator.proof",
         BOOLEAN,
         "true",
         LOW,
-        doc="Whether a coordinator asks the in-sync replicas before it answers from memory: EndTxn "
-        "and AddPartitionsToTxn that are repeated, fenced producers, stable offsets. false: it "
-        "answers at once, as Apache Kafka 3.9 does, even if it has lost the role without "
-        "noticing: then a commit may be acknowledged that was never made.",
+        doc="Whether a coordinator asks the in-sync replicas before it answers from memory: "
+        "repeated EndTxn and AddPartitionsToTxn, fenced producers, stable offsets. false: it "
+        "answers at once, as Apache Kafka 3.9 does, even if it has lost its role without noticing; "
+        "then it may acknowledge a commit that was never made.",
     ),
     key(
         "pybroker.producer.ids.per.partition",
@@ -32,9 +33,9 @@ DEFINITIONS = (
         "100000",
         LOW,
         valid=AT_LEAST_1,
-        doc="How many ids of idempotent producers a partition knows. For one more an idle one, "
-        "silent for five minutes, is forgotten; if there is none, a new producer is refused with "
-        "NOT_ENOUGH_REPLICAS, which all clients try again. A hundred thousand take some 40 MB.",
+        doc="The most ids of idempotent producers in a partition. A new id replaces one that was "
+        "silent for five minutes; if there is none, the new producer is refused with "
+        "NOT_ENOUGH_REPLICAS, and all clients retry that. A hundred thousand ids take some 40 MB.",
     ),
     key(
         "pybroker.producer.ids",
@@ -42,16 +43,26 @@ DEFINITIONS = (
         "1000000",
         LOW,
         valid=AT_LEAST_1,
-        doc="How many all partitions of this broker know together. While they know more, the same "
-        "is true of a partition that knows a thousand.",
+        doc="The most ids in all partitions of this broker together. Above it, each partition with "
+        "a thousand ids or more applies the rule of pybroker.producer.ids.per.partition.",
     ),
     key(
         "pybroker.allow.ineffective.security",
         BOOLEAN,
         "false",
         LOW,
-        doc="Whether to start although keys are set that were meant to keep someone out and have "
-        "no effect here, such as alter.config.policy.class.name; a warning then names them.",
+        doc="Whether to start although keys are set that restrict access in Kafka and have no "
+        "effect here, such as alter.config.policy.class.name; a warning then names them.",
+    ),
+    key(
+        "pybroker.features",
+        STRING,
+        "3.9",
+        LOW,
+        valid=OneOf(tuple(RELEASES)),
+        doc="The release of Kafka whose features a new cluster has finalized from its beginning, "
+        "which bring its newer requests to clients. A cluster that has begun keeps its features: "
+        "`pybroker features upgrade` changes them.",
     ),
     key(
         "pybroker.jaas.file",
@@ -59,10 +70,10 @@ DEFINITIONS = (
         None,
         LOW,
         doc="A JAAS file. With its section Client this broker logs in to ZooKeeper: DIGEST-MD5, "
-        "with org.apache.zookeeper.server.auth.DigestLoginModule. The login modules of listeners "
-        "without a sasl.jaas.config of their own are in its section <listener>.KafkaServer, in "
-        "lower case, or in KafkaServer. The variable "
-        "KAFKA_OPTS=-Djava.security.auth.login.config=FILE says the same.",
+        "with org.apache.zookeeper.server.auth.DigestLoginModule. Listeners without a "
+        "sasl.jaas.config take the login modules of its section <listener>.KafkaServer, in lower "
+        "case, or else of KafkaServer. The variable "
+        "KAFKA_OPTS=-Djava.security.auth.login.config=FILE has the same meaning.",
     ),
     key(
         "pybroker.kerberos.config.file",
@@ -70,14 +81,14 @@ DEFINITIONS = (
         None,
         LOW,
         doc="The krb5.conf of MIT Kerberos, instead of the system's and of KRB5_CONFIG. The "
-        "variable KAFKA_OPTS=-Djava.security.krb5.conf=FILE says the same.",
+        "variable KAFKA_OPTS=-Djava.security.krb5.conf=FILE has the same meaning.",
     ),
     key(
         "pybroker.zookeeper.credentials.file",
         STRING,
         None,
         LOW,
-        doc="A file of mode 0600 with one line user:password, which this broker shows to ZooKeeper "
-        "in the scheme digest. The embedded ZooKeeper, when it is closed, refuses everyone else.",
+        doc="A file of mode 0600 with one line user:password, with which this broker logs in to "
+        "ZooKeeper in the scheme digest. A closed embedded ZooKeeper refuses every other client.",
     ),
 )

@@ -55,7 +55,8 @@ DEFINITIONS = (
         "5242880",
         HIGH,
         valid=AT_LEAST_1,
-        doc="How much of the offsets topic is read at once when loading groups.",
+        doc="The number of bytes that are read from the offsets topic at once while groups are "
+        "loaded.",
     ),
     key(
         "offsets.topic.replication.factor",
@@ -102,7 +103,7 @@ DEFINITIONS = (
         "600000",
         HIGH,
         valid=AT_LEAST_1,
-        doc="How often expired offsets are looked for.",
+        doc="How often the broker looks for expired offsets.",
     ),
     key(
         "offsets.commit.timeout.ms",

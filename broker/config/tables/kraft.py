@@ -1,7 +1,8 @@
 """KRaft, groups of the consumer protocol and share groups.
 
 Only keys with a description have an effect: those of the consumer protocol, once `group.version` is
-finalized. The others are known and checked.
+finalized. The others are known and checked, but for the keys of one node that is a whole cluster
+(`config.kraft`).
 """
 
 from __future__ import annotations
@@ -42,13 +43,21 @@ DEFINITIONS = (
                 "controller",
             )
         ),
-        doc="For KRaft: must be empty.",
+        doc="For KRaft. Without zookeeper.connect, broker,controller runs one broker with an "
+        "embedded ZooKeeper; with it, it must be empty.",
     ),
     key("node.id", INT, "-1", HIGH, doc="The same as broker.id."),
     key("initial.broker.registration.timeout.ms", INT, "60000", MEDIUM),
     key("broker.heartbeat.interval.ms", INT, "2000", MEDIUM),
     key("broker.session.timeout.ms", INT, "9000", MEDIUM),
-    key("controller.listener.names", STRING, None, HIGH, doc="For KRaft: must not be set."),
+    key(
+        "controller.listener.names",
+        STRING,
+        None,
+        HIGH,
+        doc="For KRaft. Without zookeeper.connect, these listeners are not opened; with it, it "
+        "must not be set.",
+    ),
     key("sasl.mechanism.controller.protocol", STRING, "GSSAPI", HIGH),
     key("metadata.log.dir", STRING, None, HIGH),
     key("metadata.log.segment.bytes", INT, "1073741824", HIGH, valid=Range(12)),
@@ -159,8 +168,23 @@ DEFINITIONS = (
     ),
     key("group.share.max.groups", SHORT, "10", MEDIUM, valid=Range(1, 100)),
     key("group.share.partition.max.record.locks", INT, "200", MEDIUM, valid=Range(100, 10000)),
-    key("controller.quorum.voters", LIST, "", HIGH, valid=voters),
-    key("controller.quorum.bootstrap.servers", LIST, "", HIGH, valid=host_ports),
+    key(
+        "controller.quorum.voters",
+        LIST,
+        "",
+        HIGH,
+        valid=voters,
+        doc="For KRaft. Without zookeeper.connect, one controller at most may be named; an "
+        "embedded ZooKeeper takes its place.",
+    ),
+    key(
+        "controller.quorum.bootstrap.servers",
+        LIST,
+        "",
+        HIGH,
+        valid=host_ports,
+        doc="The same for controllers that are found by their addresses.",
+    ),
     key("controller.quorum.election.timeout.ms", INT, "1000", HIGH),
     key("controller.quorum.fetch.timeout.ms", INT, "2000", HIGH),
     key("controller.quorum.election.backoff.max.ms", INT, "1000", HIGH),

@@ -66,7 +66,7 @@ DEFINITIONS = (
         None,
         HIGH,
         mode=CLUSTER_WIDE,
-        doc="The most that is taken off the roll time at random.",
+        doc="The most time by which a roll comes earlier, chosen at random.",
     ),
     key("log.roll.jitter.hours", INT, "0", HIGH, valid=AT_LEAST_0, doc="The same in hours."),
     key(
@@ -105,7 +105,7 @@ DEFINITIONS = (
         "300000",
         MEDIUM,
         valid=AT_LEAST_1,
-        doc="How often old segments are looked for.",
+        doc="How often the broker looks for segments to delete.",
     ),
     key(
         "log.cleanup.policy",
@@ -146,7 +146,7 @@ DEFINITIONS = (
         HIGH,
         valid=AT_LEAST_1,
         mode=CLUSTER_WIDE,
-        doc="The number of messages after which a log is forced to disk.",
+        doc="The number of messages after which a log is flushed to disk.",
     ),
     key(
         "log.segment.delete.delay.ms",
@@ -162,7 +162,7 @@ DEFINITIONS = (
         LONG,
         "9223372036854775807",
         HIGH,
-        doc="How often logs are looked at for a flush that is due.",
+        doc="How often the broker looks for logs to flush.",
     ),
     key(
         "log.flush.interval.ms",
@@ -170,7 +170,7 @@ DEFINITIONS = (
         None,
         HIGH,
         mode=CLUSTER_WIDE,
-        doc="The time after which a log is forced to disk.",
+        doc="The time after which a log is flushed to disk.",
     ),
     key(
         "log.flush.offset.checkpoint.interval.ms",
@@ -203,7 +203,8 @@ DEFINITIONS = (
         HIGH,
         valid=AT_LEAST_1,
         mode=CLUSTER_WIDE,
-        doc="Threads per log directory for recovery and for flushing at the end.",
+        doc="The number of threads for each log directory: for recovery at the start, and for "
+        "flushing at the stop.",
     ),
     key(
         "auto.create.topics.enable",
@@ -227,7 +228,7 @@ DEFINITIONS = (
         "3.0-IV1",
         MEDIUM,
         valid=inter_broker_version,
-        doc="The message format that is stored while inter.broker.protocol.version is below 3.0.",
+        doc="The format of stored messages while inter.broker.protocol.version is below 3.0.",
     ),
     key(
         "log.message.timestamp.type",
@@ -245,7 +246,8 @@ DEFINITIONS = (
         MEDIUM,
         valid=AT_LEAST_0,
         mode=CLUSTER_WIDE,
-        doc="The old name of the two bounds of record timestamps, which count before it.",
+        doc="The old name of both bounds of timestamps; the two keys for a single bound take "
+        "precedence.",
     ),
     key(
         "log.message.timestamp.before.max.ms",
@@ -289,6 +291,6 @@ DEFINITIONS = (
         LOW,
         valid=AT_LEAST_0,
         internal=True,
-        doc="How long after the start the periodic jobs of logs begin.",
+        doc="The time from the start to the first run of the periodic jobs of logs.",
     ),
 )

@@ -53,15 +53,15 @@ DEFINITIONS = (
         INT,
         "102400",
         HIGH,
-        doc="SO_SNDBUF of client sockets; -1 leaves it to the kernel, as not set does, but for "
-        "clients on this machine, who get 256 KiB.",
+        doc="SO_SNDBUF of client sockets. With -1, or if it is not set, the kernel decides; but "
+        "sockets of clients on this machine get 256 KiB.",
     ),
     key(
         "socket.receive.buffer.bytes",
         INT,
         "102400",
         HIGH,
-        doc="SO_RCVBUF of client sockets; -1, or not set, leaves it to the kernel.",
+        doc="SO_RCVBUF of client sockets; with -1, or if it is not set, the kernel decides.",
     ),
     key(
         "socket.request.max.bytes",
@@ -94,7 +94,8 @@ DEFINITIONS = (
         "",
         MEDIUM,
         mode=CLUSTER_WIDE,
-        doc="host:count, with commas between, instead of max.connections.per.ip.",
+        doc="host:count, with commas between: limits that replace max.connections.per.ip for these "
+        "addresses.",
     ),
     key(
         "max.connections",
@@ -127,7 +128,7 @@ DEFINITIONS = (
         "100",
         LOW,
         valid=AT_LEAST_0,
-        doc="How long the refusal of a login, and the close behind it, is held back.",
+        doc="The delay before a refused login is answered and its connection closed.",
     ),
     key(
         "queued.max.requests",
@@ -135,16 +136,16 @@ DEFINITIONS = (
         "500",
         HIGH,
         valid=AT_LEAST_1,
-        doc="The most requests that wait for a handler; then sockets are not read.",
+        doc="The most requests that wait for a handler; at the limit, sockets are not read.",
     ),
     key(
         "queued.max.request.bytes",
         LONG,
         "-1",
         MEDIUM,
-        doc="The most bytes of requests in memory; then sockets are not read. -1 is no limit. If "
-        "it is not set, receive buffers hold at most 256 MiB, or two of the largest requests, and "
-        "small requests never wait.",
+        doc="The most bytes of requests in memory; at the limit, sockets are not read. -1 is no "
+        "limit. If it is not set, receive buffers hold at most 256 MiB, or two of the largest "
+        "requests, and small requests never wait.",
     ),
     key(
         "num.network.threads",

@@ -45,7 +45,8 @@ DEFINITIONS = (
         "11",
         LOW,
         valid=AT_LEAST_1,
-        doc="How many windows' worth of changes of topics a client with a quota may save up.",
+        doc="The number of windows whose unused changes of topics a client with a quota may save "
+        "up.",
     ),
     key(
         "quota.window.size.seconds",

@@ -47,8 +47,8 @@ DEFINITIONS = (
         "1048576",
         MEDIUM,
         valid=AT_LEAST_0,
-        doc="The bytes a follower asks for per partition; unless it is set, few partitions share "
-        "replica.fetch.response.max.bytes.",
+        doc="The most bytes of one partition in a follower's fetch; unless it is set, a few "
+        "partitions share replica.fetch.response.max.bytes.",
     ),
     key(
         "replica.fetch.wait.max.ms",
@@ -78,7 +78,7 @@ DEFINITIONS = (
         "10485760",
         MEDIUM,
         valid=AT_LEAST_0,
-        doc="The bytes a follower asks for in one fetch.",
+        doc="The most bytes in the answer to a follower's fetch.",
     ),
     key(
         "num.replica.fetchers", INT, "1", HIGH, mode=CLUSTER_WIDE, doc="Fetchers per source broker."
@@ -98,14 +98,15 @@ DEFINITIONS = (
         BOOLEAN,
         "true",
         HIGH,
-        doc="Whether preferred replicas become leaders again by themselves.",
+        doc="Whether the controller makes preferred replicas leaders again by itself.",
     ),
     key(
         "leader.imbalance.per.broker.percentage",
         INT,
         "10",
         HIGH,
-        doc="Per cent of a broker's preferred replicas without the lead that start a rebalance.",
+        doc="The percentage of a broker's preferred replicas that do not lead at which the "
+        "controller moves leaderships back.",
     ),
     key(
         "leader.imbalance.check.interval.seconds",
@@ -113,7 +114,7 @@ DEFINITIONS = (
         "300",
         HIGH,
         valid=AT_LEAST_1,
-        doc="How often that share is checked.",
+        doc="How often the controller checks this percentage.",
     ),
     key(
         "unclean.leader.election.interval.ms",
@@ -145,9 +146,9 @@ DEFINITIONS = (
         "3.9-IV0",
         MEDIUM,
         valid=inter_broker_version,
-        doc="The version of the protocol between brokers: requests and nodes in ZooKeeper are "
-        "those of that release, so that brokers of it can be members (from 2.6 on). Below 2.8 "
-        "topics have no ids, below 2.7 leaders write their ISR to ZooKeeper themselves.",
+        doc="The version of the protocol between brokers, from 2.6 on: requests and znodes are "
+        "those of that release, so that its brokers can be members. Below 2.8 topics have no ids; "
+        "below 2.7 leaders write their ISR to ZooKeeper.",
     ),
     key(
         "inter.broker.listener.name",
@@ -161,6 +162,7 @@ DEFINITIONS = (
         STRING,
         None,
         MEDIUM,
-        doc="Chooses the replica that a consumer reads from (KIP-392); without it the leader.",
+        doc="The class that chooses the replica from which a consumer reads (KIP-392); without it, "
+        "consumers read from the leader.",
     ),
 )

@@ -25,16 +25,16 @@ DEFINITIONS = (
         LONG,
         "0",
         MEDIUM,
-        doc="How long a login lasts: a client that has not logged in again by then is closed at "
-        "its next request. 0 is for ever, unless the token or ticket ends that it came with. Per "
-        "listener and mechanism.",
+        doc="How long a login is valid: a client that has not logged in again by then is "
+        "disconnected at its next request. With 0 it is valid until its token or ticket expires. "
+        "Per listener and mechanism.",
     ),
     key(
         "sasl.server.max.receive.size",
         INT,
         "524288",
         MEDIUM,
-        doc="The largest frame that is taken before a login. Per listener.",
+        doc="The largest frame that is accepted before a login. Per listener.",
     ),
     key(
         "security.providers",
@@ -57,30 +57,30 @@ DEFINITIONS = (
         MEDIUM,
         valid=OneOf(("required", "requested", "none")),
         mode=PER_BROKER,
-        doc="Whether clients of SSL listeners show a certificate: none, requested (who has "
-        "none is ANONYMOUS) or required. For SASL_SSL only with a listener's prefix.",
+        doc="Whether clients of SSL listeners need a certificate: none, requested (a client "
+        "without one is ANONYMOUS) or required. For SASL_SSL only with a listener's prefix.",
     ),
     key(
         "ssl.principal.mapping.rules",
         STRING,
         "DEFAULT",
         LOW,
-        doc="From the name in a client's certificate to the user: "
-        "RULE:pattern/replacement/[LU] and DEFAULT, the first that matches counts.",
+        doc="Rules that make a user's name from the name in a certificate: "
+        "RULE:pattern/replacement/[LU] and DEFAULT; the first match counts.",
     ),
     key(
         "ssl.allow.dn.changes",
         BOOLEAN,
         "false",
         LOW,
-        doc="Whether a changed key store may name another subject.",
+        doc="Whether an altered key store may have another subject.",
     ),
     key(
         "ssl.allow.san.changes",
         BOOLEAN,
         "false",
         LOW,
-        doc="Whether a changed key store may lack host names that the one before had.",
+        doc="Whether an altered key store may lack host names of the old one.",
     ),
     key(
         "ssl.protocol",
@@ -88,7 +88,7 @@ DEFINITIONS = (
         "TLSv1.3",
         MEDIUM,
         mode=PER_BROKER,
-        doc="TLS or a version; which versions are spoken is in ssl.enabled.protocols.",
+        doc="TLS or a version; ssl.enabled.protocols chooses the versions.",
     ),
     key(
         "ssl.provider",
@@ -104,7 +104,7 @@ DEFINITIONS = (
         "TLSv1.2,TLSv1.3",
         MEDIUM,
         mode=PER_BROKER,
-        doc="The versions of TLS that are spoken.",
+        doc="The accepted versions of TLS.",
     ),
     key(
         "ssl.keystore.type",
@@ -128,7 +128,7 @@ DEFINITIONS = (
         None,
         MEDIUM,
         mode=PER_BROKER,
-        doc="Of the key store; a PEM file has none.",
+        doc="The password of the key store; a PEM file has none.",
     ),
     key(
         "ssl.key.password",
@@ -136,7 +136,7 @@ DEFINITIONS = (
         None,
         MEDIUM,
         mode=PER_BROKER,
-        doc="Of the private key, where it is not that of the key store.",
+        doc="The password of the private key, if it differs from that of the key store.",
     ),
     key(
         "ssl.keystore.key",
@@ -161,7 +161,7 @@ DEFINITIONS = (
         None,
         MEDIUM,
         mode=PER_BROKER,
-        doc="The file with the certificates that are trusted; without one, those of the system.",
+        doc="The file with the trusted certificates; without it, those of the system.",
     ),
     key(
         "ssl.truststore.password",
@@ -169,7 +169,7 @@ DEFINITIONS = (
         None,
         MEDIUM,
         mode=PER_BROKER,
-        doc="Of the trust store; a PEM file has none.",
+        doc="The password of the trust store; a PEM file has none.",
     ),
     key(
         "ssl.truststore.certificates",
@@ -177,7 +177,7 @@ DEFINITIONS = (
         None,
         MEDIUM,
         mode=PER_BROKER,
-        doc="The certificates that are trusted, in PEM, instead of a file.",
+        doc="The trusted certificates, in PEM, instead of a file.",
     ),
     key(
         "ssl.keymanager.algorithm",
@@ -185,7 +185,7 @@ DEFINITIONS = (
         "SunX509",
         MEDIUM,
         mode=PER_BROKER,
-        doc="Where keys come from.",
+        doc="Java's algorithm for keys.",
     ),
     key(
         "ssl.trustmanager.algorithm",
@@ -193,7 +193,7 @@ DEFINITIONS = (
         "PKIX",
         MEDIUM,
         mode=PER_BROKER,
-        doc="How certificates are checked.",
+        doc="Java's algorithm for checking certificates.",
     ),
     key(
         "ssl.endpoint.identification.algorithm",
@@ -201,8 +201,8 @@ DEFINITIONS = (
         "https",
         LOW,
         mode=PER_BROKER,
-        doc="https: our own connections check the host's name in the certificate; empty: they"
-        " do not.",
+        doc="https: for its own connections, the broker compares the host's name with the "
+        "certificate; empty: it does not.",
     ),
     key(
         "ssl.secure.random.implementation",
@@ -218,8 +218,8 @@ DEFINITIONS = (
         "",
         MEDIUM,
         mode=PER_BROKER,
-        doc="Names of Java or OpenSSL; empty: those of OpenSSL. Suites of TLS 1.3 cannot be "
-        "chosen one by one.",
+        doc="The cipher suites, by Java's names or OpenSSL's; empty: OpenSSL's. Suites of TLS 1.3 "
+        "cannot be chosen one by one.",
     ),
     key(
         "ssl.engine.factory.class",
@@ -235,8 +235,8 @@ DEFINITIONS = (
         "GSSAPI",
         MEDIUM,
         mode=PER_BROKER,
-        doc="How this broker logs in at others: as the user of its own"
-        " listener.name.<name>.<mechanism>.sasl.jaas.config.",
+        doc="The mechanism with which this broker logs in at other brokers, as the user in its own "
+        "listener.name.<name>.<mechanism>.sasl.jaas.config.",
     ),
     key(
         "sasl.enabled.mechanisms",
@@ -251,8 +251,8 @@ DEFINITIONS = (
         CLASS,
         None,
         MEDIUM,
-        doc="Only the names of the handlers that Kafka has itself: classes in Java cannot run "
-        "here. Per listener and mechanism.",
+        doc="Only the names of Kafka's own handlers: Java classes cannot run here. Per listener "
+        "and mechanism.",
     ),
     key(
         "sasl.kerberos.principal.to.local.rules",
@@ -260,8 +260,8 @@ DEFINITIONS = (
         "DEFAULT",
         MEDIUM,
         mode=PER_BROKER,
-        doc="From the principals of Kerberos to users, as auth_to_local has it: RULE:... and "
-        "DEFAULT, the first that applies counts. Per listener.",
+        doc="Rules that make a user's name from a Kerberos principal, as in auth_to_local: "
+        "RULE:... and DEFAULT; the first that applies counts. Per listener.",
     ),
     key(
         "sasl.jaas.config",
@@ -269,9 +269,9 @@ DEFINITIONS = (
         None,
         MEDIUM,
         mode=PER_BROKER,
-        doc="The login module of a mechanism and its options, as JAAS writes them: "
-        "listener.name.<listener>.<mechanism>.sasl.jaas.config. PLAIN has its users there. Without "
-        "it the JAAS file counts: see pybroker.jaas.file.",
+        doc="The login module of a mechanism and its options, as in JAAS files: "
+        "listener.name.<listener>.<mechanism>.sasl.jaas.config. For PLAIN it has the users. "
+        "Without it the JAAS file counts: see pybroker.jaas.file.",
     ),
     key("sasl.client.callback.handler.class", CLASS, None, MEDIUM),
     key("sasl.login.class", CLASS, None, MEDIUM),
@@ -282,8 +282,9 @@ DEFINITIONS = (
         None,
         MEDIUM,
         mode=PER_BROKER,
-        doc="What stands before the / in the principals of brokers, at which this one logs in with "
-        "GSSAPI. The option serviceName of the login module says the same. Per listener.",
+        doc="The part before the / in the principals of the brokers at which this broker logs in "
+        "with GSSAPI. The option serviceName of the login module has the same meaning. Per "
+        "listener.",
     ),
     key("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", MEDIUM, mode=PER_BROKER),
     key("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", MEDIUM, mode=PER_BROKER),
@@ -302,70 +303,71 @@ DEFINITIONS = (
         STRING,
         "scope",
         LOW,
-        doc="The claim of a signed token that has its scopes.",
+        doc="The claim of a signed token with its scopes.",
     ),
     key(
         "sasl.oauthbearer.sub.claim.name",
         STRING,
         "sub",
         LOW,
-        doc="The claim of a signed token that names the user.",
+        doc="The claim of a signed token with the user's name.",
     ),
     key(
         "sasl.oauthbearer.token.endpoint.url",
         STRING,
         None,
         MEDIUM,
-        doc="file:///...: the token with which this broker logs in at others by OAUTHBEARER.",
+        doc="file:///...: the token with which this broker logs in at other brokers by "
+        "OAUTHBEARER.",
     ),
     key(
         "sasl.oauthbearer.jwks.endpoint.url",
         STRING,
         None,
         MEDIUM,
-        doc="The keys that sign tokens, as a JWKS: a file:, http: or https: address.",
+        doc="The keys that verify signed tokens, as a JWKS: a file:, http: or https: address.",
     ),
     key(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         LONG,
         "3600000",
         LOW,
-        doc="How often the keys that sign tokens are read again.",
+        doc="How often these keys are read again.",
     ),
     key(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         LONG,
         "100",
         LOW,
-        doc="The first wait after the keys could not be read.",
+        doc="The first pause after a failed read of the keys.",
     ),
     key(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         LONG,
         "10000",
         LOW,
-        doc="The longest wait after the keys could not be read.",
+        doc="The longest pause after a failed read of the keys.",
     ),
     key(
         "sasl.oauthbearer.clock.skew.seconds",
         INT,
         "30",
         LOW,
-        doc="How far the clock of who makes tokens may be off.",
+        doc="The most seconds by which the clock of the tokens' issuer may differ.",
     ),
     key(
         "sasl.oauthbearer.expected.audience",
         LIST,
         None,
         LOW,
-        doc="One of these must be an audience of a signed token; without "
-        "any, a token must have none.",
+        doc="A signed token must have one of these audiences; if none is set, the token must have "
+        "none.",
     ),
     key(
         "sasl.oauthbearer.expected.issuer",
         STRING,
         None,
         LOW,
-        doc="Who must have made a signed token.",
+        doc="The issuer that a signed token must have.",
     ),
 )

@@ -26,7 +26,7 @@ DEFINITIONS = (
         BOOLEAN,
         "true",
         MEDIUM,
-        doc="Whether a broker without broker.id takes a generated one.",
+        doc="Whether a broker without broker.id gets a generated id.",
     ),
     key(
         "reserved.broker.max.id",
@@ -41,7 +41,8 @@ DEFINITIONS = (
         INT,
         "-1",
         HIGH,
-        doc="The id of this broker; -1 takes one from meta.properties or ZooKeeper.",
+        doc="The id of this broker; with -1 the broker takes the id in meta.properties, or a new "
+        "one from ZooKeeper.",
     ),
     key(
         "message.max.bytes",
@@ -59,14 +60,15 @@ DEFINITIONS = (
         HIGH,
         valid=AT_LEAST_1,
         mode=CLUSTER_WIDE,
-        doc="How many threads may force data to disk at once.",
+        doc="The number of threads that may flush data to disk at once.",
     ),
     key(
         "num.replica.alter.log.dirs.threads",
         INT,
         None,
         HIGH,
-        doc="How many replicas move between log directories at once; by default one a directory.",
+        doc="The number of replicas that move between log directories at once; by default one for "
+        "each directory.",
     ),
     key(
         "background.threads",
@@ -75,7 +77,7 @@ DEFINITIONS = (
         HIGH,
         valid=AT_LEAST_1,
         mode=CLUSTER_WIDE,
-        doc="How many threads background jobs may use.",
+        doc="The number of threads for background jobs.",
     ),
     key(
         "request.timeout.ms",
@@ -92,8 +94,8 @@ DEFINITIONS = (
         "",
         LOW,
         valid=non_null,
-        doc="Who decides what a client may do: kafka.security.authorizer.AclAuthorizer, by the "
-        "ACLs in ZooKeeper. Empty: everyone may do everything.",
+        doc="The authorizer: kafka.security.authorizer.AclAuthorizer decides by the ACLs in "
+        "ZooKeeper. Empty: every client may do everything.",
     ),
     key("early.start.listeners", STRING, None, HIGH),
     key(
@@ -104,21 +106,25 @@ DEFINITIONS = (
         doc="The rack of this broker, for rack-aware placement and fetching.",
     ),
     key(
-        "controlled.shutdown.max.retries", INT, "3", MEDIUM, doc="How often handing over is tried."
+        "controlled.shutdown.max.retries",
+        INT,
+        "3",
+        MEDIUM,
+        doc="How many times a stopping broker asks the controller to move its leaderships.",
     ),
     key(
         "controlled.shutdown.retry.backoff.ms",
         LONG,
         "5000",
         MEDIUM,
-        doc="The pause between these tries.",
+        doc="The pause between two of these requests.",
     ),
     key(
         "controlled.shutdown.enable",
         BOOLEAN,
         "true",
         MEDIUM,
-        doc="Whether a stopping broker first hands its leaderships over.",
+        doc="Whether a stopping broker first asks the controller to move its leaderships.",
     ),
     key("delete.topic.enable", BOOLEAN, "true", HIGH, doc="Whether topics may be deleted."),
     key(
@@ -128,7 +134,7 @@ DEFINITIONS = (
         HIGH,
         valid=OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         mode=CLUSTER_WIDE,
-        doc="The codec of stored batches; producer keeps the producer's.",
+        doc="The codec of stored batches; producer keeps the codec of the producer.",
     ),
     key(
         "compression.gzip.level",
@@ -137,7 +143,7 @@ DEFINITIONS = (
         MEDIUM,
         valid=RangeOr(1, 9, -1),
         mode=CLUSTER_WIDE,
-        doc="The level at which batches are compressed anew with gzip.",
+        doc="The level at which the broker compresses batches again with gzip.",
     ),
     key(
         "compression.lz4.level",
@@ -146,7 +152,7 @@ DEFINITIONS = (
         MEDIUM,
         valid=Range(1, 17),
         mode=CLUSTER_WIDE,
-        doc="The level at which batches are compressed anew with lz4.",
+        doc="The level at which the broker compresses batches again with lz4.",
     ),
     key(
         "compression.zstd.level",
@@ -155,7 +161,7 @@ DEFINITIONS = (
         MEDIUM,
         valid=Range(-131072, 22),
         mode=CLUSTER_WIDE,
-        doc="The level at which batches are compressed anew with zstd.",
+        doc="The level at which the broker compresses batches again with zstd.",
     ),
     key(
         "max.incremental.fetch.session.cache.slots",

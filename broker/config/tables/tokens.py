@@ -27,8 +27,8 @@ DEFINITIONS = (
         PASSWORD,
         None,
         MEDIUM,
-        doc="The secret that makes delegation tokens, the same on all brokers; without it there "
-        "are none.",
+        doc="The secret from which delegation tokens are made, the same on all brokers; without it "
+        "there are no tokens.",
     ),
     key(
         "delegation.token.max.lifetime.ms",
@@ -36,7 +36,7 @@ DEFINITIONS = (
         "604800000",
         MEDIUM,
         valid=AT_LEAST_1,
-        doc="How long a delegation token can be prolonged at most.",
+        doc="The longest lifetime of a delegation token, renewals included.",
     ),
     key(
         "delegation.token.expiry.time.ms",
@@ -44,7 +44,7 @@ DEFINITIONS = (
         "86400000",
         MEDIUM,
         valid=AT_LEAST_1,
-        doc="How long a delegation token holds without being renewed.",
+        doc="How long a delegation token is valid without a renewal.",
     ),
     key(
         "delegation.token.expiry.check.interval.ms",
@@ -59,31 +59,31 @@ DEFINITIONS = (
         PASSWORD,
         None,
         MEDIUM,
-        doc="With it this broker encrypts the passwords that are altered while it runs: they are "
-        "kept in ZooKeeper. Without it none can be altered.",
+        doc="The secret that encrypts passwords altered while the broker runs, which are stored in "
+        "ZooKeeper. Without it no password can be altered.",
     ),
     key(
         "password.encoder.old.secret",
         PASSWORD,
         None,
         MEDIUM,
-        doc="The secret of before, after a change of password.encoder.secret: at the next start, "
-        "passwords in ZooKeeper are read with it and encrypted with the new one.",
+        doc="The previous secret, after a change of password.encoder.secret: the next start "
+        "decrypts the passwords in ZooKeeper with it, and encrypts them with the new one.",
     ),
     key(
         "password.encoder.keyfactory.algorithm",
         STRING,
         None,
         LOW,
-        doc="How a key is made of the secret: PBKDF2WithHmacSHA512 if it is not set, or one of its "
-        "kind with another SHA.",
+        doc="The function that makes a key from the secret: PBKDF2WithHmacSHA512 if it is not set, "
+        "or the same with another SHA.",
     ),
     key(
         "password.encoder.cipher.algorithm",
         STRING,
         "AES/CBC/PKCS5Padding",
         LOW,
-        doc="What encrypts: AES/CBC/PKCS5Padding or AES/GCM/NoPadding.",
+        doc="The cipher: AES/CBC/PKCS5Padding or AES/GCM/NoPadding.",
     ),
     key(
         "password.encoder.key.length",
@@ -99,6 +99,6 @@ DEFINITIONS = (
         "4096",
         LOW,
         valid=Range(1024),
-        doc="How many rounds it takes to make that key of the secret.",
+        doc="The number of rounds in which the key is made from the secret.",
     ),
 )

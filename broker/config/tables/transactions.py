@@ -28,7 +28,7 @@ DEFINITIONS = (
         "5242880",
         HIGH,
         valid=AT_LEAST_1,
-        doc="How much is read at once when a partition of transactions is loaded.",
+        doc="The number of bytes that are read at once while transactions are loaded.",
     ),
     key(
         "transaction.state.log.replication.factor",
@@ -60,7 +60,7 @@ DEFINITIONS = (
         "true",
         LOW,
         mode=CLUSTER_WIDE,
-        doc="Whether the first append of a transaction asks its coordinator first.",
+        doc="Whether the leader asks the coordinator before the first append of a transaction.",
     ),
     key(
         "producer.id.expiration.ms",
@@ -78,7 +78,7 @@ DEFINITIONS = (
         LOW,
         valid=AT_LEAST_1,
         internal=True,
-        doc="How often expired producers are looked for.",
+        doc="How often the broker looks for expired producers.",
     ),
     key(
         "transactional.id.expiration.ms",
@@ -102,7 +102,7 @@ DEFINITIONS = (
         "10000",
         LOW,
         valid=AT_LEAST_1,
-        doc="How often transactions that take too long are looked for.",
+        doc="How often the broker looks for transactions beyond their timeout.",
     ),
     key(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -110,6 +110,6 @@ DEFINITIONS = (
         "3600000",
         LOW,
         valid=AT_LEAST_1,
-        doc="How often the broker looks for transactional ids that no producer has used for long.",
+        doc="How often the broker looks for expired transactional ids.",
     ),
 )

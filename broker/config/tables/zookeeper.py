@@ -28,7 +28,7 @@ DEFINITIONS = (
         INT,
         "18000",
         HIGH,
-        doc="How long the ensemble keeps this broker's session without hearing from it.",
+        doc="How long ZooKeeper keeps this broker's session while it receives nothing from it.",
     ),
     key(
         "zookeeper.connection.timeout.ms",
@@ -42,10 +42,10 @@ DEFINITIONS = (
         BOOLEAN,
         "false",
         HIGH,
-        doc="Whether the znodes that this broker creates can be changed by it and its like alone, "
-        "and those that hold secrets not even be read by others. It must then prove who it is: "
-        "by a certificate, by pybroker.jaas.file or by pybroker.zookeeper.credentials.file. Znodes "
-        "that exist keep the ACLs that they have: there is no zookeeper-security-migration.",
+        doc="Whether only brokers may change the znodes that this broker creates, and only brokers "
+        "may read those with secrets. The broker must then log in to ZooKeeper: by a certificate, "
+        "by pybroker.jaas.file or by pybroker.zookeeper.credentials.file. Existing znodes keep "
+        "their ACLs: there is no zookeeper-security-migration.",
     ),
     key(
         "zookeeper.max.in.flight.requests",
@@ -81,15 +81,15 @@ DEFINITIONS = (
         STRING,
         None,
         MEDIUM,
-        doc="PEM, PKCS12 or JKS; not set, the file's ending says it.",
+        doc="PEM, PKCS12 or JKS; without it, the ending of the file's name decides.",
     ),
     key(
         "zookeeper.ssl.truststore.location",
         STRING,
         None,
         MEDIUM,
-        doc="The authorities that may vouch for ZooKeeper: PEM, PKCS12 or JKS. Not set, those of "
-        "the machine.",
+        doc="The authorities that ZooKeeper's certificate may come from: PEM, PKCS12 or JKS. "
+        "Without it, those of the system.",
     ),
     key(
         "zookeeper.ssl.truststore.password",
@@ -103,15 +103,15 @@ DEFINITIONS = (
         STRING,
         None,
         MEDIUM,
-        doc="PEM, PKCS12 or JKS; not set, the file's ending says it.",
+        doc="PEM, PKCS12 or JKS; without it, the ending of the file's name decides.",
     ),
     key(
         "zookeeper.ssl.protocol",
         STRING,
         "TLSv1.2",
         LOW,
-        doc="The TLS version, where zookeeper.ssl.enabled.protocols does not say it: TLSv1.2, "
-        "TLSv1.3, or TLS for both.",
+        doc="The TLS version, if zookeeper.ssl.enabled.protocols is not set: TLSv1.2, TLSv1.3, or "
+        "TLS for both.",
     ),
     key(
         "zookeeper.ssl.enabled.protocols",
@@ -125,7 +125,7 @@ DEFINITIONS = (
         LIST,
         None,
         LOW,
-        doc="The cipher suites, by Java's names or OpenSSL's. Not set, OpenSSL's choice.",
+        doc="The cipher suites, by Java's names or OpenSSL's; without it, OpenSSL chooses.",
     ),
     key(
         "zookeeper.ssl.endpoint.identification.algorithm",

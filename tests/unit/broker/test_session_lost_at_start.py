@@ -16,8 +16,8 @@ import pybroker_kafka.broker.server
 from pybroker_kafka.broker.cluster.controller_runtime import ControllerRuntime
 from pybroker_kafka.broker.coordinators.group_runtime import offsets_partition_count
 from pybroker_kafka.broker.server import run_broker
+from pybroker_kafka.broker.zk.zookeeper import SessionEvent
 from pybroker_kafka.broker.zk.zookeeper_client import (
-    SessionEvent,
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
@@ -57,6 +57,7 @@ async def test_before_the_controller_can_hear_of_it(
 
     async def after_the_end(self: ControllerRuntime, *, task_status: Any) -> None:
         client = self._zookeeper
+        assert isinstance(client, ZooKeeperClient)
         events, ended = client.session_events(), client.session[0]
         await end_session(client)
         with trio.fail_after(120):

@@ -36,11 +36,7 @@ def test_json_lines_are_read_as_they_were_printed(record: RecordText) -> None:
     line = json_line(record)
     assert line.count(b"\n") == 1
     read = parse_json(line, 1)
-    assert (read.topic, read.partition, read.timestamp_ms) == (
-        record.topic,
-        record.partition,
-        record.timestamp,
-    )
+    assert (read.partition, read.timestamp_ms) == (record.partition, record.timestamp)
     assert (read.key, read.value) == (record.key, record.value)
     assert list(read.headers) == list(record.headers)
 
@@ -59,7 +55,6 @@ def test_every_field_prints_something(record: RecordText) -> None:
         (b'{"kye": 1}', "line 7 has 'kye'; there are: headers, key, key_base64, offset, "),
         (b'{"partition": "1"}', "line 7: its partition is no number: "),
         (b'{"timestamp": true}', "line 7: its timestamp is no number: "),
-        (b'{"topic": 1}', "line 7: its topic is no text: "),
         (b'{"value_base64": "?"}', "line 7: "),
         (b'{"headers": [1]}', "line 7: "),
         (b'{"headers": 1}', "line 7: "),

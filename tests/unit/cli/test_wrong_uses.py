@@ -65,8 +65,9 @@ WRONG_USES = {
     "consume t --registry here:8081": "--registry 'here:8081' is not http://HOST:PORT",
     "produce t --header =x": "--header '=x' is not NAME=VALUE",
     "perf produce t --acks 0 --transactional-id x": "a transaction takes --acks all",
-    "cluster set-features f": "'f' is not FEATURE=LEVEL",
-    "cluster set-features f=x": "the level of f is a number, not 'x'",
+    "features upgrade f": "'f' is not FEATURE=LEVEL",
+    "features upgrade f=x": "the level of f is a number, not 'x'",
+    "features upgrade": "name levels, as group.version=1, or a release, as --release 4.3",
 }
 
 

@@ -7,7 +7,7 @@ import trio
 from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 from pybroker_kafka.broker.observability.metrics_http import serve_metrics
 from pybroker_kafka.console.measured import PLOTTED, log_ends, measured
-from pybroker_kafka.console.metrics_ports import read_all
+from pybroker_kafka.local.metrics_ports import read_all
 
 TEXT = """\
 # HELP kafka_server_brokertopicmetrics_bytesin_total Bytes produced by clients.

@@ -11,6 +11,7 @@ import pytest
 from pybroker_kafka.broker.config import ConfigError, KafkaConfig
 from pybroker_kafka.broker.config.checks import check_config
 from pybroker_kafka.broker.config.definitions import BROKER_CONFIGS
+from pybroker_kafka.broker.config.kraft import DROPPED
 from pybroker_kafka.protocol.api import API_TABLE
 from pybroker_kafka.protocol.errors import KafkaError
 from pybroker_kafka.storage.config_def import ConfigDef, ConfigType
@@ -18,6 +19,7 @@ from pybroker_kafka.storage.topic_configs import TOPIC_CONFIGS
 from tests import pages
 from tests.support.apis_page import apis_page
 from tests.support.authorization_page import authorization_page
+from tests.support.capacity_page import PAGE, capacity_page
 from tests.support.processes import ROOT
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
@@ -47,6 +49,11 @@ def test_the_page_of_permissions_is_what_the_table_says() -> None:
     page = pages.AUTHORIZATION.read_text()
     assert page == authorization_page(), HINT
     assert all(f"| {spec.name} ({int(key)}) |" in page for key, spec in API_TABLE.items())
+
+
+def test_the_figures_of_capacity_are_those_of_the_results() -> None:
+    page = PAGE.read_text()
+    assert page == capacity_page(page), HINT
 
 
 @cache
@@ -92,7 +99,8 @@ def test_keys_that_do_something_are_read_and_no_others() -> None:
     # What it does is a check: whether a broker may start without an id.
     checked = {"broker.id.generation.enable"}
     assert says - read - checked == set()
-    assert read - says - pages.OURS == set()
+    # And what others do is to be taken out.
+    assert read - says - pages.OURS - DROPPED == set()
 
 
 def another_value(definition: ConfigDef) -> str | None:

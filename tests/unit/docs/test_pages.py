@@ -21,11 +21,15 @@ import pytest
 from tests.support.processes import ROOT
 
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(README, ROOT / "examples" / "README.md"),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "learn").rglob("*.md")),
+]
 
 ROOMS = (
-    "broker", "cli", "client", "console", "coordinator", "local", "protocol", "replication",
-    "spark_jobs", "storage", "testkit", "tls", "zookeeper",
+    "broker", "cli", "client", "console", "coordinator", "learn", "local", "protocol",
+    "replication", "spark_jobs", "storage", "testkit", "tls", "zookeeper",
 )  # fmt: skip
 
 _CODE = re.compile(r"`([^`\n]+)`")

@@ -352,6 +352,17 @@ def test_a_start_in_the_middle_of_a_jump_deletes_nothing(tmp_path: Path, days: i
         assert bases(log) == [0, 1, 2, 3]
 
 
+def test_a_start_after_a_jump_right_after_the_first_start_deletes_nothing(tmp_path: Path) -> None:
+    wall = WallClock()
+    manager, _ = week_of_segments(tmp_path, wall)
+    jump(wall, START_MS + 500, 10 * DAY_MS)
+    tick(manager, START_MS + 1000)
+    manager.release()
+    wall = WallClock(10 * DAY_MS)
+    manager_of(tmp_path, now_ms=START_MS + 2000, wall=wall)
+    assert wall.rests(START_MS + 2000, INTERVAL_MS)
+
+
 def test_a_damaged_note_of_the_wall_clock_makes_a_start_careful(tmp_path: Path) -> None:
     manager, _ = week_of_segments(tmp_path, WallClock())
     tick(manager, START_MS)

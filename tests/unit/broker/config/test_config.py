@@ -16,6 +16,7 @@ from pybroker_kafka.broker.config.definitions import (
 from pybroker_kafka.broker.config.dynamic import take_over
 from pybroker_kafka.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
 from pybroker_kafka.broker.config.kafka_config import ConfigSource
+from pybroker_kafka.broker.config.kraft import DROPPED
 from pybroker_kafka.broker.config.loading import environment_key
 from pybroker_kafka.broker.config.tables import authorizer, extensions
 from pybroker_kafka.broker.replicas.parts import fetcher_config
@@ -60,7 +61,7 @@ def test_what_is_described_is_what_changes_something() -> None:
     # Their names stand there because they belong to a list or are looked out for.
     of_lists = {
         "connections.max.reauth.ms", "log.local.retention.bytes", "log.local.retention.ms",
-        "metric.reporters", *PROTECTIONS, *NO_PROTECTION,
+        "metric.reporters", *PROTECTIONS, *NO_PROTECTION, *DROPPED,
     }  # fmt: skip
     assert read - described <= of_lists
 
@@ -90,6 +91,7 @@ def test_there_are_all_keys_of_kafka_and_our_own() -> None:
         "pybroker.producer.ids.per.partition",
         "pybroker.producer.ids",
         "pybroker.allow.ineffective.security",
+        "pybroker.features",
         "pybroker.jaas.file",
         "pybroker.kerberos.config.file",
         "pybroker.zookeeper.credentials.file",

@@ -144,16 +144,22 @@ def test_wherever_it_is_set(tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     good = "".join(f"{name}={text}\n" for name, text in GOOD.items())
     properties.write_text(f"{good}create.topic.policy.class.name={POLICY}\n")
-    with pytest.raises(ConfigError, match=r"here: create\.topic\.policy\.class\.name: no policy"):
+    with pytest.raises(
+        ConfigError, match=r"here: create\.topic\.policy\.class\.name: this broker calls no policy"
+    ):
         check_config(load_config(properties))
     properties.write_text(good)
     variables = {"KAFKA_CREATE_TOPIC_POLICY_CLASS_NAME": POLICY}
-    with pytest.raises(ConfigError, match=r"here: create\.topic\.policy\.class\.name: no policy"):
+    with pytest.raises(
+        ConfigError, match=r"here: create\.topic\.policy\.class\.name: this broker calls no policy"
+    ):
         check_config(load_config(properties, environment=variables))
     variables["KAFKA_PYBROKER_ALLOW_INEFFECTIVE_SECURITY"] = "true"
     check_config(load_config(properties, environment=variables))
     overrides = {"create.topic.policy.class.name": POLICY}
-    with pytest.raises(ClusterError, match=r"here: create\.topic\.policy\.class\.name: no policy"):
+    with pytest.raises(
+        ClusterError, match=r"here: create\.topic\.policy\.class\.name: this broker calls no policy"
+    ):
         ClusterSpec(tmp_path, overrides=overrides).check()
     ClusterSpec(tmp_path, overrides={**overrides, ALLOW: "true"}).check()
     with pytest.raises(ClusterError, match=r"listeners=SSL://localhost:9093: it needs a certific"):
@@ -198,7 +204,7 @@ def test_when_allowed_a_warning_names_them(caplog: pytest.LogCaptureFixture) -> 
     )
     (told,) = [record.getMessage() for record in caplog.records]
     assert "zookeeper.ssl.crl.enable: this broker does not check" in told
-    assert "create.topic.policy.class.name: no policy is asked" in told
+    assert "create.topic.policy.class.name: this broker calls no policy" in told
 
 
 def test_no_dynamic_only_key_is_about_security() -> None:

@@ -4,6 +4,7 @@ Requests go through encoding and decoding in every version. Time is virtual (tri
 except where a worker thread reads a log.
 """
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -458,6 +459,24 @@ async def test_a_partition_that_cannot_be_read_is_not_served(
             node.lead(epoch=1)
             await trio.testing.wait_all_tasks_blocked()
         assert node.committed() == (ErrorCode.NOT_COORDINATOR, -1)
+
+
+async def test_a_load_ends_when_its_partition_goes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its log may be deleted, and other partitions wait for their turn to be read."""
+    async with a_node(tmp_path) as node:
+        node.lead()
+        for offset in range(50):
+            node.commit(9, offset)
+    async with a_node(tmp_path, load_buffer_bytes=1) as node:
+        node.lead(epoch=1)
+        await trio.sleep(0.001)
+        node.stop_replica(epoch=2)
+        async with node.runtime._load_limit:
+            assert not node.runtime.load_times_ms
+        assert node.committed() == (ErrorCode.NOT_COORDINATOR, -1)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def test_the_new_group_protocol_is_refused(tmp_path: Path, autojump_clock: MockClock) -> None:

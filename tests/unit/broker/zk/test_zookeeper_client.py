@@ -18,14 +18,13 @@ from pybroker_kafka.broker.zk.registration import (
     remembered_sessions,
     save_session,
 )
+from pybroker_kafka.broker.zk.zookeeper import SessionEvent, WatchKind
 from pybroker_kafka.broker.zk.zookeeper_client import (
     MAX_REQUEST_BYTES,
-    SessionEvent,
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
-from pybroker_kafka.broker.zk.zookeeper_watches import WatchKind
 from pybroker_kafka.protocol.zookeeper.constants import ZkCode
 from pybroker_kafka.protocol.zookeeper.operations import (
     Check,

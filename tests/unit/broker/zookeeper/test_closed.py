@@ -11,14 +11,13 @@ import trio
 from pybroker_kafka.broker.config import KafkaConfig
 from pybroker_kafka.broker.server import run_broker
 from pybroker_kafka.broker.zk.dead_sessions import CannotClose, close_sessions, passwords
+from pybroker_kafka.broker.zk.zookeeper import SessionEvent, WatchKind
 from pybroker_kafka.broker.zk.zookeeper_client import (
-    SessionEvent,
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
 from pybroker_kafka.broker.zk.zookeeper_security import ZooKeeperSecurity
-from pybroker_kafka.broker.zk.zookeeper_watches import WatchKind
 from pybroker_kafka.broker.zookeeper.server import NotLoopback, serve_zookeeper
 from pybroker_kafka.broker.zookeeper.storage import SECRET_FILE
 from pybroker_kafka.protocol.zookeeper.constants import AUTH_XID, OPEN_ACL, Op

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import javaproperties
 import pytest
 
 from pybroker_kafka.client.errors import SettingsError
 from pybroker_kafka.client.mirror.policies import IdentityPolicy
 from pybroker_kafka.client.mirror.settings import NEVER, FlowSettings, read_settings
+from tests.support.page_blocks import blocks
+from tests.support.processes import ROOT
 
 BASE = {
     "clusters": "A, B",
@@ -36,6 +39,15 @@ def test_defaults_are_those_of_mirror_maker() -> None:
     for topic in ("orders", "heartbeats", "B.orders", "orders.replica", "__x", "x.internal"):
         assert flow.wants(topic) is (topic in ("orders", "heartbeats")), topic
     assert flow.remote("orders") == "A.orders"
+
+
+def test_the_file_of_the_page() -> None:
+    (block,) = (b for b in blocks(ROOT / "docs" / "MIRROR.md") if b.language == "properties")
+    flows = {flow.name: flow for flow in read_settings(javaproperties.loads(block.text)).flows}
+    assert [flows["A->B"].wants(topic) for topic in ("orders.de", "payments", "x")] == [
+        True, True, False,
+    ]  # fmt: skip
+    assert flows["A->B"].sync_groups == 60
 
 
 def test_a_flow_comes_before_all() -> None:

@@ -9,7 +9,7 @@ from pybroker_kafka.coordinator.group.states import (
     check_transition,
 )
 from pybroker_kafka.protocol.errors import ErrorCode
-from tests.unit.coordinator.group.harness import Harness, encoded_size
+from tests.unit.coordinator.group.harness import GROUP, Harness, encoded_size
 
 DELAY_MS = GroupConfig().initial_rebalance_delay_ms
 
@@ -218,3 +218,21 @@ def test_only_the_tables_transitions_are_legal(old: GroupState, new: GroupState)
     else:
         with pytest.raises(AssertionError):
             check_transition(old, new)
+
+
+def test_a_group_is_removed_with_its_members(h: Harness) -> None:
+    """Not by a client: whoever waits is answered, and a loaded log knows nothing of it."""
+    (leader, *_) = h.stable_group(members=2)
+    h.commit({("topic-1", 0): 5}, generation_id=h.group().generation_id, member_id=leader)
+    h.commit({("topic-1", 0): 7}, group="other")
+    waiting = h.join(leader, protocols={"range": b"changed"})
+    assert waiting.is_waiting
+    h.machine.remove_groups([GROUP, "unknown"], h.now_ms)
+    h.perform()
+    assert waiting.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert h.heartbeat(leader, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    for _ in range(2):
+        assert [group.group_id for group in h.machine.all_groups()] == ["other"]
+        assert h.offset("topic-1", 0) == -1
+        assert h.offset("topic-1", 0, group="other") == 7
+        h.restart()

@@ -275,3 +275,24 @@ def test_no_stamp_of_a_clock_that_has_just_jumped_back() -> None:
     by_id = {one.transactional_id: one.update_ms for one in harness.machine.transactions()}
     assert by_id["later"] == harness.now_ms - TEN_DAYS_MS
     assert by_id["ahead"] == harness.now_ms + TEN_DAYS_MS
+
+
+def test_ids_are_removed_with_their_open_transactions() -> None:
+    """Not by a client: an open transaction is aborted first, and its producer is fenced."""
+    harness = Harness(CONFIG)
+    old = harness.begin(A)
+    harness.start("idle")
+    harness.start("other")
+    harness.holds = {SendMarkers}
+    names = [NAME, "idle", "unknown"]
+    assert harness.machine.remove_ids(names, harness.now_ms) == 2
+    harness.perform()
+    assert harness.find("idle") is None
+    assert harness.machine.remove_ids(names, harness.now_ms) == 1  # its marker is under way
+    harness.write_markers()
+    assert harness.machine.remove_ids(names, harness.now_ms) == 1
+    harness.perform()
+    assert harness.machine.remove_ids(names, harness.now_ms) == 0
+    assert harness.end(old).error is E.INVALID_PRODUCER_ID_MAPPING
+    harness.fail_over()
+    assert [one.transactional_id for one in harness.machine.transactions()] == ["other"]

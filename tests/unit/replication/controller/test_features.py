@@ -108,12 +108,12 @@ def supporting(*brokers: int, without: tuple[int, ...] = ()) -> ControllerCluste
 
 def test_a_supported_level_is_finalized() -> None:
     cluster = supporting(1, 2)
-    raised = [raise_to(Feature.GROUP, 1), raise_to(Feature.TRANSACTION, 2)]
+    raised = [raise_to(Feature.GROUP, 1), raise_to(Feature.METADATA, 30)]
     assert update(cluster, *raised) == [(one.feature, ErrorCode.NONE) for one in raised]
-    assert finalized(cluster) == {Feature.GROUP: 1, Feature.TRANSACTION: 2}
-    lowered = raise_to(Feature.TRANSACTION, 1, SAFE_DOWNGRADE)
-    assert update(cluster, lowered) == [(Feature.TRANSACTION, ErrorCode.NONE)]
-    assert finalized(cluster) == {Feature.GROUP: 1, Feature.TRANSACTION: 1}
+    assert finalized(cluster) == {Feature.GROUP: 1, Feature.METADATA: 30}
+    lowered = raise_to(Feature.METADATA, 22, SAFE_DOWNGRADE)
+    assert update(cluster, lowered) == [(Feature.METADATA, ErrorCode.NONE)]
+    assert finalized(cluster) == {Feature.GROUP: 1, Feature.METADATA: 22}
 
 
 def test_one_broker_without_support_prevents_it() -> None:
