@@ -15,6 +15,7 @@ from typing import Any
 
 from pybroker_kafka.protocol.api import API_TABLE, ApiKey
 from pybroker_kafka.protocol.codec import decode_from, encode
+from pybroker_kafka.protocol.messages import consumer_group_data
 from pybroker_kafka.protocol.schema import Field, Message, Struct
 from pybroker_kafka.protocol.uuids import uuid_from_text
 from tests.support.message_factory import all_messages, every_message_and_version, within
@@ -82,7 +83,10 @@ def plain(kind: str, value: Any) -> Any:
 
 def is_of_39(cls: type[Message], version: int) -> bool:
     key = cls._spec.api_key
-    return key < 0 or version <= API_TABLE[ApiKey(key)].highest()
+    if key < 0:
+        # The records of consumer groups are those of 4.3.1: golden/consumer-groups.json.
+        return cls.__module__ != consumer_group_data.__name__
+    return version <= API_TABLE[ApiKey(key)].highest()
 
 
 def test_each_message_and_version_is_there_once() -> None:
