@@ -1,19 +1,21 @@
 """Keys and values of records as text: as they are, or of Kafka's two internal topics.
 
 Mirrors: DumpLogSegments' message parsers, the generated JsonConverter classes,
-TransactionLog.formatRecordKeyAndValue. Leaves out KIP-848 groups and KRaft, which ZooKeeper mode
-does not have.
+TransactionLog.formatRecordKeyAndValue. Groups of the consumer protocol are shown as Kafka 4.3 shows
+them, in whose records the number in front of a key is its kind. Leaves out KRaft.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from ..coordinator.transaction.states import TransactionState
-from ..protocol.codec import decode_versioned
+from ..protocol.codec import decode, decode_versioned
 from ..protocol.errors import ProtocolError
+from ..protocol.messages import consumer_group_data as consumer_groups
 from ..protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -26,12 +28,37 @@ from ..protocol.messages.group_data import (
 )
 from ..protocol.messages.transaction_data import TransactionLogKey, TransactionLogValue
 from ..protocol.records.batch import Record
-from ..protocol.schema import Message, Struct, version_range
+from ..protocol.schema import Field, Message, Struct, version_range
+from ..protocol.uuids import uuid_to_text
 
 Text = tuple[str | None, str | None]
 CONSUMER_PROTOCOL = "consumer"
 _LAST_OFFSET_KEY_VERSION = 1
 _GROUP_KEY_VERSION = 2
+_KIND_BYTES = 2
+_CONSUMER_GROUP_CLASSES: Mapping[int, tuple[type[Message], type[Message]]] = {
+    3: (consumer_groups.ConsumerGroupMetadataKey, consumer_groups.ConsumerGroupMetadataValue),
+    5: (
+        consumer_groups.ConsumerGroupMemberMetadataKey,
+        consumer_groups.ConsumerGroupMemberMetadataValue,
+    ),
+    6: (
+        consumer_groups.ConsumerGroupTargetAssignmentMetadataKey,
+        consumer_groups.ConsumerGroupTargetAssignmentMetadataValue,
+    ),
+    7: (
+        consumer_groups.ConsumerGroupTargetAssignmentMemberKey,
+        consumer_groups.ConsumerGroupTargetAssignmentMemberValue,
+    ),
+    8: (
+        consumer_groups.ConsumerGroupCurrentMemberAssignmentKey,
+        consumer_groups.ConsumerGroupCurrentMemberAssignmentValue,
+    ),
+    16: (
+        consumer_groups.ConsumerGroupRegularExpressionKey,
+        consumer_groups.ConsumerGroupRegularExpressionValue,
+    ),
+}
 
 
 class PlainRecords:
@@ -55,6 +82,8 @@ class GroupRecords:
                 "(message had a missing key)"
             )
         version = _version(record.key)
+        if version in _CONSUMER_GROUP_CLASSES:
+            return _consumer_group_text(version, record)
         if version > _GROUP_KEY_VERSION or version < 0:
             return f"Unknown record type {version} at offset {record.offset}, skipping.", None
         key_class: type[Message] = OffsetCommitKey
@@ -78,6 +107,20 @@ class GroupRecords:
                 _decode_in_place(member, "subscription", ConsumerProtocolSubscription)
                 _decode_in_place(member, "assignment", ConsumerProtocolAssignment)
         return _compact({"version": str(version), "data": data})
+
+
+def _consumer_group_text(kind: int, record: Record) -> Text:
+    key_class, value_class = _CONSUMER_GROUP_CLASSES[kind]
+    assert record.key is not None
+    try:
+        data = _json_of(decode(key_class, 0, record.key, _KIND_BYTES), 0)
+        key = _compact({"type": str(kind), "data": data})
+        if record.value is None:
+            return key, "<DELETE>"
+        value = _json_of(decode_versioned(value_class, record.value), 0)
+        return key, _compact({"version": "0", "data": value})
+    except ProtocolError as error:
+        return f"Error at offset {record.offset}, skipping. {error}", None
 
 
 class TransactionRecords:
@@ -133,12 +176,22 @@ def _decode_in_place(member: dict[str, Any], name: str, cls: type[Message]) -> N
 
 def _json_of(struct: Struct, version: int) -> dict[str, Any]:
     """A struct by the names of Kafka's schemas, with the fields that the version has."""
-    found = {}
+    found: dict[str, Any] = {}
     for field in struct._fields:
         low, high = version_range(field.versions)
-        if low <= version <= high:
-            found[_camel_case(field.name)] = _value_of(getattr(struct, field.name), version)
+        value = getattr(struct, field.name)
+        if not low <= version <= high or _is_left_out(struct, field, value):
+            continue
+        is_uuid = field.kind == "uuid"
+        found[_camel_case(field.name)] = (
+            uuid_to_text(value) if is_uuid else _value_of(value, version)
+        )
     return found
+
+
+def _is_left_out(struct: Struct, field: Field, value: Any) -> bool:
+    """A tagged field with its default value is not in the record."""
+    return field.tag is not None and value == getattr(type(struct)(), field.name)
 
 
 def _value_of(value: Any, version: int) -> Any:

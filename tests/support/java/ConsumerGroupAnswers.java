@@ -23,6 +23,7 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.generated.ConsumerGroupMemberMetadataValue;
+import org.apache.kafka.coordinator.group.generated.CoordinatorRecordJsonConverters;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberState;
@@ -153,8 +154,16 @@ public final class ConsumerGroupAnswers {
     GroupCoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
     byte[] value = serde.serializeValue(made);
     String hex = value == null ? "null" : "\"" + HexFormat.of().formatHex(value) + "\"";
-    return "\"%s\": [\"%s\", %s]"
-        .formatted(name, HexFormat.of().formatHex(serde.serializeKey(made)), hex);
+    return "\"%s\": [\"%s\", %s, %s, %s]"
+        .formatted(
+            name,
+            HexFormat.of().formatHex(serde.serializeKey(made)),
+            hex,
+            CoordinatorRecordJsonConverters.writeRecordKeyAsJson(made.key()),
+            value == null
+                ? null
+                : CoordinatorRecordJsonConverters.writeRecordValueAsJson(
+                    made.value().message(), made.value().version()));
   }
 
   // Hashes

@@ -5,11 +5,13 @@ Beside Kafka's own tool it is tested in `tests/compat/test_log_dump.py`.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click.testing
 
 from pybroker_kafka.cli.log import log
+from pybroker_kafka.cli.log_decoders import GroupRecords
 from pybroker_kafka.protocol.codec import encode_versioned
 from pybroker_kafka.protocol.messages.transaction_data import TransactionLogKey, TransactionLogValue
 from pybroker_kafka.protocol.records.batch import (
@@ -20,10 +22,12 @@ from pybroker_kafka.protocol.records.batch import (
     read_batch_header,
 )
 from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker_kafka.protocol.records.record import Record
 from tests.support.all_formats import write_internal_topics
 from tests.support.conversions import build_message_set
 
 NAME = "00000000000000000000.log"
+CONSUMER_GROUPS = Path(__file__).resolve().parents[2] / "golden" / "consumer-groups.json"
 
 
 def dump(*arguments: object) -> tuple[int, list[str], str]:
@@ -131,3 +135,21 @@ def test_an_unknown_state_of_a_transaction(tmp_path: Path) -> None:
 def _written(path: Path) -> Path:
     path.write_bytes(b"\0")
     return path
+
+
+def test_records_of_consumer_groups_are_kafkas_json() -> None:
+    """As Kafka 4.3.1's converters show them; of Kafka 4.0's records of topics only the number."""
+    answers = json.loads(CONSUMER_GROUPS.read_text(encoding="utf-8"))["records"]
+    for name, (key, value, key_fields, value_fields) in answers.items():
+        payload = None if value is None else bytes.fromhex(value)
+        ours = GroupRecords().text_of(Record(0, 0, bytes.fromhex(key), payload, [], 0))
+        kind = int(key[:4], 16)
+        if kind == 4:
+            assert ours == ("Unknown record type 4 at offset 0, skipping.", None)
+            continue
+        assert ours[0] is not None, name
+        assert json.loads(ours[0]) == {"type": str(kind), "data": key_fields}
+        if payload is None:
+            assert ours[1] == "<DELETE>"
+        else:
+            assert json.loads(ours[1] or "") == {"version": "0", "data": value_fields}

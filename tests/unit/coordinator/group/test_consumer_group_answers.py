@@ -94,7 +94,7 @@ def test_the_version() -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_records(name: str) -> None:
     key, value = (
-        None if text is None else bytes.fromhex(text) for text in ANSWERS["records"][name]
+        None if text is None else bytes.fromhex(text) for text in ANSWERS["records"][name][:2]
     )
     assert key is not None
     assert record("g", CHANGES[name]) == (key, value)
