@@ -26,7 +26,7 @@ KNOWN_SEEDS = {
     "offsets answered from memory": 3,
     "unlogged fences are believed": 1171,
     "late markers are written": 888,
-    "late offsets are taken": 142,
+    "late offsets are taken": 823,
 }
 
 
