@@ -186,9 +186,7 @@ def _offsets_answered_from_memory() -> Any:
     """Offsets to go on from are told without asking the ISR, as Kafka does."""
 
     def tell(self: StableFetches, token: object, wanted: Any, now_ms: int) -> None:
-        answers = [
-            self._commits.fetch(group, topics, require_stable=True) for group, topics in wanted
-        ]
+        answers = [self._commits.fetch(*one, require_stable=True) for one in wanted]
         self._core.reply(token, answers)
 
     return patch.object(StableFetches, "fetch", tell)
