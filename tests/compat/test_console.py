@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import confluent_kafka
 import pytest
@@ -529,6 +529,20 @@ def test_a_search_goes_on_until_all_is_looked_at(seen: Seen) -> None:
     page.get_by_label("At most").fill("100")
     page.get_by_role("button", name="Read").click()
     expect(status).to_contain_text("72 records shown, 3,000 looked at; this is the end")
+
+    def answer_late(route: Any) -> None:
+        time.sleep(0.5)
+        route.continue_()
+
+    page.route("**/api/messages?*", answer_late)
+    page.get_by_label("From").select_option("end")
+    page.get_by_label("At most").fill("1")
+    page.get_by_label("That have the text").fill("no record has it")
+    page.get_by_role("button", name="Read").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(status).to_contain_text("stopped")
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_hidden()
+    page.unroute("**/api/messages?*")
 
 
 TOPICS, RECORDS = 1000, 100_000
