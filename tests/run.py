@@ -105,10 +105,16 @@ SPARK_BY_HAND = [
 ]
 # Of one seed, short, and patient with a busy machine.
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
-# The chapters of the course that a browser is not needed for in every run: the terminal has them.
+# Each chapter of the course runs once, in the terminal or in a browser; the others run by hand.
 COURSE_BY_HAND = [
-    f"--deselect=tests/compat/test_learn_browser.py::test_a_chapter_in_a_browser[{chapter}]"
-    for chapter in ("consumer", "rebalance", "reactor", "log", "semantics", "zookeeper")
+    *(
+        f"--deselect=tests/compat/test_learn_browser.py::test_a_chapter_in_a_browser[{chapter}]"
+        for chapter in ("consumer", "rebalance", "reactor", "log", "semantics", "zookeeper")
+    ),
+    *(
+        f"--deselect=tests/compat/test_learn.py::test_a_chapter_in_the_terminal[{chapter}]"
+        for chapter in ("producer", "replicas", "transactions")
+    ),
 ]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
 COMPUTING = ["-n", "2"]
