@@ -6,8 +6,9 @@ Invariants: a watch is armed before the node is read, so no change is missed; a 
 all watches, and the node is read again; `on_change` is called after each change of the levels, and
 once at the beginning if any feature is finalized.
 
-Mirrors Kafka's FinalizedFeatureChangeListener (KIP-584). Unlike Kafka's, a broker that does not
-support what is finalized does not stop while it runs: `unsupported` says so at the start.
+Mirrors Kafka's FinalizedFeatureChangeListener (KIP-584): a broker that does not support a finalized
+feature does not start. Unlike Kafka's, it goes on if that happens while it runs, which no
+controller does, and says so in its log.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import trio
 from ...protocol.features import NOTHING_FINALIZED, SUPPORTED, Levels
 from ...protocol.zookeeper.operations import Exists, GetData, SessionExpired, ZkOperation
 from ...replication.controller import znodes
+from .registration import RegistrationError
 
 if TYPE_CHECKING:
     from .zookeeper import WatchKind
@@ -44,7 +46,8 @@ class FinalizedFeatures:
     async def follow(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keep `levels` and `epoch` up to date until cancelled; started once they were read."""
+        """Keep `levels` and `epoch` up to date until cancelled; started once they were read. Raises
+        RegistrationError if this broker does not support them."""
         first = True
         while True:
             self._changed = trio.Event()
@@ -61,6 +64,8 @@ class FinalizedFeatures:
                 continue
             self._take(-1 if found.stat is None else found.stat.version, found.data)
             if first:
+                if problems := unsupported(self.levels):
+                    raise RegistrationError("; ".join(problems))
                 first = False
                 task_status.started()
             await self._changed.wait()
