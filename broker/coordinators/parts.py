@@ -5,8 +5,11 @@ Job: build them and connect them with each other, from the configuration. Nothin
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
+from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.features import Feature
 from ..cluster.parts import Control, Ground
 from ..config.group_configs import GroupConfigs
 from ..replicas.parts import Replicas
@@ -61,17 +64,26 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         connect=connect,
         clock=clock,
         load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
-        markers_version=config.inter_broker_protocol.write_txn_markers,
+        markers_version=partial(_markers_version, ground),
+        version=lambda: ground.features.levels.get(Feature.TRANSACTION, 0),
     )
     verifier = TransactionVerifier(
         control.cache,
         listener,
         str(ground.broker_id),
         transactions.machine.verify_partitions,
+        transactions.add_partitions,
         connect=connect,
         timeout_ms=request_timeout_ms,
     )
     return Coordinators(groups, transactions, verifier, markers, producer_ids, group_configs)
+
+
+def _markers_version(ground: Ground) -> int:
+    """Of WriteTxnMarkers: the newest one that all brokers serve."""
+    if ground.features.levels:
+        return API_TABLE[ApiKey.WRITE_TXN_MARKERS].highest(ground.features.levels)
+    return ground.config.inter_broker_protocol.write_txn_markers
 
 
 def register_gauges(
