@@ -1,5 +1,5 @@
-"""All 328 broker keys, the authorizer's, our own, and the three that exist only as dynamic configs,
-in one mapping.
+"""All 328 broker keys, those of the share coordinator, the authorizer's, our own, and the three
+that exist only as dynamic configs, in one mapping.
 
 Also which keys stand for one setting (`log.retention.hours`, `log.retention.ms`), and which keys
 may be prefixed with `listener.name.<listener>.`.
@@ -24,6 +24,7 @@ from .tables import (
     replication,
     security,
     server,
+    share_coordinator,
     tiered,
     tokens,
     transactions,
@@ -33,6 +34,7 @@ from .tables import (
 _TABLES = (
     zookeeper, server, network, replication, log, cleaner, groups, transactions, quotas,
     monitoring, security, tokens, tiered, kraft, authorizer, extensions,
+    share_coordinator,
 )  # fmt: skip
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
