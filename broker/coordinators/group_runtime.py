@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ from ...coordinator.group.commit_attempt import client_error, partition_errors
 from ...coordinator.group.commit_plan import CommitPlan
 from ...coordinator.group.commits import RepeatedCommit
 from ...coordinator.group.consumer.config import ConsumerGroupConfig, MigrationPolicy
+from ...coordinator.group.consumer.consumer_group import ConsumerGroupState
 from ...coordinator.group.consumer.target_assignment import ASSIGNORS
 from ...coordinator.group.consumer.topics import TopicImage
 from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
@@ -149,7 +151,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         for state in GroupState:
 
             def count(state: GroupState = state) -> int:
-                return sum(group.state is state for group in groups)
+                return sum(group.consumer is None and group.state is state for group in groups)
 
             metrics.gauge(manager + f"numgroups{state.value.lower()}", count)
         coordinator = "kafka_server_group_coordinator_metrics_"
@@ -158,8 +160,19 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             ("offset_deletion_count", lambda: stats.offsets_deleted),
             ("offset_expiration_count", lambda: stats.offsets_expired),
             ("group_completed_rebalance_count", lambda: stats.rebalances_completed),
+            ("consumer_group_rebalance_count", lambda: stats.consumer_rebalances),
         ):
             metrics.gauge(coordinator + name, read)
+        metrics.gauge_family(coordinator + "group_count", ("protocol",), self._by_protocol)
+        metrics.gauge_family(coordinator + "consumer_group_count", ("state",), self._by_state)
+
+    def _by_protocol(self) -> Iterable[tuple[tuple[str, ...], int]]:
+        new = sum(group.consumer is not None for group in self.machine.groups)
+        return [(("classic",), len(self.machine.groups) - new), (("consumer",), new)]
+
+    def _by_state(self) -> Iterable[tuple[tuple[str, ...], int]]:
+        states = Counter(g.consumer.state for g in self.machine.groups if g.consumer is not None)
+        return [((state.value.lower(),), states[state]) for state in ConsumerGroupState]
 
     # Effects
 

@@ -72,13 +72,21 @@ AppendCompletion = Callable[[int, ErrorCode, int, int], None]
 class GroupStats:
     """Counts since the start, as Kafka's group-coordinator-metrics."""
 
-    __slots__ = ("offsets_committed", "offsets_deleted", "offsets_expired", "rebalances_completed")
+    __slots__ = (
+        "consumer_rebalances",
+        "offsets_committed",
+        "offsets_deleted",
+        "offsets_expired",
+        "rebalances_completed",
+    )
 
     def __init__(self) -> None:
         self.offsets_committed = 0
         self.offsets_deleted = 0
         self.offsets_expired = 0
         self.rebalances_completed = 0
+        # Epochs that members began, of groups of the consumer protocol.
+        self.consumer_rebalances = 0
 
 
 class Core:

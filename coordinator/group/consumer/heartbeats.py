@@ -323,6 +323,7 @@ class ConsumerGroups:
         metadata_hash = self._metadata_hash(group)
         if begins_epoch or metadata_hash != group.metadata_hash:
             self._begin_epoch(edit, metadata_hash)
+            self._core.stats.consumer_rebalances += 1
         group.is_refresh_due = False
         if group.has_partition_metadata:
             edit.apply(SetPartitionMetadata(None))
@@ -476,6 +477,7 @@ class ConsumerGroups:
         metadata_hash = self._metadata_hash(group)
         if begins_epoch or metadata_hash != group.metadata_hash:
             self._begin_epoch(edit, metadata_hash)
+            self._core.stats.consumer_rebalances += 1
             group.is_refresh_due = False
         self.writer.commit(edit, now_ms)
 
