@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..cluster.parts import Control, Ground
 from ..replicas.parts import Replicas
 from .group_lag import GroupLag
-from .group_runtime import GroupRuntime, consumer_group_config, group_config
+from .group_runtime import GroupRuntime, consumer_group_config, group_config, share_group_config
 from .marker_writer import MarkerWriter
 from .producer_ids import ProducerIds, allocate_from_controller, allocate_from_zookeeper
 from .share_runtime import ShareRuntime, share_config
@@ -45,6 +45,7 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
         consumer_config=consumer_group_config(config),
         image=image,
+        share_config=share_group_config(config),
     )
     producer_ids = ProducerIds(
         allocate_from_controller(
@@ -89,6 +90,7 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         connect=connect,
         timeout_ms=request_timeout_ms,
     )
+    groups.keep_states_with(persister)
     return Coordinators(groups, transactions, verifier, markers, producer_ids, shares, persister)
 
 
