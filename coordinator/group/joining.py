@@ -99,6 +99,10 @@ class Joining:
             return
         assert group is not None
         if group.consumer is not None:
+            if group.is_share:
+                inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+                self._rebalance.answer_join_error(attempt.ticket, inconsistent, request.member_id)
+                return
             if group.has_members:
                 self._classic_members.join(group.consumer, attempt, now_ms)
                 return

@@ -41,9 +41,9 @@ FOR_TESTS = {
         "what twins are compared with"
     ),
     **{
-        f"broker/coordinators/{place}.{name}_state": "for leaders and groups, which come next"
+        f"broker/coordinators/{place}.{name}_state": "for leaders, which come next"
         for place in ("persister.py::Persister", "state_persister.py::StatePersister")
-        for name in ("initialize", "read", "write", "delete")
+        for name in ("read", "write")
     },
     "protocol/api.py::pages": "what pages of docs/ are written from",
     "protocol/zookeeper/jute.py::record_types": "all records, for tests of each one",

@@ -11,16 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ....protocol.errors import ErrorCode
 from ....protocol.records.record import SimpleRecord
-from ..core import Core
+from ..core import Core, Effect
 from ..group import Group
 from ..rebalance import Rebalance
 from ..records import group_tombstone
-from .changes import Change, SetMember, SetProgress, SetTarget
+from .changes import SetMember, SetProgress, SetTarget
 from .consumer_group import ConsumerGroup, Undo
-from .records import record
 from .sessions import Sessions
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
@@ -50,11 +48,7 @@ def store_error(error: ErrorCode) -> ErrorCode:
     return _STORE_ERRORS.get(error, error)
 
 
-def heartbeat_failed(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=error)
-
-
-# The response of an error, for a request that waits.
+# The response of an error, for a request that waits; None: that of the group's own heartbeats.
 Failed = Callable[[ErrorCode], Any]
 
 
@@ -65,10 +59,10 @@ class Edit:
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
-        self.changes: list[Change] = []
+        self.changes: list[Any] = []  # of its kind of groups
         self.undo: list[Undo] = []
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: Any) -> None:
         self.undo.append(self.group.apply(change))
         self.changes.append(change)
 
@@ -87,7 +81,7 @@ class Edit:
 class Writer:
     """Writes the edits of all groups."""
 
-    __slots__ = ("_core", "_rebalance", "_sessions", "_waiting", "on_lost")
+    __slots__ = ("_after", "_core", "_rebalance", "_sessions", "_waiting", "on_lost")
 
     def __init__(self, core: Core, sessions: Sessions, rebalance: Rebalance) -> None:
         self._core = core
@@ -95,7 +89,8 @@ class Writer:
         self._rebalance = rebalance
         # Called with a group, after changes of it were undone.
         self.on_lost: Callable[[ConsumerGroup, int], None] = lambda group, now_ms: None
-        # Answers that wait for an append, by its id.
+        # By the id of an append: what comes after it, and the answers that wait for it.
+        self._after: dict[int, Effect] = {}
         self._waiting: dict[int, list[tuple[object, Any, Failed]]] = {}
 
     def commit(
@@ -104,9 +99,11 @@ class Writer:
         now_ms: int,
         token: object = None,
         response: object = None,
-        failed: Failed = heartbeat_failed,
+        failed: Failed | None = None,
+        after: Effect | None = None,
     ) -> None:
-        """Write the changes, and answer when they are written."""
+        """Write the changes, and answer when they are written; `after` that comes another effect,
+        if they are."""
         group = edit.group
         if not edit.changes:
             if token is not None:
@@ -123,24 +120,28 @@ class Writer:
                 records.append(group_tombstone(group_id, stamp_ms))
             self._rebalance.stop_classic(holder)
             holder.consumer = group
-        records += [SimpleRecord(stamp_ms, *record(group_id, change)) for change in edit.changes]
+        records += [SimpleRecord(stamp_ms, *group.record(change)) for change in edit.changes]
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, edit.changes, edit.undo)
-        self._waiting[append_id] = [] if token is None else [(token, response, failed)]
+        self._waiting[append_id] = (
+            [] if token is None else [(token, response, failed or group.refusal)]
+        )
+        if after is not None:
+            self._after[append_id] = after
 
     def answer(
         self,
         group: ConsumerGroup,
         token: object,
         response: object,
-        failed: Failed = heartbeat_failed,
+        failed: Failed | None = None,
     ) -> None:
         """Answer when the group's changes that are on their way are written."""
         append_id = group.last_append_id
         if append_id is None:
             self._core.reply(token, response)
         else:
-            self._waiting[append_id].append((token, response, failed))
+            self._waiting[append_id].append((token, response, failed or group.refusal))
 
     def _appended(
         self,
@@ -152,6 +153,7 @@ class Writer:
         now_ms: int,
     ) -> None:
         waiting = self._waiting.pop(append_id)
+        after = self._after.pop(append_id, None)
         is_current = self._core.is_current(holder) and holder.consumer is group
         if error in IN_THE_LOG:
             group.stored(append_id)
@@ -173,6 +175,8 @@ class Writer:
             if answer_error is not ErrorCode.NONE:
                 response = failed(answer_error)
             self._core.reply(token, response)
+        if after is not None and answer_error is ErrorCode.NONE:
+            self._core.emit(after)
 
     def _forget(self, holder: Group, now_ms: int) -> None:
         """A group whose first records did not get into the log: it is what it was before."""
