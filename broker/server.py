@@ -339,7 +339,7 @@ class Broker:
         self, services: Services, metrics_address: tuple[str, int] | None
     ) -> int | None:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
-        groups, transactions, verifier, _, producer_ids = parts.coordinators
+        groups, transactions, verifier, _, producer_ids, _ = parts.coordinators
         if parts.acls is not None:
             await services.start("acls", parts.acls.run, self.clock)
         await services.start("replicas", replicas.runtime.run)

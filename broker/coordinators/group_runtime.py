@@ -78,6 +78,8 @@ def consumer_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
         heartbeat_interval_ms=value("group.consumer.heartbeat.interval.ms"),
         max_size=value("group.consumer.max.size"),
         assignors=tuple(name for name in assignors if name in ASSIGNORS) or tuple(ASSIGNORS),
+        assignment_interval_ms=value("group.consumer.assignment.interval.ms"),
+        regex_refresh_interval_ms=value("group.consumer.regex.refresh.interval.ms"),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..cluster.parts import Control, Ground
+from ..config.group_configs import GroupConfigs
 from ..replicas.parts import Replicas
 from .group_lag import GroupLag
 from .group_runtime import GroupRuntime, consumer_group_config, group_config
@@ -24,6 +25,7 @@ class Coordinators(NamedTuple):
     verifier: TransactionVerifier
     markers: MarkerWriter
     producer_ids: ProducerIds
+    group_configs: GroupConfigs
 
 
 def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> Coordinators:
@@ -40,6 +42,8 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         consumer_config=consumer_group_config(config),
         image=CachedTopics(control.cache),
     )
+    group_configs = GroupConfigs(config)
+    group_configs.on_change.append(groups.machine.group_config_changed)
     producer_ids = ProducerIds(
         allocate_from_controller(
             control.client, ground.broker_id, lambda: replicas.manager.leadership.broker_epoch
@@ -67,7 +71,7 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         connect=connect,
         timeout_ms=request_timeout_ms,
     )
-    return Coordinators(groups, transactions, verifier, markers, producer_ids)
+    return Coordinators(groups, transactions, verifier, markers, producer_ids, group_configs)
 
 
 def register_gauges(

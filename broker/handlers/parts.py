@@ -139,7 +139,7 @@ def _of_records(
     ground: Ground, lower: Lower, sessions: FetchSessions, spawn: Callable[..., None]
 ) -> _Some:
     """Produce, Fetch, offsets, and the data side of transactions."""
-    groups, _, verifier, markers, _ = lower.coordinators
+    groups, _, verifier, markers, *_ = lower.coordinators
     manager, replicas, mover = (
         lower.replicas.manager,
         lower.replicas.runtime,
@@ -177,7 +177,9 @@ def _of_cluster(ground: Ground, lower: Lower) -> _Some:
         ).handlers(),
         DescribeConfigsHandler(config, ground.broker_id, cache, store, is_of_4).handlers(),
         AlterConfigsHandler(config, ground.broker_id, cache, store, ground.tls, is_of_4).handlers(),
-        ListConfigResourcesHandler(cache, lower.client_instances.names).handlers(),
+        ListConfigResourcesHandler(
+            cache, lower.client_instances.names, lower.coordinators.group_configs.names
+        ).handlers(),
         *_of_client_metrics(ground, lower),
         DelegationTokenHandlers(lower.tokens).handlers(),
         ClientQuotaHandlers(store).handlers(),

@@ -17,7 +17,8 @@ authorize.
 """
 
 import logging
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from ...protocol.apis.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
 from ...protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -279,6 +280,14 @@ class GroupCoordinator:
     def topics_changed(self, names: Collection[str]) -> None:
         """Topics were made or deleted, or have other partitions."""
         self._consumers.topics_changed(names)
+
+    def group_config_changed(self, group_id: str, values: Mapping[str, Any]) -> None:
+        """A group sets these configs itself from now on, whether it exists or not."""
+        self._consumers.group_config_changed(group_id, values)
+
+    def consumer_config_changed(self, config: ConsumerGroupConfig) -> None:
+        """The broker's configuration of consumer groups, where they do not set their own."""
+        self._consumers.config_changed(config)
 
     # Offsets
 
