@@ -25,6 +25,7 @@ from .tables import (
     replication,
     security,
     server,
+    share_coordinator,
     tiered,
     tokens,
     transactions,
@@ -34,6 +35,7 @@ from .tables import (
 _TABLES = (
     zookeeper, server, network, replication, log, cleaner, groups, transactions, quotas,
     monitoring, security, tokens, tiered, kraft, groups4, authorizer, extensions,
+    share_coordinator,
 )  # fmt: skip
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(

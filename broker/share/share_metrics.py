@@ -76,6 +76,7 @@ class ShareCounts:
 
 
 def register_share_metrics(metrics: BrokerMetrics, leader: ShareLeader) -> None:
+    """Register the gauges and counters of the leader, its sessions and its share partitions."""
     counts, sessions = leader.counts, leader.sessions
 
     def by_kind() -> Iterator[tuple[tuple[str, ...], float]]:
@@ -106,7 +107,7 @@ def register_share_metrics(metrics: BrokerMetrics, leader: ShareLeader) -> None:
         kind="counter",
     )
     metrics.gauge_family(
-        "kafka_server_sharegroupmetrics_recordacknowledgements_total", ("acktype",), by_kind
+        "kafka_server_sharegroupmetrics_recordacknowledgements_total", ("ackType",), by_kind
     )
     cache = "kafka_server_sharesessioncache_"
     metrics.gauge(cache + "sharesessionscount", lambda: len(sessions.sessions))
@@ -126,5 +127,5 @@ def register_share_metrics(metrics: BrokerMetrics, leader: ShareLeader) -> None:
     metrics.gauge(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         lambda: len(leader.waiting),
-        delayedoperation="ShareFetch",
+        delayedOperation="ShareFetch",
     )

@@ -1,6 +1,6 @@
 """States of share partitions as a leader stores them: calls of the persister, for one partition.
 
-Job: requests and answers of the share coordinator, with errors as a member is told them. What the
+Job: requests and answers of the share coordinator, with the errors that members get. What the
 coordinator refuses since another leader has come ends the share partition here (`FENCING`).
 
 Mirrors SharePartition.writeShareGroupState and fetchPersisterError of Kafka 4.3.
@@ -22,7 +22,7 @@ ServedKey = tuple[str, bytes, int]  # group id, topic id, partition
 
 UNINITIALIZED: Final = -1  # a start offset
 
-# What the coordinator answers, and what a member is told.
+# By error of the coordinator: the error that a member gets.
 _TOLD: Final = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -49,6 +49,8 @@ def next_epoch(epoch: int) -> int:
 
 
 class ShareSession:
+    """The session of one member: what it fetches, and the epoch of its next request."""
+
     __slots__ = ("connection", "epoch", "key", "must_answer", "partitions")
 
     def __init__(

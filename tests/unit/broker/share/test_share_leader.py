@@ -182,7 +182,7 @@ def test_sessions(tmp_path: Path) -> None:
         assert refused.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
         assert trio.current_time() - start == pytest.approx(0.7)
         for options in ({"group": None}, {"member": ""}, {"member": "x" * 37}):
-            answer = await broker.share_fetch(0, **options).wait()  # type: ignore[arg-type]
+            answer = await broker.share_fetch(0, **options).wait()
             assert answer.error_code == ErrorCode.INVALID_REQUEST
         broker.levels = {}
         answer = await broker.share_fetch(0).wait()
