@@ -13,6 +13,7 @@ from typing import NamedTuple
 import trio
 
 from ...protocol.api import ApiKey
+from ...protocol.features import Feature
 from ...replication.fetch_session import FetchSessions
 from ..cluster.parts import Control, Ground
 from ..coordinators.parts import Coordinators
@@ -55,6 +56,7 @@ from .offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
+from .share_states import ShareStateHandlers
 from .static_members import without_static_members
 from .telemetry import TelemetryHandlers
 from .topics import TopicHandlers
@@ -139,7 +141,7 @@ def _of_records(
     ground: Ground, lower: Lower, sessions: FetchSessions, spawn: Callable[..., None]
 ) -> _Some:
     """Produce, Fetch, offsets, and the data side of transactions."""
-    groups, _, verifier, markers, _ = lower.coordinators
+    groups, _, verifier, markers, *_ = lower.coordinators
     manager, replicas, mover = (
         lower.replicas.manager,
         lower.replicas.runtime,
@@ -177,7 +179,9 @@ def _of_cluster(ground: Ground, lower: Lower) -> _Some:
         ).handlers(),
         DescribeConfigsHandler(config, ground.broker_id, cache, store, is_of_4).handlers(),
         AlterConfigsHandler(config, ground.broker_id, cache, store, ground.tls, is_of_4).handlers(),
-        ListConfigResourcesHandler(cache, lower.client_instances.names).handlers(),
+        ListConfigResourcesHandler(
+            cache, lower.client_instances.names, lower.coordinators.group_configs.names
+        ).handlers(),
         *_of_client_metrics(ground, lower),
         DelegationTokenHandlers(lower.tokens).handlers(),
         ClientQuotaHandlers(store).handlers(),
@@ -210,6 +214,11 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
     }
     if not ground.config.inter_broker_protocol.has_static_members:
         of_groups = without_static_members(of_groups)
+    shares = lower.coordinators.shares.machine
+
+    def share_partition_for(key: str) -> int | None:
+        return shares.partition_for(key) if ground.features.levels.get(Feature.SHARE) else None
+
     return [
         of_groups,
         FindCoordinatorHandler(
@@ -217,7 +226,9 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
             auto_create_topic=lower.control.creator.auto_create_internal,
             group_partition_for=groups.machine.partition_for,
             transaction_partition_for=transactions.machine.partition_for,
+            share_partition_for=share_partition_for,
         ).handlers(),
+        ShareStateHandlers(lower.coordinators.shares).handlers(),
         TransactionHandlers(
             transactions,
             lower.coordinators.producer_ids,

@@ -164,6 +164,7 @@ class Core:
         if group.consumer is not None:
             timers.extend(group.consumer.session_timers.values())
             timers.extend(timer for timer, _ in group.consumer.rebalance_timers.values())
+            timers.extend(group.consumer.classic_timers.values())
         for timer in timers:
             self.timers.cancel(timer)
         for producer_id in [p for p, g in self.groups_by_producer.items() if group.group_id in g]:

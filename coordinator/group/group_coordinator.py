@@ -17,7 +17,8 @@ authorize.
 """
 
 import logging
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from ...protocol.apis.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
 from ...protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -36,6 +37,7 @@ from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import WallClock
 from .commit_plan import CommitPlan
 from .commits import Commits, RepeatedCommit
+from .consumer.classic_members import ClassicMembers
 from .consumer.config import ConsumerGroupConfig
 from .consumer.consumer_group import GROUP_TYPE as CONSUMER_GROUP_TYPE
 from .consumer.describing import describe_consumer_group
@@ -44,7 +46,8 @@ from .consumer.requests import Beat
 from .consumer.topics import NoTopics, TopicImage
 from .core import Core, Effect, GroupConfig, GroupStats
 from .group import CONSUMER_PROTOCOL_TYPE, Group
-from .joining import JoinAttempt, Joining
+from .join_attempt import JoinAttempt
+from .joining import Joining
 from .loader import PartitionLoad
 from .members import JoinTicket
 from .membership import Membership
@@ -80,10 +83,12 @@ class GroupCoordinator:
         self._core = Core(config, new_uuid, wall)
         self._consumer_config = consumer_config or ConsumerGroupConfig()
         self._image: TopicImage = image or NoTopics()
-        self._consumers = ConsumerGroups(self._core, self._consumer_config, self._image)
-        self._rebalance = Rebalance(self._core)
-        self._joining = Joining(self._core, self._rebalance)
-        self._membership = Membership(self._core, self._rebalance)
+        core, rebalance = self._core, Rebalance(self._core)
+        self._rebalance = rebalance
+        self._consumers = ConsumerGroups(core, self._consumer_config, self._image, rebalance)
+        classic_members = ClassicMembers(core, self._consumers, rebalance, self._image)
+        self._joining = Joining(core, rebalance, classic_members)
+        self._membership = Membership(core, rebalance, classic_members)
         self._commits = Commits(self._core, self._rebalance, self._image.topic_id)
         self._stable_fetches = StableFetches(self._core, self._commits)
         self._transactions = TransactionalCommits(self._core)
@@ -135,6 +140,9 @@ class GroupCoordinator:
             return
         if timer.kind is TimerKind.CONSUMER_REBALANCE:
             self._consumers.rebalance_timed_out(timer.owner, timer.member_id, now_ms)
+            return
+        if timer.kind in (TimerKind.CONSUMER_JOIN, TimerKind.CONSUMER_SYNC):
+            self._consumers.classic_timed_out(timer.owner, timer.member_id, timer.kind, now_ms)
             return
         group: Group = timer.owner
         if timer.kind is TimerKind.SESSION:
@@ -279,6 +287,14 @@ class GroupCoordinator:
     def topics_changed(self, names: Collection[str]) -> None:
         """Topics were made or deleted, or have other partitions."""
         self._consumers.topics_changed(names)
+
+    def group_config_changed(self, group_id: str, values: Mapping[str, Any]) -> None:
+        """A group sets these configs itself from now on, whether it exists or not."""
+        self._consumers.group_config_changed(group_id, values)
+
+    def consumer_config_changed(self, config: ConsumerGroupConfig) -> None:
+        """The broker's configuration of consumer groups, where they do not set their own."""
+        self._consumers.config_changed(config)
 
     # Offsets
 

@@ -20,6 +20,9 @@ class TimerKind(Enum):
     OFFSET_EXPIRY = "offset expiry"
     CONSUMER_SESSION = "consumer session"
     CONSUMER_REBALANCE = "consumer rebalance"
+    # Of classic members of consumer groups.
+    CONSUMER_JOIN = "consumer join"
+    CONSUMER_SYNC = "consumer sync"
 
 
 class Timer(TimerEntry):
