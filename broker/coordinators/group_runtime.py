@@ -26,6 +26,7 @@ from ...coordinator.group.consumer.topics import TopicImage
 from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
 from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.states import GroupState
+from ...coordinator.group.streams.config import StreamsGroupConfig
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.framing import encode_response
@@ -83,6 +84,19 @@ def consumer_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
     )
 
 
+def streams_group_config(config: KafkaConfig) -> StreamsGroupConfig:
+    """The part for the groups of Streams applications."""
+    value = config.value
+    return StreamsGroupConfig(
+        session_timeout_ms=value("group.streams.session.timeout.ms"),
+        heartbeat_interval_ms=value("group.streams.heartbeat.interval.ms"),
+        max_size=value("group.streams.max.size"),
+        num_standby_replicas=value("group.streams.num.standby.replicas"),
+        initial_rebalance_delay_ms=value("group.streams.initial.rebalance.delay.ms"),
+        assignment_interval_ms=value("group.streams.assignment.interval.ms"),
+    )
+
+
 async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig) -> int:
     """Partitions of the offsets topic."""
     configured = config.get_int("offsets.topic.num.partitions")
@@ -108,10 +122,13 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
+        streams_config: StreamsGroupConfig | None = None,
     ) -> None:
         super().__init__(
             replicas,
-            GroupCoordinator(config, new_uuid, replicas.wall, consumer_config, image),
+            GroupCoordinator(
+                config, new_uuid, replicas.wall, consumer_config, image, streams_config
+            ),
             {Reply: self._reply, Append: self._append},
             clock=clock,
             load_buffer_bytes=load_buffer_bytes,

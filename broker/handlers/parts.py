@@ -15,6 +15,7 @@ import trio
 from ...protocol.api import ApiKey
 from ...replication.fetch_session import FetchSessions
 from ..cluster.parts import Control, Ground
+from ..cluster.streams_topics import StreamsTopics
 from ..coordinators.parts import Coordinators
 from ..network.dispatcher import Dispatcher
 from ..network.request import Handler
@@ -56,6 +57,7 @@ from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
 from .static_members import without_static_members
+from .streams_groups import StreamsGroupHandlers
 from .telemetry import TelemetryHandlers
 from .topics import TopicHandlers
 from .transactional_produce import TransactionalProduce
@@ -208,6 +210,9 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
     of_groups = {
         **GroupHandlers(groups).handlers(),
         **ConsumerGroupHandlers(groups, lambda: ground.features.levels).handlers(),
+        **StreamsGroupHandlers(
+            groups, StreamsTopics(lower.control.creator, ground.clock)
+        ).handlers(),
         **group_offsets.handlers(),
     }
     if not ground.config.inter_broker_protocol.has_static_members:

@@ -214,7 +214,7 @@ class ConsumerGroups:
             return found.consumer
         if found is None and not may_create:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if found is not None and (found.has_members or not may_create):
+        if found is not None and (found.modern is not None or found.has_members or not may_create):
             raise Refused(
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
             )

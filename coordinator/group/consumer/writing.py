@@ -7,21 +7,25 @@ Mirrors CoordinatorRuntime's handling of a write, for which Kafka has snapshots 
 """
 
 import logging
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ....protocol.errors import ErrorCode
 from ....protocol.records.record import SimpleRecord
+from ..changing_group import ChangingGroup
 from ..core import Core
 from ..group import Group
 from ..records import group_tombstone
-from .changes import Change, SetMember, SetProgress, SetTarget
-from .consumer_group import ConsumerGroup, Undo
+from .changes import SetMember, SetProgress, SetTarget
+from .consumer_group import ConsumerGroup
 from .records import record
 from .sessions import Sessions
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
+
+GroupT = TypeVar("GroupT", bound=ChangingGroup)
 
 # The error that a member gets for a failed append.
 _STORE_ERRORS: Final = {
@@ -43,17 +47,17 @@ _IN_THE_LOG: Final = (
 )
 
 
-class Edit:
+class GroupEdit(Generic[GroupT]):
     """Changes of one group that go to the log together, each applied at once."""
 
     __slots__ = ("changes", "group", "undo")
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    def __init__(self, group: GroupT) -> None:
         self.group = group
-        self.changes: list[Change] = []
-        self.undo: list[Undo] = []
+        self.changes: list[Any] = []
+        self.undo: list[Any] = []
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: Any) -> None:
         self.undo.append(self.group.apply(change))
         self.changes.append(change)
 
@@ -69,19 +73,35 @@ class Edit:
         self.apply(SetMember(member_id, None))
 
 
+Edit = GroupEdit[ConsumerGroup]
+
+
+def _refusal(error: ErrorCode) -> object:
+    return ConsumerGroupHeartbeatResponse(error_code=error)
+
+
 class Writer:
-    """Writes the edits of all groups."""
+    """Writes the edits of all groups of one kind."""
 
-    __slots__ = ("_core", "_sessions", "_waiting")
+    __slots__ = ("_core", "_record", "_refusal", "_sessions", "_waiting")
 
-    def __init__(self, core: Core, sessions: Sessions) -> None:
+    def __init__(
+        self,
+        core: Core,
+        sessions: Sessions,
+        to_record: Callable[[str, Any], tuple[bytes, bytes | None]] = record,
+        refusal: Callable[[ErrorCode], object] = _refusal,
+    ) -> None:
+        """`refusal` is the answer with an error."""
         self._core = core
         self._sessions = sessions
+        self._record = to_record
+        self._refusal = refusal
         # Answers that wait for an append, by its id.
         self._waiting: dict[int, list[tuple[object, Any]]] = {}
 
     def commit(
-        self, edit: Edit, now_ms: int, token: object = None, response: object = None
+        self, edit: GroupEdit[Any], now_ms: int, token: object = None, response: object = None
     ) -> None:
         """Write the changes, and answer when they are written."""
         group = edit.group
@@ -95,19 +115,21 @@ class Writer:
         holder = core.groups.get(group_id)
         if holder is None:
             holder = core.create_group(group_id, now_ms)
-        if holder.consumer is None:
+        if holder.modern is None:
             if holder.generation_id > 0:
                 records.append(group_tombstone(group_id, stamp_ms))
             for timer in holder.pending_members.values():
                 core.timers.cancel(timer)
             holder.pending_members.clear()
-            holder.consumer = group
-        records += [SimpleRecord(stamp_ms, *record(group_id, change)) for change in edit.changes]
+            holder.modern = group
+        records += [
+            SimpleRecord(stamp_ms, *self._record(group_id, change)) for change in edit.changes
+        ]
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, edit.changes, edit.undo)
         self._waiting[append_id] = [] if token is None else [(token, response)]
 
-    def answer(self, group: ConsumerGroup, token: object, response: object) -> None:
+    def answer(self, group: ChangingGroup, token: object, response: object) -> None:
         """Answer when the group's changes that are on their way are written."""
         append_id = group.last_append_id
         if append_id is None:
@@ -118,14 +140,14 @@ class Writer:
     def _appended(
         self,
         holder: Group,
-        group: ConsumerGroup,
+        group: ChangingGroup,
         append_id: int,
         error: ErrorCode,
         base_offset: int,
         now_ms: int,
     ) -> None:
         waiting = self._waiting.pop(append_id)
-        is_current = self._core.is_current(holder) and holder.consumer is group
+        is_current = self._core.is_current(holder) and holder.modern is group
         if error in _IN_THE_LOG:
             group.stored(append_id)
             if is_current:
@@ -142,12 +164,12 @@ class Writer:
             answer_error = ErrorCode.NOT_COORDINATOR
         for token, response in waiting:
             if answer_error is not ErrorCode.NONE:
-                response = ConsumerGroupHeartbeatResponse(error_code=answer_error)
+                response = self._refusal(answer_error)
             self._core.reply(token, response)
 
     def _forget(self, holder: Group) -> None:
         """A group whose first records did not get into the log: it is what it was before."""
-        self._sessions.stop_timers(holder.consumer)
-        holder.consumer = None
+        self._sessions.stop_timers(holder.modern)
+        holder.modern = None
         if holder.offsets.is_empty and holder.protocol_type is None:
             self._core.forget_group(holder)
