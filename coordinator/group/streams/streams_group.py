@@ -2,8 +2,8 @@
 
 Invariants: the state is that of the changes applied, in any order that keeps each key's own;
 `apply` returns the change that undoes it; everything derived (the processes that have a task) is
-that of the members (`check`). An active task is noted with the process that has it, assigned or to
-be given up; a process that leaves it takes it out only while it is still its own.
+that of the members (`check`): a process has a task that is assigned to one of its members, or that
+the member has to give up.
 
 In memory only are what the topics were found to be, a request to shut the application down, and
 the epoch of the endpoints: a coordinator that loads the group begins anew with these.
@@ -96,7 +96,7 @@ class StreamsGroup(ChangingGroup):
         self.members: dict[str, Member] = {}
         self.targets: dict[str, Tasks] = {}
         # Derived.
-        self._active: dict[str, dict[int, str]] = {}
+        self._active: _Holders = {}
         self._standby: _Holders = {}
         self._warmup: _Holders = {}
         # In memory only. A topic of the group may have changed since its hash was computed.
@@ -171,7 +171,7 @@ class StreamsGroup(ChangingGroup):
 
     def active_process(self, subtopology_id: str, partition: int) -> str | None:
         """The process that has an active task."""
-        return self._active.get(subtopology_id, {}).get(partition)
+        return next(iter(self._active.get(subtopology_id, {}).get(partition, ())), None)
 
     def standby_processes(self, subtopology_id: str, partition: int) -> Collection[str]:
         return self._standby.get(subtopology_id, {}).get(partition, ())
@@ -248,23 +248,14 @@ class StreamsGroup(ChangingGroup):
         return PutBack(member_id, before)
 
     def _own(self, owned: OwnedTasks, process_id: str) -> None:
-        for name, epochs in owned.active.items():
-            self._active.setdefault(name, {}).update(dict.fromkeys(epochs, process_id))
-        for holders, tasks in ((self._standby, owned.standby), (self._warmup, owned.warmup)):
+        for holders, tasks in self._by_role(owned):
             for name, partitions in tasks.items():
                 of_name = holders.setdefault(name, {})
                 for partition in partitions:
                     of_name.setdefault(partition, Counter())[process_id] += 1
 
     def _disown(self, owned: OwnedTasks, process_id: str) -> None:
-        for name, epochs in owned.active.items():
-            active = self._active.get(name, {})
-            for partition in epochs:
-                if active.get(partition) == process_id:
-                    del active[partition]
-            if not active:
-                self._active.pop(name, None)
-        for holders, tasks in ((self._standby, owned.standby), (self._warmup, owned.warmup)):
+        for holders, tasks in self._by_role(owned):
             for name, partitions in tasks.items():
                 of_name = holders[name]
                 for partition in partitions:
@@ -277,31 +268,26 @@ class StreamsGroup(ChangingGroup):
                 if not of_name:
                     del holders[name]
 
+    def _by_role(
+        self, owned: OwnedTasks
+    ) -> tuple[tuple[_Holders, Mapping[str, Collection[int]]], ...]:
+        return (
+            (self._active, owned.active),
+            (self._standby, owned.standby),
+            (self._warmup, owned.warmup),
+        )
+
     def check(self) -> None:
         """Thorough: the processes that have a task are those of the members."""
-        active: dict[str, dict[int, set[str]]] = {}
-        standby: _Holders = {}
-        warmup: _Holders = {}
+        twin = StreamsGroup(self.group_id)
         for member in self.members.values():
-            process_id = member.metadata.process_id
             for owned in (member.progress.assigned, member.progress.revoking):
-                for name, epochs in owned.active.items():
-                    for partition in epochs:
-                        active.setdefault(name, {}).setdefault(partition, set()).add(process_id)
-                for holders, tasks in ((standby, owned.standby), (warmup, owned.warmup)):
-                    for name, partitions in tasks.items():
-                        for partition in partitions:
-                            of_name = holders.setdefault(name, {})
-                            of_name.setdefault(partition, Counter())[process_id] += 1
+                twin._own(owned, member.metadata.process_id)
         facts = {
             "member ids": all(name == member.member_id for name, member in self.members.items()),
-            "active tasks": all(
-                process_id in active.get(name, {}).get(partition, ())
-                for name, processes in self._active.items()
-                for partition, process_id in processes.items()
-            ),
-            "standby tasks": standby == self._standby,
-            "warm-up tasks": warmup == self._warmup,
+            "active tasks": twin._active == self._active,
+            "standby tasks": twin._standby == self._standby,
+            "warm-up tasks": twin._warmup == self._warmup,
         }
         wrong = [name for name, is_right in facts.items() if not is_right]
         if wrong:
