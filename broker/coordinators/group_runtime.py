@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...coordinator.group.commit_attempt import client_error, partition_errors
 from ...coordinator.group.commit_plan import CommitPlan
 from ...coordinator.group.commits import RepeatedCommit
-from ...coordinator.group.consumer.config import ConsumerGroupConfig
+from ...coordinator.group.consumer.config import ConsumerGroupConfig, MigrationPolicy
 from ...coordinator.group.consumer.target_assignment import ASSIGNORS
 from ...coordinator.group.consumer.topics import TopicImage
 from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
@@ -35,6 +35,7 @@ from ...protocol.records.compression import Compression
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.types import ProduceResult, ProduceResults, ReplicatedAppend
 from ...storage.append_info import AppendOrigin
+from ..config.group_configs import broker_value
 from ..replicas.applied_replicas import AppliedReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
@@ -81,6 +82,9 @@ def consumer_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
         assignors=tuple(name for name in assignors if name in ASSIGNORS) or tuple(ASSIGNORS),
         assignment_interval_ms=value("group.consumer.assignment.interval.ms"),
         regex_refresh_interval_ms=value("group.consumer.regex.refresh.interval.ms"),
+        migration_policy=MigrationPolicy(
+            broker_value(config, "group.consumer.migration.policy").lower()
+        ),
     )
 
 

@@ -46,6 +46,10 @@ class ChangingGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         raise NotImplementedError
 
+    def record(self, change: Any) -> tuple[bytes, bytes | None]:
+        """The key and value of a change."""
+        raise NotImplementedError
+
     def apply(self, change: Any) -> Any:
         """Apply a change; returns the one that undoes it."""
         raise NotImplementedError

@@ -148,8 +148,29 @@ class Group:
         group.subscribed_topics = group._compute_subscribed_topics()
         return group
 
+    def begin_classic(self, generation_id: int, members: Collection[Member], now_ms: int) -> None:
+        """The consumer group has gone back to the classic protocol, with these members."""
+        self.end_classic()
+        self.modern = None
+        self.generation_id = generation_id
+        for member in members:
+            self.add(member)
+        self.protocol_name = self.select_protocol()
+        self.state = GroupState.STABLE
+        self.state_since_ms = now_ms
+        self.subscribed_topics = self._compute_subscribed_topics()
+
     def end_classic(self) -> None:
-        """The group follows the consumer protocol now: nothing of the classic one is left."""
+        """The group follows the consumer protocol now: nothing of the classic one is left. Its
+        timers were stopped before."""
+        for of_members in (self.members, self.static_members, self.pending_members):
+            of_members.clear()
+        self.pending_sync_members.clear()
+        self._protocol_support.clear()
+        self.awaiting_join_count = 0
+        self.new_member_added = False
+        self.initial_delay = self.storing_generation_id = self.subscribed_topics = None
+        self.state = GroupState.EMPTY
         self.generation_id = 0
         self.protocol_type = self.protocol_name = self.leader_id = None
         self.state_since_ms = self.state_timestamp_ms = None

@@ -38,6 +38,7 @@ from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import WallClock
 from .commit_plan import CommitPlan
 from .commits import Commits, RepeatedCommit
+from .consumer.classic_members import ClassicMembers
 from .consumer.config import ConsumerGroupConfig
 from .consumer.consumer_group import GROUP_TYPE as CONSUMER_GROUP_TYPE
 from .consumer.describing import describe_consumer_group
@@ -46,7 +47,8 @@ from .consumer.requests import Beat
 from .consumer.topics import NoTopics, TopicImage
 from .core import Core, Effect, GroupConfig, GroupStats
 from .group import CONSUMER_PROTOCOL_TYPE, Group
-from .joining import JoinAttempt, Joining
+from .join_attempt import JoinAttempt
+from .joining import Joining
 from .loader import PartitionLoad
 from .members import JoinTicket
 from .membership import Membership
@@ -89,13 +91,14 @@ class GroupCoordinator:
         self._core = Core(config, new_uuid, wall)
         self._consumer_config = consumer_config or ConsumerGroupConfig()
         self._image: TopicImage = image or NoTopics()
-        self._consumers = ConsumerGroups(self._core, self._consumer_config, self._image)
-        self._streams = StreamsGroups(
-            self._core, streams_config or StreamsGroupConfig(), self._image
-        )
-        self._rebalance = Rebalance(self._core)
-        self._joining = Joining(self._core, self._rebalance)
-        self._membership = Membership(self._core, self._rebalance)
+        core, rebalance = self._core, Rebalance(self._core)
+        self._rebalance = rebalance
+        self._consumers = ConsumerGroups(core, self._consumer_config, self._image, rebalance)
+        classic_members = ClassicMembers(core, self._consumers, rebalance, self._image)
+        self._joining = Joining(core, rebalance, classic_members)
+        self._membership = Membership(core, rebalance, classic_members)
+        streams_config = streams_config or StreamsGroupConfig()
+        self._streams = StreamsGroups(core, streams_config, self._image, rebalance)
         self._commits = Commits(self._core, self._rebalance, self._image.topic_id)
         self._stable_fetches = StableFetches(self._core, self._commits)
         self._transactions = TransactionalCommits(self._core)
@@ -156,6 +159,9 @@ class GroupCoordinator:
             return
         if timer.kind is TimerKind.STREAMS_INITIAL_DELAY:
             self._streams.initial_delay_over(timer.owner, now_ms)
+            return
+        if timer.kind in (TimerKind.CONSUMER_JOIN, TimerKind.CONSUMER_SYNC):
+            self._consumers.classic_timed_out(timer.owner, timer.member_id, timer.kind, now_ms)
             return
         group: Group = timer.owner
         if timer.kind is TimerKind.SESSION:

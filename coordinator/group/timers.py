@@ -20,6 +20,9 @@ class TimerKind(Enum):
     OFFSET_EXPIRY = "offset expiry"
     CONSUMER_SESSION = "consumer session"
     CONSUMER_REBALANCE = "consumer rebalance"
+    # Of classic members of consumer groups.
+    CONSUMER_JOIN = "consumer join"
+    CONSUMER_SYNC = "consumer sync"
     STREAMS_SESSION = "streams session"
     STREAMS_REBALANCE = "streams rebalance"
     STREAMS_INITIAL_DELAY = "streams initial delay"

@@ -10,13 +10,14 @@ Mirrors ModernGroup and ConsumerGroup. Left out: views of the state as of a comm
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from ....protocol import invariants
 from ....protocol.invariants import BrokenInvariant
 from ..changing_group import ChangingGroup
+from ..timers import Timer, TimerKind
 from .assignment import NOTHING, Assignment
 from .changes import (
     Change,
@@ -32,6 +33,7 @@ from .changes import (
     TargetEpoch,
 )
 from .member import LEAVING_EPOCH, Member, MemberMetadata, Progress
+from .records import record
 
 GROUP_TYPE: Final = "consumer"
 FIRST_EPOCH: Final = GroupEpoch(1, 0)
@@ -67,6 +69,8 @@ class ConsumerGroup(ChangingGroup):
         "_target_epoch",
         "assigned_ms",
         "assignors",
+        "classic_count",
+        "classic_timers",
         "has_new_topics",
         "has_partition_metadata",
         "is_refresh_due",
@@ -100,6 +104,8 @@ class ConsumerGroup(ChangingGroup):
         self.regex_topics: Counter[str] = Counter()
         # How many members ask for an assignor.
         self.assignors: Counter[str] = Counter()
+        # How many members use the classic protocol.
+        self.classic_count = 0
         # The epoch of each partition's owner.
         self.owners: dict[bytes, dict[int, int]] = {}
         # In memory only. A topic of the group may have changed since its hash was computed.
@@ -110,6 +116,15 @@ class ConsumerGroup(ChangingGroup):
         # not by this process.
         self.assigned_ms: int | None = None
         self.resolved_ms: int | None = None
+        # Until a classic member has to join or to sync.
+        self.classic_timers: dict[tuple[str, TimerKind], Timer] = {}
+
+    def timers(self) -> Iterator[Timer]:
+        yield from super().timers()
+        yield from self.classic_timers.values()
+
+    def record(self, change: Any) -> tuple[bytes, bytes | None]:
+        return record(self.group_id, change)
 
     # Reading
 
@@ -180,6 +195,26 @@ class ConsumerGroup(ChangingGroup):
         """The names of the topics that a member is subscribed to, by name or regular expression."""
         resolved = self.regexes.get(metadata.topic_regex or "")
         return metadata.topic_names if resolved is None else metadata.topic_names | resolved.topics
+
+    # Classic members
+
+    def supports_classic(self, names: Collection[str]) -> bool:
+        """Whether all classic members support one of these protocols."""
+        classic = [m.metadata.classic for m in self.members.values() if m.metadata.classic]
+        return any(
+            all(any(one.name == name for one in told.protocols) for told in classic)
+            for name in names
+        )
+
+    def waits_for_partitions(self, member: Member) -> bool:
+        """Whether others have not given up a partition that the member is to get."""
+        assigned = member.progress.assigned
+        return any(
+            partition not in assigned.get(topic_id, {})
+            and self.owner_epoch(topic_id, partition) != -1
+            for topic_id, partitions in self.target(member.member_id).items()
+            for partition in partitions
+        )
 
     # Changing
 
@@ -254,6 +289,7 @@ class ConsumerGroup(ChangingGroup):
 
     def _count_member(self, member: Member, change: int) -> None:
         metadata = member.metadata
+        self.classic_count += change if member.is_classic else 0
         _count(self.names, metadata.topic_names, change)
         if member.regex is not None:
             _count(self.regex_members, (member.regex,), change)
@@ -298,6 +334,7 @@ class ConsumerGroup(ChangingGroup):
             "names": names == self.names,
             "regular expressions": regexes == self.regex_members,
             "assignors": assignors == self.assignors,
+            "classic members": self.classic_count == sum(m.is_classic for m in members),
             "static members": all(
                 member_id in self.members for member_id in self.static_members.values()
             ),

@@ -6,6 +6,7 @@ Each runs out in the coordinator (`heartbeats.py`), unless it is begun anew or s
 from ....protocol.timer_wheel import TimerWheel
 from ..changing_group import ChangingGroup
 from ..timers import Timer, TimerKind
+from .consumer_group import ConsumerGroup
 
 
 class Sessions:
@@ -49,9 +50,33 @@ class Sessions:
         if timer is not None:
             self._timers.cancel(timer)
 
+    def start(
+        self, group: ConsumerGroup, member_id: str, kind: TimerKind, deadline_ms: int
+    ) -> None:
+        """Until a classic member has to join, or to sync."""
+        timer = group.classic_timers.get((member_id, kind))
+        if timer is None:
+            timer = group.classic_timers[member_id, kind] = Timer(kind, group, member_id)
+        self._timers.reschedule(timer, deadline_ms)
+
+    def stop(self, group: ConsumerGroup, member_id: str, kind: TimerKind) -> None:
+        timer = group.classic_timers.pop((member_id, kind), None)
+        if timer is not None:
+            self._timers.cancel(timer)
+
+    def stop_all(self, group: ConsumerGroup, member_id: str) -> None:
+        """All timers of a member that is removed."""
+        self.stop_session(group, member_id)
+        self.stop_rebalance(group, member_id)
+        self.stop(group, member_id, TimerKind.CONSUMER_JOIN)
+        self.stop(group, member_id, TimerKind.CONSUMER_SYNC)
+
     def stop_timers(self, group: ChangingGroup | None) -> None:
         if group is not None:
             for member_id in list(group.session_timers):
                 self.stop_session(group, member_id)
             for member_id in list(group.rebalance_timers):
                 self.stop_rebalance(group, member_id)
+        if isinstance(group, ConsumerGroup):
+            for member_id, kind in list(group.classic_timers):
+                self.stop(group, member_id, kind)

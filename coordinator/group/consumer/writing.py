@@ -17,10 +17,10 @@ from ....protocol.records.record import SimpleRecord
 from ..changing_group import ChangingGroup
 from ..core import Core
 from ..group import Group
+from ..rebalance import Rebalance
 from ..records import group_tombstone
 from .changes import SetMember, SetProgress, SetTarget
 from .consumer_group import ConsumerGroup
-from .records import record
 from .sessions import Sessions
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
@@ -40,11 +40,24 @@ _STORE_ERRORS: Final = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 # With these the batch is in the log, and its changes stand.
-_IN_THE_LOG: Final = (
+IN_THE_LOG: Final = (
     ErrorCode.NONE,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
+
+
+def store_error(error: ErrorCode) -> ErrorCode:
+    """The client's view of an append error."""
+    return _STORE_ERRORS.get(error, error)
+
+
+def heartbeat_failed(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error)
+
+
+# The response of an error, for a request that waits.
+Failed = Callable[[ErrorCode], Any]
 
 
 class GroupEdit(Generic[GroupT]):
@@ -54,7 +67,7 @@ class GroupEdit(Generic[GroupT]):
 
     def __init__(self, group: GroupT) -> None:
         self.group = group
-        self.changes: list[Any] = []
+        self.changes: list[Any] = []  # of its kind of groups
         self.undo: list[Any] = []
 
     def apply(self, change: Any) -> None:
@@ -76,38 +89,33 @@ class GroupEdit(Generic[GroupT]):
 Edit = GroupEdit[ConsumerGroup]
 
 
-def _refusal(error: ErrorCode) -> object:
-    return ConsumerGroupHeartbeatResponse(error_code=error)
-
-
 class Writer:
     """Writes the edits of all groups of one kind."""
 
-    __slots__ = ("_core", "_record", "_refusal", "_sessions", "_waiting")
+    __slots__ = ("_core", "_rebalance", "_sessions", "_waiting", "on_lost")
 
-    def __init__(
-        self,
-        core: Core,
-        sessions: Sessions,
-        to_record: Callable[[str, Any], tuple[bytes, bytes | None]] = record,
-        refusal: Callable[[ErrorCode], object] = _refusal,
-    ) -> None:
-        """`refusal` is the answer with an error."""
+    def __init__(self, core: Core, sessions: Sessions, rebalance: Rebalance) -> None:
         self._core = core
         self._sessions = sessions
-        self._record = to_record
-        self._refusal = refusal
+        self._rebalance = rebalance
+        # Called with a group, after changes of it were undone.
+        self.on_lost: Callable[[Any, int], None] = lambda group, now_ms: None
         # Answers that wait for an append, by its id.
-        self._waiting: dict[int, list[tuple[object, Any]]] = {}
+        self._waiting: dict[int, list[tuple[object, Any, Failed]]] = {}
 
     def commit(
-        self, edit: GroupEdit[Any], now_ms: int, token: object = None, response: object = None
+        self,
+        edit: GroupEdit[Any],
+        now_ms: int,
+        token: object = None,
+        response: object = None,
+        failed: Failed = heartbeat_failed,
     ) -> None:
         """Write the changes, and answer when they are written."""
         group = edit.group
         if not edit.changes:
             if token is not None:
-                self.answer(group, token, response)
+                self.answer(group, token, response, failed)
             return
         core, group_id = self._core, group.group_id
         stamp_ms = core.wall.stamp_ms(now_ms)
@@ -116,26 +124,28 @@ class Writer:
         if holder is None:
             holder = core.create_group(group_id, now_ms)
         if holder.modern is None:
-            if holder.generation_id > 0:
+            if holder.generation_id > 0 or holder.members:
                 records.append(group_tombstone(group_id, stamp_ms))
-            for timer in holder.pending_members.values():
-                core.timers.cancel(timer)
-            holder.pending_members.clear()
+            self._rebalance.stop_classic(holder)
             holder.modern = group
-        records += [
-            SimpleRecord(stamp_ms, *self._record(group_id, change)) for change in edit.changes
-        ]
+        records += [SimpleRecord(stamp_ms, *group.record(change)) for change in edit.changes]
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, edit.changes, edit.undo)
-        self._waiting[append_id] = [] if token is None else [(token, response)]
+        self._waiting[append_id] = [] if token is None else [(token, response, failed)]
 
-    def answer(self, group: ChangingGroup, token: object, response: object) -> None:
+    def answer(
+        self,
+        group: ChangingGroup,
+        token: object,
+        response: object,
+        failed: Failed = heartbeat_failed,
+    ) -> None:
         """Answer when the group's changes that are on their way are written."""
         append_id = group.last_append_id
         if append_id is None:
             self._core.reply(token, response)
         else:
-            self._waiting[append_id].append((token, response))
+            self._waiting[append_id].append((token, response, failed))
 
     def _appended(
         self,
@@ -148,7 +158,7 @@ class Writer:
     ) -> None:
         waiting = self._waiting.pop(append_id)
         is_current = self._core.is_current(holder) and holder.modern is group
-        if error in _IN_THE_LOG:
+        if error in IN_THE_LOG:
             group.stored(append_id)
             if is_current:
                 holder.end_classic()
@@ -158,18 +168,21 @@ class Writer:
             )
             group.lost(append_id)
             if is_current and not group.is_persisted:
-                self._forget(holder)
-        answer_error = _STORE_ERRORS.get(error, error)
+                self._forget(holder, now_ms)
+            elif is_current:
+                self.on_lost(group, now_ms)
+        answer_error = store_error(error)
         if error is ErrorCode.NONE and not is_current:
             answer_error = ErrorCode.NOT_COORDINATOR
-        for token, response in waiting:
+        for token, response, failed in waiting:
             if answer_error is not ErrorCode.NONE:
-                response = self._refusal(answer_error)
+                response = failed(answer_error)
             self._core.reply(token, response)
 
-    def _forget(self, holder: Group) -> None:
+    def _forget(self, holder: Group, now_ms: int) -> None:
         """A group whose first records did not get into the log: it is what it was before."""
         self._sessions.stop_timers(holder.modern)
         holder.modern = None
+        self._rebalance.resume_classic(holder, now_ms)
         if holder.offsets.is_empty and holder.protocol_type is None:
             self._core.forget_group(holder)

@@ -30,6 +30,7 @@ from ..consumer.sessions import Sessions
 from ..consumer.topics import TopicImage
 from ..consumer.writing import GroupEdit, Writer
 from ..core import Core
+from ..rebalance import Rebalance
 from ..timers import Timer, TimerKind
 from .changes import (
     GroupEpoch,
@@ -53,7 +54,6 @@ from .member import (
     Progress,
 )
 from .reconciliation import Target, UnknownStateError, step
-from .records import record
 from .requests import NOT_GIVEN, Beat, HeartbeatResult, check_epoch, check_request, check_tasks
 from .sticky_task_assignor import (
     NUM_STANDBY_REPLICAS,
@@ -85,7 +85,9 @@ class StreamsGroups:
         "_config", "_configs", "_core", "_image", "_own_values", "_sessions", "_writer"
     )  # fmt: skip
 
-    def __init__(self, core: Core, config: StreamsGroupConfig, image: TopicImage) -> None:
+    def __init__(
+        self, core: Core, config: StreamsGroupConfig, image: TopicImage, rebalance: Rebalance
+    ) -> None:
         self._core = core
         self._config = config
         # Of the groups that set some keys themselves: their values, and the config with them.
@@ -95,7 +97,7 @@ class StreamsGroups:
         self._sessions = Sessions(
             core.timers, TimerKind.STREAMS_SESSION, TimerKind.STREAMS_REBALANCE
         )
-        self._writer = Writer(core, self._sessions, record, _refusal)
+        self._writer = Writer(core, self._sessions, rebalance)
 
     # Configuration
 
@@ -186,7 +188,7 @@ class StreamsGroups:
             response.endpoint_information_epoch = group.endpoint_epoch
         _add_problems(group, configured, status)
         topics = {} if configured.is_ready else configured.missing_topics
-        self._writer.commit(edit, now_ms, beat.token, HeartbeatResult(response, topics))
+        self._writer.commit(edit, now_ms, beat.token, HeartbeatResult(response, topics), _refusal)
 
     def _group_for(self, group_id: str, *, may_create: bool) -> StreamsGroup:
         found = self._core.groups.get(group_id)
@@ -426,7 +428,7 @@ class StreamsGroups:
         edit.apply(SetEpoch(epoch))
         self._sessions.stop_session(group, member_id)
         self._sessions.stop_rebalance(group, member_id)
-        self._writer.commit(edit, now_ms, token, result)
+        self._writer.commit(edit, now_ms, token, result, _refusal)
 
     # Time
 

@@ -32,6 +32,7 @@ from .changes import (
     TargetEpoch,
 )
 from .member import LEAVING_EPOCH, Member, Progress
+from .records import record
 from .tasks import NO_TASKS, OwnedTasks, Tasks
 from .topic_configuration import ConfiguredTopology
 from .topology import Topology
@@ -185,6 +186,9 @@ class StreamsGroup(ChangingGroup):
             yield self.delay_timer
 
     # Changing
+
+    def record(self, change: Any) -> tuple[bytes, bytes | None]:
+        return record(self.group_id, change)
 
     def apply(self, change: Change | PutBack) -> Undo:
         undo: Undo = _APPLY[type(change)](self, change)
