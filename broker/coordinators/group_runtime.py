@@ -35,6 +35,7 @@ from ...coordinator.group.core import (
 )
 from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.states import GroupState
+from ...coordinator.group.streams.config import StreamsGroupConfig
 from ...protocol.api import ApiKey
 from ...protocol.apis.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.errors import ErrorCode
@@ -108,6 +109,19 @@ def share_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
     )
 
 
+def streams_group_config(config: KafkaConfig) -> StreamsGroupConfig:
+    """The part for the groups of Streams applications."""
+    value = config.value
+    return StreamsGroupConfig(
+        session_timeout_ms=value("group.streams.session.timeout.ms"),
+        heartbeat_interval_ms=value("group.streams.heartbeat.interval.ms"),
+        max_size=value("group.streams.max.size"),
+        num_standby_replicas=value("group.streams.num.standby.replicas"),
+        initial_rebalance_delay_ms=value("group.streams.initial.rebalance.delay.ms"),
+        assignment_interval_ms=value("group.streams.assignment.interval.ms"),
+    )
+
+
 async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig) -> int:
     """Partitions of the offsets topic."""
     configured = config.get_int("offsets.topic.num.partitions")
@@ -134,10 +148,19 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
         share_config: ConsumerGroupConfig | None = None,
+        streams_config: StreamsGroupConfig | None = None,
     ) -> None:
         super().__init__(
             replicas,
-            GroupCoordinator(config, new_uuid, replicas.wall, consumer_config, image, share_config),
+            GroupCoordinator(
+                config,
+                new_uuid,
+                replicas.wall,
+                consumer_config,
+                image,
+                share_config,
+                streams_config,
+            ),
             {
                 Reply: self._reply,
                 Append: self._append,

@@ -177,10 +177,8 @@ class Core:
         del self.groups[group.group_id]
         timers = [group.join_timer, group.sync_timer, *group.pending_members.values()]
         timers.extend(member.session_timer for member in group.members.values())
-        if group.consumer is not None:
-            timers.extend(group.consumer.session_timers.values())
-            timers.extend(timer for timer, _ in group.consumer.rebalance_timers.values())
-            timers.extend(group.consumer.classic_timers.values())
+        if group.modern is not None:
+            timers.extend(group.modern.timers())
         for timer in timers:
             self.timers.cancel(timer)
         for producer_id in [p for p, g in self.groups_by_producer.items() if group.group_id in g]:

@@ -256,7 +256,7 @@ class Migration:
         self._rebalance.stop_classic(holder)
         holder.end_classic()
         edit.take_back()
-        holder.consumer = edit.group
+        holder.modern = edit.group
         self.restart_sessions(edit.group, now_ms)
 
     def restart_sessions(self, group: ConsumerGroup, now_ms: int) -> None:

@@ -9,19 +9,22 @@ Mirrors CoordinatorRuntime's handling of a write, for which Kafka has snapshots 
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from ....protocol.errors import ErrorCode
 from ....protocol.records.record import SimpleRecord
+from ..changing_group import ChangingGroup
 from ..core import Core, Effect
 from ..group import Group
 from ..rebalance import Rebalance
 from ..records import group_tombstone
 from .changes import SetMember, SetProgress, SetTarget
-from .consumer_group import ConsumerGroup, Undo
+from .consumer_group import ConsumerGroup
 from .sessions import Sessions
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
+
+GroupT = TypeVar("GroupT", bound=ChangingGroup)
 
 # The error that a member gets for a failed append.
 _STORE_ERRORS: Final = {
@@ -52,15 +55,15 @@ def store_error(error: ErrorCode) -> ErrorCode:
 Failed = Callable[[ErrorCode], Any]
 
 
-class Edit:
+class GroupEdit(Generic[GroupT]):
     """Changes of one group that go to the log together, each applied at once."""
 
     __slots__ = ("changes", "group", "undo")
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    def __init__(self, group: GroupT) -> None:
         self.group = group
         self.changes: list[Any] = []  # of its kind of groups
-        self.undo: list[Undo] = []
+        self.undo: list[Any] = []
 
     def apply(self, change: Any) -> None:
         self.undo.append(self.group.apply(change))
@@ -78,8 +81,11 @@ class Edit:
         self.apply(SetMember(member_id, None))
 
 
+Edit = GroupEdit[ConsumerGroup]
+
+
 class Writer:
-    """Writes the edits of all groups."""
+    """Writes the edits of all groups of one kind."""
 
     __slots__ = ("_after", "_core", "_rebalance", "_sessions", "_waiting", "on_lost")
 
@@ -88,14 +94,14 @@ class Writer:
         self._sessions = sessions
         self._rebalance = rebalance
         # Called with a group, after changes of it were undone.
-        self.on_lost: Callable[[ConsumerGroup, int], None] = lambda group, now_ms: None
+        self.on_lost: Callable[[Any, int], None] = lambda group, now_ms: None
         # By the id of an append: what comes after it, and the answers that wait for it.
         self._after: dict[int, Effect] = {}
         self._waiting: dict[int, list[tuple[object, Any, Failed]]] = {}
 
     def commit(
         self,
-        edit: Edit,
+        edit: GroupEdit[Any],
         now_ms: int,
         token: object = None,
         response: object = None,
@@ -115,11 +121,11 @@ class Writer:
         holder = core.groups.get(group_id)
         if holder is None:
             holder = core.create_group(group_id, now_ms)
-        if holder.consumer is None:
+        if holder.modern is None:
             if holder.generation_id > 0 or holder.members:
                 records.append(group_tombstone(group_id, stamp_ms))
             self._rebalance.stop_classic(holder)
-            holder.consumer = group
+            holder.modern = group
         records += [SimpleRecord(stamp_ms, *group.record(change)) for change in edit.changes]
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, edit.changes, edit.undo)
@@ -131,7 +137,7 @@ class Writer:
 
     def answer(
         self,
-        group: ConsumerGroup,
+        group: ChangingGroup,
         token: object,
         response: object,
         failed: Failed | None = None,
@@ -146,7 +152,7 @@ class Writer:
     def _appended(
         self,
         holder: Group,
-        group: ConsumerGroup,
+        group: ChangingGroup,
         append_id: int,
         error: ErrorCode,
         base_offset: int,
@@ -154,7 +160,7 @@ class Writer:
     ) -> None:
         waiting = self._waiting.pop(append_id)
         after = self._after.pop(append_id, None)
-        is_current = self._core.is_current(holder) and holder.consumer is group
+        is_current = self._core.is_current(holder) and holder.modern is group
         if error in IN_THE_LOG:
             group.stored(append_id)
             if is_current:
@@ -180,8 +186,8 @@ class Writer:
 
     def _forget(self, holder: Group, now_ms: int) -> None:
         """A group whose first records did not get into the log: it is what it was before."""
-        self._sessions.stop_timers(holder.consumer)
-        holder.consumer = None
+        self._sessions.stop_timers(holder.modern)
+        holder.modern = None
         self._rebalance.resume_classic(holder, now_ms)
         if holder.offsets.is_empty and holder.protocol_type is None:
             self._core.forget_group(holder)
