@@ -148,6 +148,7 @@ def _listen(ground: Ground, parts: Parts) -> None:
     orders.on_stopped.append(replicas.fetchers.on_stopped)
     orders.on_metadata.append(replicas.fetchers.on_metadata)
     groups, transactions = parts.coordinators.groups, parts.coordinators.transactions
+    shares = parts.coordinators.shares
     orders.on_leadership.append(
         lambda result: groups.on_leadership_change(result.became_leader, result.became_follower)
     )
@@ -158,12 +159,18 @@ def _listen(ground: Ground, parts: Parts) -> None:
         )
     )
     orders.on_stopped.append(lambda result: transactions.on_leadership_change((), result.stopped))
+    orders.on_leadership.append(
+        lambda result: shares.on_leadership_change(result.became_leader, result.became_follower)
+    )
+    orders.on_stopped.append(lambda result: shares.on_leadership_change((), result.stopped))
 
     def forget_deleted(update: MetadataUpdate) -> None:
         for topic in update.deleted_topics:
             ground.topic_configs.forget(topic)
         groups.on_partitions_deleted(update.deleted_partitions, ground.clock())
         groups.on_topics_changed(update.changed_topics | update.deleted_topics)
+        if update.deleted_topics:
+            shares.on_topics_deleted()
 
     orders.on_metadata.append(forget_deleted)
     orders.on_metadata.append(parts.control.waits.metadata_changed)

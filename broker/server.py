@@ -17,7 +17,7 @@ import functools
 import logging
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -41,6 +41,7 @@ from .config.sasl_config import uses_sasl
 from .config.tls_listeners import TlsListeners
 from .config_changes import ConfigChanges
 from .coordinators.group_runtime import offsets_partition_count
+from .coordinators.share_runtime import share_partition_count
 from .coordinators.transaction_runtime import (
     transactions_partition_count,
 )
@@ -59,6 +60,7 @@ from .zk.registration import (
     generate_broker_id,
     get_or_create_cluster_id,
     register_broker,
+    register_in_session,
     remembered_sessions,
     save_sessions,
 )
@@ -307,12 +309,8 @@ class Broker:
     async def _register(self) -> None:
         """Put this broker into /brokers/ids; also after its session has expired."""
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
-        session_id = self.zookeeper.session[0]
-        # Before the node is there: if killed in between, a successor must be able to close it.
-        # Those remembered before have expired, were closed, or are in `_sessions_left`.
-        save_sessions(self._session_dirs(), self.cluster_id, self.zookeeper.session)
 
-        def registration() -> Flow[int]:
+        def registration(session_id: int) -> Flow[int]:
             return register_broker(
                 record,
                 self.clocks.wall.at_ms(self.clock()),
@@ -321,15 +319,22 @@ class Broker:
                 self.config.inter_broker_protocol.broker_node,
             )
 
+        def registered() -> Awaitable[int]:
+            return register_in_session(self.zookeeper, registration, self._remember_session)
+
         try:
-            self.broker_epoch = await self.zookeeper.run(registration())
+            self.broker_epoch = await registered()
         except RegistrationError:
             # The last run stopped cleanly, but did not reach ZooKeeper to close its session.
             if not await self._close_sessions_left():
                 raise
-            self.broker_epoch = await self.zookeeper.run(registration())
+            self.broker_epoch = await registered()
         self.parts.replicas.manager.leadership.broker_epoch = self.broker_epoch
-        self.sessions.append(session_id)
+
+    def _remember_session(self, session: tuple[int, bytes]) -> None:
+        # Those saved before have expired, were closed, or are in `_sessions_left`.
+        save_sessions(self._session_dirs(), self.cluster_id, session)
+        self.sessions.append(session[0])
 
     def _session_dirs(self) -> list[Path]:
         assert self.logs is not None
@@ -339,7 +344,7 @@ class Broker:
         self, services: Services, metrics_address: tuple[str, int] | None
     ) -> int | None:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
-        groups, transactions, verifier, _, producer_ids, _ = parts.coordinators
+        groups, transactions, verifier, _, producer_ids, _, shares, persister = parts.coordinators
         if parts.acls is not None:
             await services.start("acls", parts.acls.run, self.clock)
         await services.start("replicas", replicas.runtime.run)
@@ -351,6 +356,9 @@ class Broker:
         transaction_partitions = await transactions_partition_count(self.zookeeper, self.config)
         await services.start("transactions", transactions.run, transaction_partitions)
         await services.start("verifier", verifier.run)
+        share_partitions = await share_partition_count(self.zookeeper, self.config)
+        await services.start("shares", shares.run, share_partitions)
+        await services.start("persister", persister.run)
         await services.start("logins", parts.logins.run)
         if any(uses_sasl(spec.protocol) for spec in self.listeners):
             await self.changes.read_entities()  # a login may need them at once

@@ -206,6 +206,11 @@ class ErrorCode(IntEnum):
     DUPLICATE_VOTER = 126, "The voter is already in the set"
     VOTER_NOT_FOUND = 127, "The voter is not in the set"
     INVALID_REGULAR_EXPRESSION = 128, "The regular expression is not valid"
+    REBOOTSTRAP_REQUIRED = 129, "The client's metadata is too old; it must bootstrap again"
+    STREAMS_INVALID_TOPOLOGY = 130, "The topology is not valid"
+    STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "The epoch of the topology is not valid"
+    STREAMS_TOPOLOGY_FENCED = 132, "The epoch of the topology is older than the group's"
+    SHARE_SESSION_LIMIT_REACHED = 133, "There are as many share sessions as there may be", True
 
 
 # Room for 32767 bytes of UTF-8, the most that a string of a response may have.

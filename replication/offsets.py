@@ -144,12 +144,15 @@ class Offsets:
         wanted: Mapping[TopicPartition, int],
         timeout_ms: int,
         now_ms: int,
+        *,
+        is_coordinators: bool = False,
     ) -> Done[DeleteRecordsResults] | Parked:
+        """`is_coordinators`: of an internal topic, by its coordinator."""
         results: DeleteRecordsResults = {}
         open_offsets: dict[TopicPartition, int] = {}
         for key, offset in wanted.items():
             try:
-                if key[0] in self._hosted.config.internal_topics:
+                if not is_coordinators and key[0] in self._hosted.config.internal_topics:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 partition = self._find(key, NO_EPOCH, True)
                 target, low_watermark = _delete_up_to(partition, offset)

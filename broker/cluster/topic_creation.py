@@ -20,7 +20,7 @@ from typing import NamedTuple
 import trio
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ...protocol.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from ...protocol.uuids import ZERO_UUID, new_uuid
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
@@ -236,6 +236,18 @@ class TopicCreator:
                     "cleanup.policy": "compact",
                     "min.insync.replicas": str(value("transaction.state.log.min.isr")),
                     "segment.bytes": str(value("transaction.state.log.segment.bytes")),
+                },
+            )
+        if topic == SHARE_STATE_TOPIC:
+            return TopicSettings(
+                value("share.coordinator.state.topic.num.partitions"),
+                value("share.coordinator.state.topic.replication.factor"),
+                {
+                    "cleanup.policy": "delete",
+                    "compression.type": "producer",
+                    "segment.bytes": str(value("share.coordinator.state.topic.segment.bytes")),
+                    "min.insync.replicas": str(value("share.coordinator.state.topic.min.isr")),
+                    "retention.ms": "-1",
                 },
             )
         return TopicSettings(value("num.partitions"), value("default.replication.factor"), {})

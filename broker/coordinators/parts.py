@@ -1,12 +1,16 @@
-"""The layer of coordinators in a broker: groups, transactions, and their producer ids.
+"""The layer of coordinators in a broker: groups, transactions and their producer ids,
+states of share partitions.
 
 Job: build them and connect them with each other, from the configuration. Nothing runs yet.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
+from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.features import Feature
 from ..cluster.parts import Control, Ground
 from ..config.group_configs import GroupConfigs
 from ..replicas.parts import Replicas
@@ -14,6 +18,8 @@ from .group_lag import GroupLag
 from .group_runtime import GroupRuntime, consumer_group_config, group_config
 from .marker_writer import MarkerWriter
 from .producer_ids import ProducerIds, allocate_from_controller, allocate_from_zookeeper
+from .share_runtime import ShareRuntime, share_config
+from .state_persister import StatePersister
 from .topic_image import CachedTopics
 from .transaction_runtime import TransactionRuntime, transaction_config
 from .transaction_verifier import TransactionVerifier
@@ -26,6 +32,8 @@ class Coordinators(NamedTuple):
     markers: MarkerWriter
     producer_ids: ProducerIds
     group_configs: GroupConfigs
+    shares: ShareRuntime
+    persister: StatePersister
 
 
 def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> Coordinators:
@@ -33,6 +41,7 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
     config, clock, listener = ground.config, ground.clock, ground.config.inter_broker_listener
     connect = ground.connectors.to(listener)
     request_timeout_ms = config.get_int("request.timeout.ms")
+    image = CachedTopics(control.cache)
     groups = GroupRuntime(
         replicas.runtime,
         group_config(config),
@@ -40,7 +49,7 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
         load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
         consumer_config=consumer_group_config(config),
-        image=CachedTopics(control.cache),
+        image=image,
     )
     group_configs = GroupConfigs(config)
     group_configs.on_change.append(groups.machine.group_config_changed)
@@ -61,17 +70,44 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         connect=connect,
         clock=clock,
         load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
-        markers_version=config.inter_broker_protocol.write_txn_markers,
+        markers_version=partial(_markers_version, ground),
+        version=lambda: ground.features.levels.get(Feature.TRANSACTION, 0),
     )
     verifier = TransactionVerifier(
         control.cache,
         listener,
         str(ground.broker_id),
         transactions.machine.verify_partitions,
+        transactions.add_partitions,
         connect=connect,
         timeout_ms=request_timeout_ms,
     )
-    return Coordinators(groups, transactions, verifier, markers, producer_ids, group_configs)
+    shares = ShareRuntime(
+        replicas.runtime,
+        share_config(config),
+        image,
+        clock=clock,
+        load_buffer_bytes=config.get_int("share.coordinator.load.buffer.size"),
+    )
+    persister = StatePersister(
+        control.cache,
+        listener,
+        str(ground.broker_id),
+        shares,
+        control.creator.auto_create_internal,
+        connect=connect,
+        timeout_ms=request_timeout_ms,
+    )
+    return Coordinators(
+        groups, transactions, verifier, markers, producer_ids, group_configs, shares, persister
+    )
+
+
+def _markers_version(ground: Ground) -> int:
+    """Of WriteTxnMarkers: the newest one that all brokers serve."""
+    if ground.features.levels:
+        return API_TABLE[ApiKey.WRITE_TXN_MARKERS].highest(ground.features.levels)
+    return ground.config.inter_broker_protocol.write_txn_markers
 
 
 def register_gauges(

@@ -1,9 +1,10 @@
-"""FindCoordinator v0-6: the broker that coordinates a group or a transactional id.
+"""FindCoordinator v0-6: the broker that coordinates a group, a transactional id or the state of
+a share partition.
 
-The coordinator leads the key's partition of `__consumer_offsets` or `__transaction_state`; a
-missing topic is created in the background. v0-3 have one key, v4+ several.
+The coordinator leads the key's partition of `__consumer_offsets`, `__transaction_state` or
+`__share_group_state`; a missing topic is created in the background. v0-3 have one key, v4+ several.
 
-Mirrors KafkaApis.handleFindCoordinatorRequest. Left out: coordinators of share groups.
+Mirrors KafkaApis.handleFindCoordinatorRequest and SharePartitionKey.validate.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from ...protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from ...protocol.api import ApiKey
 from ...protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
 from ...protocol.errors import ErrorCode
-from ...protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ...protocol.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from ...protocol.uuids import uuid_from_text
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
@@ -27,6 +29,7 @@ SHARE_KEY_TYPE = 2
 
 _FIRST_BATCH_VERSION = 4
 _FIRST_SHARE_KEY_VERSION = 6
+_INT32 = 1 << 31
 
 
 class FoundCoordinator(NamedTuple):
@@ -43,6 +46,7 @@ class FindCoordinatorHandler:
         "_auto_create_topic",
         "_group_partition_for",
         "_metadata",
+        "_share_partition_for",
         "_transaction_partition_for",
     )
 
@@ -53,12 +57,15 @@ class FindCoordinatorHandler:
         auto_create_topic: Callable[[str], None],
         group_partition_for: Callable[[str], int],
         transaction_partition_for: Callable[[str], int],
+        share_partition_for: Callable[[str], int | None],
     ) -> None:
-        """`auto_create_topic` starts the creation of an internal topic and does not wait."""
+        """`auto_create_topic` starts the creation of an internal topic and does not wait.
+        `share_partition_for` gives None while share groups are not served."""
         self._metadata = metadata
         self._auto_create_topic = auto_create_topic
         self._group_partition_for = group_partition_for
         self._transaction_partition_for = transaction_partition_for
+        self._share_partition_for = share_partition_for
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.FIND_COORDINATOR: self.find_coordinator}
@@ -105,8 +112,13 @@ class FindCoordinatorHandler:
         if key_type == SHARE_KEY_TYPE and request.api_version >= _FIRST_SHARE_KEY_VERSION:
             if not request.permits(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
                 return FoundCoordinator(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if key_type == GROUP_KEY_TYPE:
+            if not _is_share_partition(key):
+                return FoundCoordinator(ErrorCode.INVALID_REQUEST)
+            share_partition = self._share_partition_for(key)
+            if share_partition is None:
+                return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            topic, partition = SHARE_STATE_TOPIC, share_partition
+        elif key_type == GROUP_KEY_TYPE:
             topic, partition = OFFSETS_TOPIC, self._group_partition_for(key)
         elif key_type == TRANSACTION_KEY_TYPE:
             topic, partition = TRANSACTIONS_TOPIC, self._transaction_partition_for(key)
@@ -126,3 +138,16 @@ class FindCoordinatorHandler:
 def _message(error: ErrorCode) -> str:
     """Kafka spells out that there is no error."""
     return "NONE" if error is ErrorCode.NONE else error.description
+
+
+def _is_share_partition(key: str) -> bool:
+    """Whether it has the form group:topic id:partition; the group's name may have colons."""
+    group_id, _, rest = key.rpartition(":")
+    group_id, _, topic_id = group_id.rpartition(":")
+    if not group_id.strip():
+        return False
+    try:
+        uuid_from_text(topic_id)
+    except ValueError:
+        return False
+    return rest.isascii() and rest.removeprefix("-").isdigit() and -_INT32 <= int(rest) < _INT32

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import trio
 
 from ...protocol.api import ApiKey
+from ...protocol.features import Feature
 from ...replication.fetch_session import FetchSessions
 from ..cluster.parts import Control, Ground
 from ..coordinators.parts import Coordinators
@@ -55,6 +56,7 @@ from .offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
+from .share_states import ShareStateHandlers
 from .static_members import without_static_members
 from .telemetry import TelemetryHandlers
 from .topics import TopicHandlers
@@ -212,6 +214,11 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
     }
     if not ground.config.inter_broker_protocol.has_static_members:
         of_groups = without_static_members(of_groups)
+    shares = lower.coordinators.shares.machine
+
+    def share_partition_for(key: str) -> int | None:
+        return shares.partition_for(key) if ground.features.levels.get(Feature.SHARE) else None
+
     return [
         of_groups,
         FindCoordinatorHandler(
@@ -219,7 +226,9 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
             auto_create_topic=lower.control.creator.auto_create_internal,
             group_partition_for=groups.machine.partition_for,
             transaction_partition_for=transactions.machine.partition_for,
+            share_partition_for=share_partition_for,
         ).handlers(),
+        ShareStateHandlers(lower.coordinators.shares).handlers(),
         TransactionHandlers(
             transactions,
             lower.coordinators.producer_ids,

@@ -31,6 +31,7 @@ from ...replication.purgatory import Operation
 from ...replication.replica_manager import ReplicaManager
 from ...replication.types import (
     ACKS_ALL,
+    DeleteRecordsResult,
     DeleteRecordsResults,
     Done,
     Effect,
@@ -163,6 +164,15 @@ class AppliedReplicas(ABC):
             self.parked(timeout_ms, now_ms)
         self.apply_effects()
         return results
+
+    def prune(self, key: TopicPartition, before_offset: int, now_ms: int) -> DeleteRecordsResult:
+        """Delete records of an internal topic for its coordinator; followers do it later."""
+        outcome = self.manager.offsets.delete_records(
+            None, {key: before_offset}, 0, now_ms, is_coordinators=True
+        )
+        assert isinstance(outcome, Done)
+        self.apply_effects()
+        return outcome.result[key]
 
     # Waiting operations
 

@@ -73,6 +73,18 @@ class ApiKey(IntEnum):
     PUSH_TELEMETRY = 72
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
 
 
 # The name, the first and the last version, the first in flexible form, and the first
@@ -105,9 +117,9 @@ VERSIONS: Final[tuple[Row, ...]] = (
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 0, 4, 4, None, None),
     (ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 5, 3, None, None),
     (ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, 3, None, None),
-    (ApiKey.END_TXN, "EndTxn", 0, 4, 3, None, None),
-    (ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 0, 1, 1, None, None),
-    (ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 4, 3, None, None),
+    (ApiKey.END_TXN, "EndTxn", 0, 5, 3, 5, None),
+    (ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 0, 2, 1, 2, None),
+    (ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5, 3, 5, None),
     (ApiKey.DESCRIBE_ACLS, "DescribeAcls", 0, 3, 2, None, None),
     (ApiKey.CREATE_ACLS, "CreateAcls", 0, 3, 2, None, None),
     (ApiKey.DELETE_ACLS, "DeleteAcls", 0, 3, 2, None, None),
@@ -145,4 +157,24 @@ VERSIONS: Final[tuple[Row, ...]] = (
     (ApiKey.PUSH_TELEMETRY, "PushTelemetry", 0, 0, 0, 0, None),
     (ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, 0, 0, None),
     (ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, 0, 0, None),
+    (ApiKey.SHARE_GROUP_HEARTBEAT, "ShareGroupHeartbeat", 1, 1, 0, 1, "share.version"),
+    (ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", 1, 1, 0, 1, "share.version"),
+    (ApiKey.SHARE_FETCH, "ShareFetch", 1, 2, 0, 1, "share.version"),
+    (ApiKey.SHARE_ACKNOWLEDGE, "ShareAcknowledge", 1, 2, 0, 1, "share.version"),
+    (ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", 0, 0, 0, 0, "share.version"),
+    (ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", 0, 0, 0, 0, "share.version"),
+    (ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", 0, 1, 0, 0, "share.version"),
+    (ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", 0, 0, 0, 0, "share.version"),
+    (
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        "ReadShareGroupStateSummary",
+        0,
+        1,
+        0,
+        0,
+        "share.version",
+    ),
+    (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", 0, 1, 0, 0, "share.version"),
+    (ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", 0, 0, 0, 0, "share.version"),
+    (ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", 0, 0, 0, 0, "share.version"),
 )

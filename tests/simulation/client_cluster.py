@@ -69,6 +69,7 @@ class ServingBroker(TransactionalBroker):
             auto_create_topic=lambda _topic: None,
             group_partition_for=lambda _group: 0,
             transaction_partition_for=lambda _name: 0,
+            share_partition_for=lambda _key: None,
         )
         members = GroupHandlers(self.groups)
         self.served |= {

@@ -29,7 +29,7 @@ def apis_page() -> str:
     lines = []
     answered = answered_in()
     for key, spec in API_TABLE.items():
-        files = ", ".join(f"`broker/handlers/{name}.py`" for name in answered[key])
+        files = ", ".join(f"`broker/handlers/{name}.py`" for name in answered.get(key, ()))
         of = f"`protocol/apis/{key.name.lower()}.py`"
         highest = spec.highest()
         versions = f"{spec.min_version}-{highest}" if highest >= spec.min_version else ""

@@ -14,12 +14,12 @@ from pybroker_kafka.protocol.uuids import ZERO_UUID, new_uuid, uuid_from_text, u
 
 
 def test_every_error_code_is_there_once() -> None:
-    assert [int(code) for code in ErrorCode] == list(range(-1, 129))
+    assert [int(code) for code in ErrorCode] == list(range(-1, 134))
     assert ErrorCode(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
     assert not ErrorCode.INVALID_REQUEST.retriable
     assert all(code.description for code in ErrorCode)
-    assert len({code.description for code in ErrorCode}) == 130
+    assert len({code.description for code in ErrorCode}) == 135
 
 
 def test_a_kafka_error_carries_its_code() -> None:

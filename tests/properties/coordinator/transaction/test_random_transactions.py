@@ -116,7 +116,8 @@ class Run:
 
     def perform(self) -> None:
         """Compare what came out with what the twin says."""
-        appended, jobs, attempts = [], [], []
+        appended, jobs = [], []
+        attempts: list[InitAttempt] = []
         for effect in self.machine.take_effects():
             if isinstance(effect, Reply):
                 self.answers.append((effect.token, effect.result))
@@ -126,6 +127,7 @@ class Run:
                 jobs.append(effect.job)
             else:
                 assert isinstance(effect, AllocateProducerId)
+                assert isinstance(effect.attempt, InitAttempt)
                 attempts.append(effect.attempt)
         twin = self.twin
         expected = [(t, InitResult(*r) if type(r) is tuple else r) for t, r in twin.answers]

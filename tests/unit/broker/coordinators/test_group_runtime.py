@@ -122,6 +122,7 @@ class Node(CoordinatorNode[GroupRuntime]):
             auto_create_topic=self.created.append,
             group_partition_for=self.runtime.machine.partition_for,
             transaction_partition_for=lambda _: 0,
+            share_partition_for=lambda _key: None,
         )
 
     def call(self, key: ApiKey, version: int, /, **fields: Any) -> Call:

@@ -1,0 +1,108 @@
+"""The share coordinator: keys of Kafka 4, which DescribeConfigs leaves out as 3.9 does."""
+
+from __future__ import annotations
+
+from ..keys import AT_LEAST_1, HIGH, INT, LOW, MEDIUM, SHORT, Range, key
+
+DEFINITIONS = (
+    key(
+        "share.coordinator.state.topic.num.partitions",
+        INT,
+        "50",
+        HIGH,
+        valid=AT_LEAST_1,
+        internal=True,
+        doc="The partitions of __share_group_state.",
+    ),
+    key(
+        "share.coordinator.state.topic.replication.factor",
+        SHORT,
+        "3",
+        HIGH,
+        valid=AT_LEAST_1,
+        internal=True,
+        doc="The replication factor of __share_group_state.",
+    ),
+    key(
+        "share.coordinator.state.topic.min.isr",
+        SHORT,
+        "2",
+        HIGH,
+        valid=AT_LEAST_1,
+        internal=True,
+        doc="min.insync.replicas of __share_group_state.",
+    ),
+    key(
+        "share.coordinator.state.topic.segment.bytes",
+        INT,
+        "104857600",
+        HIGH,
+        valid=AT_LEAST_1,
+        internal=True,
+        doc="The segment size of __share_group_state.",
+    ),
+    key(
+        "share.coordinator.state.topic.compression.codec",
+        INT,
+        "0",
+        HIGH,
+        internal=True,
+        doc="The compression of __share_group_state, by number: 0 none, 1 gzip, 2 snappy, 3 lz4, "
+        "4 zstd.",
+    ),
+    key(
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        INT,
+        "500",
+        MEDIUM,
+        valid=Range(0, 500),
+        internal=True,
+        doc="How many updates of a share partition the coordinator writes between two snapshots.",
+    ),
+    key(
+        "share.coordinator.write.timeout.ms",
+        INT,
+        "5000",
+        HIGH,
+        valid=AT_LEAST_1,
+        internal=True,
+        doc="How long the coordinator waits until all replicas have a write.",
+    ),
+    key(
+        "share.coordinator.load.buffer.size",
+        INT,
+        "5242880",
+        HIGH,
+        valid=AT_LEAST_1,
+        internal=True,
+        doc="The number of bytes that are read at once while states are loaded.",
+    ),
+    key(
+        "share.coordinator.state.topic.prune.interval.ms",
+        INT,
+        "300000",
+        LOW,
+        valid=AT_LEAST_1,
+        internal=True,
+        doc="How often the coordinator deletes superseded records of __share_group_state.",
+    ),
+    key(
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        INT,
+        "300000",
+        LOW,
+        valid=AT_LEAST_1,
+        internal=True,
+        doc="After this time without a snapshot a share partition at rest gets one.",
+    ),
+    key("share.coordinator.threads", INT, "1", MEDIUM, valid=AT_LEAST_1, internal=True),
+    key("share.coordinator.append.linger.ms", INT, "-1", MEDIUM, valid=Range(-1), internal=True),
+    key(
+        "share.coordinator.cached.buffer.max.bytes",
+        INT,
+        "1048588",
+        MEDIUM,
+        valid=Range(524288),
+        internal=True,
+    ),
+)

@@ -1,0 +1,122 @@
+"""Drives the share coordinator: answers, appends to `__share_group_state`, pruning.
+
+Job: perform the effects of its machine and give it the outcomes of its appends. The rest of its
+life (effects in order, timers, loading and unloading) is that of every coordinator:
+`coordinator_runtime`.
+
+Invariant: every Append is reported back once.
+
+Mirrors the scheduling in Kafka's ShareCoordinatorService.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...coordinator.group.consumer.topics import TopicImage
+from ...coordinator.share.config import ShareCoordinatorConfig
+from ...coordinator.share.share_coordinator import Append, Effect, Prune, Reply, ShareCoordinator
+from ...protocol.errors import ErrorCode
+from ...protocol.invariants import BrokenInvariant
+from ...protocol.records.compression import Compression
+from ...protocol.topics import SHARE_STATE_TOPIC
+from ...replication.types import ACKS_ALL, ProduceResult
+from ..replicas.applied_replicas import AppliedReplicas
+from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
+
+if TYPE_CHECKING:
+    from ..config.kafka_config import KafkaConfig
+    from ..zk.zookeeper_client import ZooKeeperClient
+
+logger = logging.getLogger("pybroker.broker.share")
+
+
+def share_config(config: KafkaConfig) -> ShareCoordinatorConfig:
+    """The coordinator's part of the broker's configuration."""
+    value = config.value
+    return ShareCoordinatorConfig(
+        snapshot_update_records_per_snapshot=value(
+            "share.coordinator.snapshot.update.records.per.snapshot"
+        ),
+        write_timeout_ms=value("share.coordinator.write.timeout.ms"),
+        compression=Compression(value("share.coordinator.state.topic.compression.codec")),
+        prune_interval_ms=value("share.coordinator.state.topic.prune.interval.ms"),
+        cold_partition_snapshot_interval_ms=value(
+            "share.coordinator.cold.partition.snapshot.interval.ms"
+        ),
+    )
+
+
+async def share_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig) -> int:
+    """Partitions of the topic of states."""
+    configured = config.get_int("share.coordinator.state.topic.num.partitions")
+    return await internal_partition_count(zookeeper, SHARE_STATE_TOPIC, configured)
+
+
+class ShareRuntime(CoordinatorRuntime[ShareCoordinator, Effect]):
+    """One broker's share coordinator and everything that it needs of the broker."""
+
+    __slots__ = ("_write_timeout_ms",)
+
+    topic = SHARE_STATE_TOPIC
+    logger = logger
+
+    def __init__(
+        self,
+        replicas: AppliedReplicas,
+        config: ShareCoordinatorConfig,
+        image: TopicImage,
+        *,
+        clock: Callable[[], int],
+        load_buffer_bytes: int,
+    ) -> None:
+        super().__init__(
+            replicas,
+            ShareCoordinator(config, replicas.wall, image),
+            {Reply: self._reply, Append: self._append, Prune: self._prune},
+            clock=clock,
+            load_buffer_bytes=load_buffer_bytes,
+        )
+        self._write_timeout_ms = config.write_timeout_ms
+
+    def on_topics_deleted(self) -> None:
+        """Topics were deleted: so are the states of their share partitions."""
+        self.machine.topics_deleted(self.now_ms)
+        self.perform()
+
+    # Effects
+
+    def _reply(self, effect: Reply) -> None:
+        request = effect.token
+        try:
+            request.respond(effect.response)
+        except BrokenInvariant:
+            raise
+        except Exception:
+            logger.exception("Answering %r failed; closing its connection", request)
+            request.close()
+
+    def _append(self, append: Append) -> None:
+        self._append_batch(append, ACKS_ALL, self._write_timeout_ms)
+
+    def append_completed(self, append: Append, result: ProduceResult, now_ms: int) -> None:
+        """The outcome of an append, at once or after waiting for replicas."""
+        self.machine.appended(append.append_id, result.error_code, result.base_offset)
+        if not self._is_performing:
+            self.perform()
+
+    def _prune(self, effect: Prune) -> None:
+        key = (SHARE_STATE_TOPIC, effect.partition)
+        result = self._replicas.prune(key, effect.before_offset, self.now_ms)
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+            logger.warning(
+                "%s-%d is not pruned before %d: %s",
+                *key,
+                effect.before_offset,
+                result.error_code.name,
+            )
+
+    def _unload(self, partition: int, epoch: int | None) -> None:
+        self.machine.unload(partition, epoch)

@@ -1,0 +1,68 @@
+"""WriteShareGroupState: changes of the state of a share partition (KIP-932).
+
+Leaders send it to the share coordinator.
+Versions: 1 adds the number of records that are delivered for good (KIP-1226).
+
+Mirrors: the schemas of this name in clients/src/main/resources/common/message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..access_rules import BROKERS_ONLY
+from ..api_page import Api, elements_together
+from ..features import Feature, Later
+from ..schema import Message, Struct, array, int8, int16, int32, int64, message, string, uuid
+
+
+class StateBatch(Struct):
+    first_offset: int = int64()
+    last_offset: int = int64()
+    delivery_state: int = int8()
+    delivery_count: int = int16()
+
+
+class PartitionData(Struct):
+    partition: int = int32()
+    state_epoch: int = int32()
+    leader_epoch: int = int32()
+    start_offset: int = int64()
+    delivery_complete_count: int = int32("1+", default=-1, ignorable=True)
+    state_batches: list[StateBatch] = array(StateBatch)
+
+
+class WriteStateData(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[PartitionData] = array(PartitionData)
+
+
+@message(api_key=85, kind="request", valid="0-1", flexible="0+")
+class WriteShareGroupStateRequest(Message):
+    group_id: str = string()
+    topics: list[WriteStateData] = array(WriteStateData)
+
+
+class PartitionResult(Struct):
+    partition: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+
+
+class WriteStateResult(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[PartitionResult] = array(PartitionResult)
+
+
+@message(api_key=85, kind="response", valid="0-1", flexible="0+")
+class WriteShareGroupStateResponse(Message):
+    results: list[WriteStateResult] = array(WriteStateResult)
+
+
+API: Final = Api(
+    request=WriteShareGroupStateRequest,
+    response=WriteShareGroupStateResponse,
+    access=BROKERS_ONLY,
+    later=Later(0, Feature.SHARE),
+    elements=(elements_together("topics.partitions", "results.partitions"),),
+)

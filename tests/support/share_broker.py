@@ -1,0 +1,82 @@
+"""A broker in the test's own loop with share groups, which no release of ours supports yet."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from pybroker_kafka.broker import server, settings
+from pybroker_kafka.broker.assembly import Parts, assemble
+from pybroker_kafka.broker.handlers import api_versions
+from pybroker_kafka.broker.zk import finalized_features
+from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker_kafka.protocol.features import SUPPORTED, Feature
+from pybroker_kafka.replication.controller import features
+from tests.support.in_process import RunningBroker, broker, zookeeper
+from tests.support.network import RawClient
+from tests.support.patience import eventually
+
+WITH_SHARE = MappingProxyType({**SUPPORTED, Feature.SHARE: (0, 1)})
+CONFIGS = {
+    "share_coordinator_state_topic_replication_factor": "1",
+    "share_coordinator_state_topic_min_isr": "1",
+    "share_coordinator_state_topic_num_partitions": "2",
+    "offsets_topic_replication_factor": "1",
+    "offsets_topic_num_partitions": "1",
+}
+
+
+class ShareBroker:
+    def __init__(self, running: RunningBroker, client: RawClient, parts: Parts) -> None:
+        self.port = running.port
+        self.running = running
+        self.client = client
+        self.parts = parts
+
+    async def create_topic(self, name: str, partitions: int = 1) -> bytes:
+        """Its id."""
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=60_000)
+        answer = await self.client.ask(request, 7)
+        assert answer.topics[0].error_code == 0, answer
+        topic_id: bytes = answer.topics[0].topic_id
+        return topic_id
+
+
+@asynccontextmanager
+async def share_broker(
+    monkeypatch: pytest.MonkeyPatch, directory: Path, **configs: str
+) -> AsyncIterator[ShareBroker]:
+    parts: list[Any] = []
+
+    def kept(*args: Any) -> Any:
+        parts.append(assemble(*args))
+        return parts[-1]
+
+    monkeypatch.setattr(server, "assemble", kept)
+    for module in (api_versions, finalized_features, features, settings):
+        monkeypatch.setattr(module, "SUPPORTED", WITH_SHARE)
+    keys: dict[str, Any] = {**CONFIGS, **configs}
+    async with zookeeper() as port, broker(port, directory, **keys) as running:
+        client = await running.client()
+        await _finalize(client, parts[0])
+        yield ShareBroker(running, client, parts[0])
+
+
+async def _finalize(client: RawClient, parts: Parts) -> None:
+    updates = [
+        FeatureUpdateKey(feature=name, max_version_level=1, upgrade_type=1)
+        for name in (Feature.GROUP, Feature.SHARE)
+    ]
+    request = UpdateFeaturesRequest(feature_updates=updates, timeout_ms=60_000)
+    answer = await client.ask(request, 1)
+    assert not any(one.error_code for one in answer.results), answer
+    served = parts.dispatcher.served
+    await eventually(lambda: ApiKey.READ_SHARE_GROUP_STATE in [key for key, _, _ in served()])
