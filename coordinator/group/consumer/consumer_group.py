@@ -74,6 +74,7 @@ class ConsumerGroup:
         "has_new_topics",
         "has_partition_metadata",
         "is_refresh_due",
+        "is_unproven",
         "members",
         "names",
         "owners",
@@ -85,6 +86,7 @@ class ConsumerGroup:
         "session_timers",
         "static_members",
         "targets",
+        "unproven_ms",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -119,6 +121,9 @@ class ConsumerGroup:
         # not by this process.
         self.assigned_ms: int | None = None
         self.resolved_ms: int | None = None
+        # The log has changes of which it is not known whether they are replicated, and since when.
+        self.is_unproven = False
+        self.unproven_ms = 0
         # By member id.
         self.session_timers: dict[str, Timer] = {}
         # With the epoch in which the member has to give up partitions.
@@ -141,6 +146,11 @@ class ConsumerGroup:
     @property
     def target_epoch(self) -> int:
         return (self._target_epoch or NO_TARGET_EPOCH).epoch
+
+    @property
+    def epoch_change(self) -> SetEpoch:
+        """What its record of the epoch says."""
+        return SetEpoch(self._epoch)
 
     @property
     def is_persisted(self) -> bool:
