@@ -16,9 +16,10 @@ from . import settings
 from .assembly import Parts
 from .cluster.parts import Ground
 from .config import ConfigError, dynamic, passwords
+from .coordinators.group_runtime import consumer_group_config
 from .quotas.entities import CONNECTION_CREATION_RATE, Entity, IpEntity, entity_at
 from .replicas.parts import apply_replication_quotas
-from .zk.config_store import CLIENT_METRICS, broker_entity, read_client_metrics, topic_entity
+from .zk.config_store import CLIENT_METRICS, GROUPS, broker_entity, read_all_of, topic_entity
 from .zk.quota_store import read_all_quotas
 
 logger = logging.getLogger("pybroker.broker.server")
@@ -49,6 +50,8 @@ class ConfigChanges:
             await self._apply_entity(quoted, values)
         elif kind == CLIENT_METRICS:
             self._apply_client_metrics(name, values)
+        elif kind == GROUPS:
+            self._apply_group(name, values)
         elif kind == "brokers":
             if entity == broker_entity(""):
                 changed = dynamic.take_over(ground.config, default=values)
@@ -94,11 +97,16 @@ class ConfigChanges:
             await self.refresh_tls()
 
     async def read_entities(self) -> None:
-        """Apply all stored configs of clients, users (with their credentials), addresses, and
-        subscriptions to metrics of clients; the config store reports later changes.
+        """Apply all stored configs of clients, users (with their credentials), addresses, groups,
+        and subscriptions to metrics of clients; the config store reports later changes.
         """
-        for entity, values in (await self._ground.store.run(read_client_metrics())).items():
-            self._apply_client_metrics(entity.partition("/")[2], values)
+        for kind, apply in (
+            (CLIENT_METRICS, self._apply_client_metrics),
+            (GROUPS, self._apply_group),
+        ):
+            for entity, values in (await self._ground.store.run(read_all_of(kind))).items():
+                apply(entity.partition("/")[2], values)
+                await trio.lowlevel.checkpoint()  # there may be very many
         for entity, values in (await self._ground.store.run(read_all_quotas())).items():
             quoted = entity_at(entity)
             if quoted is not None:
@@ -110,6 +118,12 @@ class ConfigChanges:
             self._parts.client_instances.changed(desanitize(name), values)
         except KafkaError as error:
             logger.error("The subscription %s to metrics of clients: %s", name, error.message)
+
+    def _apply_group(self, name: str, values: dict[str, str]) -> None:
+        try:
+            self._parts.coordinators.group_configs.changed(desanitize(name), values)
+        except KafkaError as error:
+            logger.error("The configs of the group %s: %s", name, error.message)
 
     async def _apply_entity(self, entity: Entity | IpEntity, values: dict[str, str]) -> None:
         if isinstance(entity, IpEntity):
@@ -153,6 +167,7 @@ class ConfigChanges:
         quotas.rates.of_broker = config.get_int("max.connection.creation.rate")
         quotas.rates.by_listener = settings.by_listener(config, "max.connection.creation.rate")
         apply_replication_quotas(config, replicas.manager)
+        parts.coordinators.groups.machine.consumer_config_changed(consumer_group_config(config))
         replicas.fetchers.resize(config.get_int("num.replica.fetchers"))
         self._background.total_tokens = config.get_int("background.threads")
         parts.cleaner.configs_changed()

@@ -1,4 +1,4 @@
-"""`pybroker groups list|describe|reset|delete|delete-offsets|remove-members`.
+"""`pybroker groups list|describe|configs|reset|delete|delete-offsets|remove-members`.
 
 Mirrors: kafka-consumer-groups.
 """
@@ -14,6 +14,7 @@ import click
 
 from ..client.admin.rows import group_rows, lag_rows, member_rows, place_text
 from .completion import complete_groups, complete_topics
+from .configs import alter_resources, alterations_of, config_row, is_own
 from .group_resets import LikeGroup, ResetPlan, parse_reset
 from .options import UserError, echo
 from .places import find_places
@@ -21,6 +22,7 @@ from .target import Row, Target, cluster_options
 
 if TYPE_CHECKING:
     from ..client.admin.admin import Admin
+    from ..client.admin.config_types import ConfigEntry, ConfigResource
     from ..client.admin.group_offsets import CommittedOffset
     from ..client.admin.groups import GroupDescription
     from ..client.admin.results import Results
@@ -36,6 +38,7 @@ def groups() -> None:
     \b
     pybroker groups list
     pybroker groups describe dashboards
+    pybroker groups configs dashboards --set consumer.session.timeout.ms=60000
     pybroker groups reset dashboards --topic flights --to earliest --dry-run
     pybroker groups reset dashboards --topic flights:0 --to 42
     pybroker groups delete dashboards
@@ -89,6 +92,54 @@ def describe(target: Target, names: tuple[str, ...], everything: bool, members: 
             echo(f"{name}: {state or 'unknown state'}")
     nothing = "no members" if members else "no offsets"
     target.show(rows, nothing)
+
+
+@groups.command()
+@click.argument("names", nargs=-1, metavar="GROUP...", shell_complete=complete_groups)
+@click.option("--set", "set_", multiple=True, metavar="KEY=VALUE", help="Set a config.")
+@click.option("--delete", "deleted", multiple=True, metavar="KEY", help="Reset it to its default.")
+@click.option("--all", "everything", is_flag=True, help="Include configs with default values.")
+@click.option("--dry-run", is_flag=True, help="Only check whether the brokers would accept it.")
+@cluster_options
+def configs(
+    target: Target,
+    names: tuple[str, ...],
+    set_: tuple[str, ...],
+    deleted: tuple[str, ...],
+    everything: bool,
+    dry_run: bool,
+) -> None:
+    """Show the configs of groups, or change them, whether the groups exist or not.
+
+    Without a name: those of each group that has some. They are for groups of the consumer protocol,
+    share groups and streams groups.
+    """
+    from ..client.admin.config_types import ConfigResource, ResourceKind
+
+    if not set_ and not deleted:
+        found = target.ask(lambda admin: _configs_of(admin, names))
+        rows = [
+            config_row(resource, entry)
+            for resource, entries in found.values.items()
+            for entry in entries
+            if everything or is_own(resource, entry)
+        ]
+        target.show_found(rows, found.errors, "nothing is set; see the defaults with --all")
+        return
+    if not names:
+        raise UserError("name the groups whose configs to change")
+    resources = [ConfigResource(ResourceKind.GROUP, name) for name in names]
+    alter_resources(target, resources, alterations_of(set_, deleted), dry_run=dry_run)
+
+
+async def _configs_of(
+    admin: Admin, names: Sequence[str]
+) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
+    from ..client.admin.config_types import ConfigResource, ResourceKind
+
+    kind = ResourceKind.GROUP
+    wanted = [ConfigResource(kind, name) for name in names] or await admin.configs.list(kind)
+    return await admin.configs.describe(wanted, synonyms=True)
 
 
 async def _committed(

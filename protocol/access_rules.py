@@ -141,6 +141,10 @@ ALTER_CONFIGS: Final = AccessRules(
             "of a topic: TOPIC_AUTHORIZATION_FAILED for it",
         ),
         ByHandler(
+            (Question(AclOperation.ALTER_CONFIGS, ResourceType.GROUP, "resource_name"),),
+            "of a group, once features are finalized: GROUP_AUTHORIZATION_FAILED for it",
+        ),
+        ByHandler(
             (Question(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),),
             "of a broker, its loggers or the defaults of all: CLUSTER_AUTHORIZATION_FAILED for it",
         ),

@@ -23,7 +23,7 @@ from ...storage.log_config import (
     topic_config_from_broker,
     validate_together,
 )
-from . import ineffective
+from . import group_configs, ineffective
 from .errors import ConfigError
 from .kafka_config import KafkaConfig
 from .listeners import WILDCARD_HOSTS, check_unique
@@ -59,6 +59,7 @@ def check_changeable(config: KafkaConfig) -> None:
     _check_limits(config)
     _check_tls(config)
     _check_logins(config)
+    group_configs.check_brokers_keys(config)
 
 
 def _check_tls(config: KafkaConfig) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..cluster.parts import Control, Ground
+from ..config.group_configs import GroupConfigs
 from ..replicas.parts import Replicas
 from .group_lag import GroupLag
 from .group_runtime import GroupRuntime, consumer_group_config, group_config, share_group_config
@@ -27,6 +28,7 @@ class Coordinators(NamedTuple):
     verifier: TransactionVerifier
     markers: MarkerWriter
     producer_ids: ProducerIds
+    group_configs: GroupConfigs
     shares: ShareRuntime
     persister: StatePersister
 
@@ -47,6 +49,8 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         image=image,
         share_config=share_group_config(config),
     )
+    group_configs = GroupConfigs(config)
+    group_configs.on_change.append(groups.machine.group_config_changed)
     producer_ids = ProducerIds(
         allocate_from_controller(
             control.client, ground.broker_id, lambda: replicas.manager.leadership.broker_epoch
@@ -91,7 +95,9 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         timeout_ms=request_timeout_ms,
     )
     groups.keep_states_with(persister)
-    return Coordinators(groups, transactions, verifier, markers, producer_ids, shares, persister)
+    return Coordinators(
+        groups, transactions, verifier, markers, producer_ids, group_configs, shares, persister
+    )
 
 
 def register_gauges(

@@ -39,7 +39,7 @@ from ...storage.config_def import (
     shortened,
 )
 from ...storage.log_config import TOPIC_CONFIGS, validate_topic_configs
-from ..config import ConfigError, dynamic, passwords
+from ..config import ConfigError, dynamic, group_configs, passwords
 from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
 from ..observability.client_subscriptions import DEFINITIONS as CLIENT_METRICS_CONFIGS
@@ -50,10 +50,18 @@ from ..zk.config_store import (
     NoController,
     broker_entity,
     client_metrics_entity,
+    group_entity,
     topic_entity,
 )
 from . import loggers
-from .describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, TOPIC, check_permitted
+from .describe_configs import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    check_permitted,
+)
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
@@ -83,7 +91,7 @@ MAX_CHANGES = 1000  # of one resource, which has no more configs
 
 
 class AlterConfigsHandler:
-    __slots__ = ("_broker_id", "_cache", "_config", "_has_client_metrics", "_store", "_tls")
+    __slots__ = ("_broker_id", "_cache", "_config", "_is_of_4", "_store", "_tls")
 
     def __init__(
         self,
@@ -92,14 +100,14 @@ class AlterConfigsHandler:
         cache: MetadataCache,
         store: ConfigStore,
         tls: TlsListeners,
-        has_client_metrics: Callable[[], bool] = lambda: False,
+        is_of_4: Callable[[], bool] = lambda: False,
     ) -> None:
         self._config = config
         self._broker_id = broker_id
         self._cache = cache
         self._store = store
         self._tls = tls
-        self._has_client_metrics = has_client_metrics
+        self._is_of_4 = is_of_4
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {
@@ -193,6 +201,11 @@ class AlterConfigsHandler:
             config = apply_changes(stored if incremental else {}, changes, CLIENT_METRICS_CONFIGS)
             subscription_of(name, config)
             _check_size(config)
+        elif kind == GROUP:
+            definitions = group_configs.DEFINITIONS
+            config = apply_changes(stored if incremental else {}, changes, definitions)
+            group_configs.validate(self._config, config)
+            _check_size(config)
         else:
             config = await self._broker_config(name, stored, changes, incremental=incremental)
         if not validate_only:
@@ -211,11 +224,18 @@ class AlterConfigsHandler:
                 )
             check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
             return broker_entity(name)
-        if kind == CLIENT_METRICS and self._has_client_metrics():
+        if kind == CLIENT_METRICS and self._is_of_4():
             check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
             if not may_be_stored(name):
                 raise _invalid(f"No name of a subscription: {name!r}")
             return client_metrics_entity(name)
+        if kind == GROUP and self._is_of_4():
+            check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
+            if not name:
+                raise _invalid("Default group resources are not allowed.")
+            if not may_be_stored(name):
+                raise _invalid(f"A group of this name cannot have configs: {name!r}")
+            return group_entity(name)
         if kind == CLIENT_METRICS:
             raise _invalid(
                 "AlterConfigs is only supported for topics and brokers, but resource type is "

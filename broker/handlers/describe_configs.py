@@ -1,5 +1,5 @@
 """DescribeConfigs v0-4: topics, this broker, the defaults of all brokers, log levels, and with a
-finalized feature the metrics of clients.
+finalized feature the metrics of clients, and groups.
 
 Rules: SEMANTICS 7. The source of a value is the first synonym that has one, in the order topic,
 dynamic broker, dynamic default, static, default. Sensitive values are never shown. A resource that
@@ -33,12 +33,13 @@ from ...storage.config_def import (
     shortened,
 )
 from ...storage.log_config import TOPIC_CONFIGS, LogConfig
+from ..config import group_configs
 from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
 from ..config.kafka_config import ConfigSource, KafkaConfig
-from ..config.tables import authorizer, extensions
+from ..config.tables import authorizer, extensions, groups4
 from ..observability.client_subscriptions import DEFINITIONS as CLIENT_METRICS_CONFIGS
 from ..quotas.entities import may_be_stored
-from ..zk.config_store import ConfigStore, client_metrics_entity, topic_entity
+from ..zk.config_store import ConfigStore, client_metrics_entity, group_entity, topic_entity
 from . import loggers
 
 if TYPE_CHECKING:
@@ -47,12 +48,19 @@ if TYPE_CHECKING:
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
+# Where the configs are that Kafka has only without ZooKeeper.
+_ENTITIES: Mapping[int, Callable[[str], str]] = {
+    CLIENT_METRICS: client_metrics_entity,
+    GROUP: group_entity,
+}
+
 # Of a result without an error, where Kafka leaves the field as it is; Kafka's text for a topic that
 # is not known, too.
 NO_MESSAGE = ""
 
 # Keys that Kafka has not, or reads as a plug-in's: a broker without them has as many as Kafka's.
 _TOLD_IF_SET = frozenset({*authorizer.DEFINITIONS, *extensions.DEFINITIONS})
+_TOLD_IF_SET_IN_3_9 = _TOLD_IF_SET | {*groups4.DEFINITIONS}
 
 # In one response: those of a thousand brokers.
 MAX_ENTRIES = 300_000
@@ -62,7 +70,7 @@ Entries = dict[str, DescribeConfigsResourceResult]
 
 
 class DescribeConfigsHandler:
-    __slots__ = ("_broker_id", "_cache", "_config", "_has_client_metrics", "_store")
+    __slots__ = ("_broker_id", "_cache", "_config", "_is_of_4", "_store")
 
     def __init__(
         self,
@@ -70,13 +78,13 @@ class DescribeConfigsHandler:
         broker_id: int,
         cache: MetadataCache,
         store: ConfigStore,
-        has_client_metrics: Callable[[], bool] = lambda: False,
+        is_of_4: Callable[[], bool] = lambda: False,
     ) -> None:
         self._config = config
         self._broker_id = broker_id
         self._cache = cache
         self._store = store
-        self._has_client_metrics = has_client_metrics
+        self._is_of_4 = is_of_4
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.DESCRIBE_CONFIGS: self.describe_configs}
@@ -87,11 +95,14 @@ class DescribeConfigsHandler:
         overrides = {
             (TOPIC, topic): await self._store.read(topic_entity(topic)) for topic in topics
         }
-        if self._has_client_metrics():
-            for name in dict.fromkeys(r.resource_name for r in resources if _is_stored_metrics(r)):
-                overrides[CLIENT_METRICS, name] = await self._store.read(
-                    client_metrics_entity(name)
-                )
+        if self._is_of_4():
+            stored = dict.fromkeys(
+                (r.resource_type, r.resource_name)
+                for r in resources
+                if r.resource_type in _ENTITIES and may_be_stored(r.resource_name)
+            )
+            for kind, name in stored:
+                overrides[kind, name] = await self._store.read(_ENTITIES[kind](name))
         results = await request.in_turns(self._describe_all(request, overrides))
         request.respond(DescribeConfigsResponse(results=results))
 
@@ -157,10 +168,7 @@ class DescribeConfigsHandler:
         self, request: Request, kind: int, name: str, overrides: Mapping[str, str] | None
     ) -> Generator[None, None, Entries]:
         found: Iterable[DescribeConfigsResourceResult]
-        has_client_metrics = self._has_client_metrics()
-        if kind in (TOPIC, BROKER, BROKER_LOGGER) or (
-            kind == CLIENT_METRICS and has_client_metrics
-        ):
+        if kind in (TOPIC, BROKER, BROKER_LOGGER) or (kind in _ENTITIES and self._is_of_4()):
             check_permitted(request, AclOperation.DESCRIBE_CONFIGS, kind, name)
         if kind == TOPIC:
             found = self._describe_topic(name, overrides)
@@ -174,15 +182,8 @@ class DescribeConfigsHandler:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
             self._check_broker_id(name, "")
             found = (_logger_entry(key, level) for key, level in loggers.levels().items())
-        elif kind == CLIENT_METRICS and has_client_metrics and name:
-            found = _describe_client_metrics(overrides or {})
-        elif kind == CLIENT_METRICS:
-            problem = "Config type client-metrics is only supported on KRaft clusters"
-            if not name:
-                problem = "Client metrics subscription name must not be empty"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
         else:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+            found = self._describe_entity(kind, name, overrides or {})
         body = request.body
         entries: Entries = {}
         for entry in found:
@@ -195,6 +196,26 @@ class DescribeConfigsHandler:
             entries[entry.name] = entry
             yield
         return entries
+
+    def _describe_entity(
+        self, kind: int, name: str, stored: Mapping[str, str]
+    ) -> Iterator[DescribeConfigsResourceResult]:
+        """One that Kafka has only without ZooKeeper: of the metrics of clients, or of a group."""
+        is_of_4 = self._is_of_4()
+        if kind == CLIENT_METRICS:
+            if not name:
+                problem = "Client metrics subscription name must not be empty"
+            elif is_of_4:
+                return _describe_client_metrics(stored)
+            else:
+                problem = "Config type client-metrics is only supported on KRaft clusters"
+        elif kind != GROUP or not is_of_4:
+            problem = f"Unsupported resource type: {kind}"
+        elif not name:
+            problem = "Group name must not be empty"
+        else:
+            return self._describe_group(stored)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
 
     def _check_broker_id(self, name: str, alternative: str) -> None:
         """A broker resource is this broker; others are asked directly."""
@@ -231,14 +252,31 @@ class DescribeConfigsHandler:
             synonyms += self._config.synonyms(definition.synonyms[0])
         return _entry(name, definition, text, synonyms, read_only=False)
 
+    # Groups
+
+    def _describe_group(self, stored: Mapping[str, str]) -> Iterator[DescribeConfigsResourceResult]:
+        for name, definition in group_configs.DEFINITIONS.items():
+            value = group_configs.described(self._config, stored, name)
+            text = format_value(definition.type, value)
+            synonyms: list[Synonym] = []
+            if name in stored:
+                synonyms.append((name, text, ConfigSource.GROUP_CONFIG))
+            if definition.synonyms:
+                (broker_key,) = definition.synonyms
+                synonyms += group_configs.broker_synonyms(self._config, broker_key)
+            else:
+                synonyms.append((name, definition.default, ConfigSource.DEFAULT_CONFIG))
+            yield _entry(name, definition, text, synonyms, read_only=False)
+
     # Brokers
 
     def _broker_keys(self) -> list[str]:
+        untold = _TOLD_IF_SET if self._is_of_4() else _TOLD_IF_SET_IN_3_9
         unknown = [name for name in self._config.explicit() if name not in BROKER_CONFIGS]
         known = [
             name
             for name, definition in BROKER_CONFIGS.items()
-            if not (definition.internal or definition in _TOLD_IF_SET) or self._config.is_set(name)
+            if not (definition.internal or definition in untold) or self._config.is_set(name)
         ]
         return known + unknown
 
@@ -257,10 +295,6 @@ class DescribeConfigsHandler:
             text = self._config.dynamic_default.get(name)
             synonyms = [s for s in synonyms if s[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
         return _entry(name, definition, text, synonyms, read_only=not is_dynamic(definition))
-
-
-def _is_stored_metrics(resource: DescribeConfigsResource) -> bool:
-    return resource.resource_type == CLIENT_METRICS and may_be_stored(resource.resource_name)
 
 
 def _describe_client_metrics(
@@ -285,10 +319,13 @@ def _chosen(
 
 
 def check_permitted(request: Request, operation: AclOperation, kind: int, name: str) -> None:
-    """For a topic's configs permission on the topic is checked, for all others on the cluster."""
+    """For a topic's or group's configs permission on it is checked, for others on the cluster."""
     if kind == TOPIC:
         if not request.permits(operation, ResourceType.TOPIC, name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    elif kind == GROUP:
+        if not request.permits(operation, ResourceType.GROUP, name):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     elif not request.permits(operation, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 

@@ -29,7 +29,7 @@ class ListConfigResourcesHandler:
         self,
         cache: MetadataCache,
         client_metrics: Callable[[], Iterable[str]],
-        groups: Callable[[], Iterable[str]] = tuple,
+        groups: Callable[[], Iterable[str]],
     ) -> None:
         """The names of the subscriptions to metrics of clients, and of groups with configs."""
         self._cache = cache

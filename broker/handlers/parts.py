@@ -26,6 +26,7 @@ from ..observability.client_telemetry import (
     register_client_metrics,
 )
 from ..replicas.parts import Replicas
+from ..share.share_leader import ShareLeader
 from ..zk.acl_store import AclStore
 from ..zk.delegation_token_store import DelegationTokenStore
 from ..zk.zookeeper_offsets import ZooKeeperOffsets
@@ -58,6 +59,7 @@ from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
 from .share_groups import ShareGroupHandlers
 from .share_states import ShareStateHandlers
+from .shares import ShareHandlers
 from .static_members import without_static_members
 from .telemetry import TelemetryHandlers
 from .topics import TopicHandlers
@@ -73,6 +75,7 @@ class Lower(NamedTuple):
     control: Control
     replicas: Replicas
     coordinators: Coordinators
+    share_leader: ShareLeader
     tokens: DelegationTokenStore
     acls: AclStore | None
     """With the authorizer; None without one."""
@@ -159,6 +162,9 @@ def _of_records(
         WriteTxnMarkersHandler(markers).handlers(),
         DescribeProducersHandler(manager).handlers(),
         FetchHandler(replicas, sessions, spawn).handlers(),
+        ShareHandlers(
+            lower.share_leader, manager, lambda: ground.features.levels, spawn
+        ).handlers(),
         ListOffsetsHandler(replicas, spawn).handlers(),
         OffsetForLeaderEpochHandler(manager).handlers(),
         DeleteRecordsHandler(replicas).handlers(),
@@ -180,7 +186,9 @@ def _of_cluster(ground: Ground, lower: Lower) -> _Some:
         ).handlers(),
         DescribeConfigsHandler(config, ground.broker_id, cache, store, is_of_4).handlers(),
         AlterConfigsHandler(config, ground.broker_id, cache, store, ground.tls, is_of_4).handlers(),
-        ListConfigResourcesHandler(cache, lower.client_instances.names).handlers(),
+        ListConfigResourcesHandler(
+            cache, lower.client_instances.names, lower.coordinators.group_configs.names
+        ).handlers(),
         *_of_client_metrics(ground, lower),
         DelegationTokenHandlers(lower.tokens).handlers(),
         ClientQuotaHandlers(store).handlers(),

@@ -43,6 +43,7 @@ MAX_WRITE_ATTEMPTS = 10
 MAX_APPLIED_SECONDS = 1.0
 DEFAULT_BROKER = "<default>"
 CLIENT_METRICS = "client-metrics"
+GROUPS = "groups"
 
 T = TypeVar("T")
 OnChange = Callable[[str, dict[str, str]], Awaitable[None]]
@@ -67,11 +68,16 @@ def client_metrics_entity(name: str) -> str:
     return f"{CLIENT_METRICS}/{sanitize(name)}"
 
 
-def read_client_metrics() -> Flow[dict[str, dict[str, str]]]:
-    """The configs of all subscriptions, by their entities."""
-    listing = yield from run_one(GetChildren(znodes.config_path(CLIENT_METRICS)))
-    names = expect(listing, CLIENT_METRICS, ZkCode.NO_NODE).children
-    return (yield from read_configs(f"{CLIENT_METRICS}/{name}" for name in names))
+def group_entity(group_id: str) -> str:
+    """The configs of a group, likewise."""
+    return f"{GROUPS}/{sanitize(group_id)}"
+
+
+def read_all_of(kind: str) -> Flow[dict[str, dict[str, str]]]:
+    """The configs of all subscriptions to metrics, or of all groups, by their entities."""
+    listing = yield from run_one(GetChildren(znodes.config_path(kind)))
+    names = expect(listing, kind, ZkCode.NO_NODE).children
+    return (yield from read_configs(f"{kind}/{name}" for name in names))
 
 
 def read_configs(entities: Iterable[str]) -> Flow[dict[str, dict[str, str]]]:

@@ -13,7 +13,8 @@ class ResourceKind(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
-    GROUP = 32  # of the new protocol (KIP-848, KIP-1016): KRaft alone
+    CLIENT_METRICS = 16  # KIP-714
+    GROUP = 32  # KIP-848; Kafka 4, or ours with features of it
 
 
 class ConfigSource(IntEnum):

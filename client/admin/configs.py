@@ -30,6 +30,10 @@ from ...protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
+from ...protocol.apis.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from ...protocol.schema import Message
 from ..cluster import Cluster
 from ..errors import ClientError, Unsupported
@@ -65,6 +69,16 @@ class Configs:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+
+    async def list(self, kind: ResourceKind) -> list[ConfigResource]:
+        """The resources of a kind that have configs, sorted. Raises Unsupported before Kafka 4."""
+        request = ListConfigResourcesRequest(resource_types=[kind])
+        answer = await self._ask(
+            None, ApiKey.LIST_CONFIG_RESOURCES, request, ListConfigResourcesResponse
+        )
+        asked = self._cluster.asks("describe_configs")
+        asked.check(answer.error_code, None, "cannot list resources")
+        return sorted(ConfigResource(kind, one.resource_name) for one in answer.config_resources)
 
     async def describe(
         self,

@@ -17,7 +17,8 @@ authorize.
 """
 
 import logging
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from ...protocol.apis.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
 from ...protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -55,6 +56,7 @@ from .loader import PartitionLoad
 from .members import JoinTicket
 from .membership import Membership
 from .rebalance import Rebalance
+from .share.config import ShareGroupConfig
 from .share.describing import describe_share_group
 from .share.heartbeats import ShareBeat, ShareGroups, delete_request
 from .share.share_group import GROUP_TYPE as SHARE_GROUP_TYPE
@@ -84,7 +86,7 @@ class GroupCoordinator:
         wall: WallClock | None = None,
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
-        share_config: ConsumerGroupConfig | None = None,
+        share_config: ShareGroupConfig | None = None,
     ) -> None:
         """`new_uuid` gives the random part of member ids. `wall` beside the `now_ms` of all calls;
         without one they are the same. `image`: the topics, for groups of the consumer protocol."""
@@ -92,7 +94,7 @@ class GroupCoordinator:
         self._consumer_config = consumer_config or ConsumerGroupConfig()
         self._image: TopicImage = image or NoTopics()
         self._consumers = ConsumerGroups(self._core, self._consumer_config, self._image)
-        self._shares = ShareGroups(self._core, share_config or ConsumerGroupConfig(), self._image)
+        self._shares = ShareGroups(self._core, share_config or ShareGroupConfig(), self._image)
         self._rebalance = Rebalance(self._core)
         self._joining = Joining(self._core, self._rebalance)
         self._membership = Membership(self._core, self._rebalance)
@@ -307,6 +309,15 @@ class GroupCoordinator:
         """Topics were made or deleted, or have other partitions."""
         self._consumers.topics_changed(names)
         self._shares.topics_changed(names)
+
+    def group_config_changed(self, group_id: str, values: Mapping[str, Any]) -> None:
+        """A group sets these configs itself from now on, whether it exists or not."""
+        self._consumers.group_config_changed(group_id, values)
+        self._shares.group_config_changed(group_id, values)
+
+    def consumer_config_changed(self, config: ConsumerGroupConfig) -> None:
+        """The broker's configuration of consumer groups, where they do not set their own."""
+        self._consumers.config_changed(config)
 
     # Offsets
 

@@ -72,6 +72,10 @@ API: Final = Api(
                 "of a topic: TOPIC_AUTHORIZATION_FAILED for it",
             ),
             ByHandler(
+                (Question(AclOperation.DESCRIBE_CONFIGS, ResourceType.GROUP, "resource_name"),),
+                "of a group, once features are finalized: GROUP_AUTHORIZATION_FAILED for it",
+            ),
+            ByHandler(
                 (Question(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),),
                 "of anything else: CLUSTER_AUTHORIZATION_FAILED for it",
             ),

@@ -3,7 +3,8 @@
 Mirrors GroupCoordinatorConfig and GroupConfig; defaults are those of Kafka 4.3.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from . import range_assignor, uniform_assignor
 
@@ -19,3 +20,16 @@ class ConsumerGroupConfig(NamedTuple):
     # The least time between two targets of a group.
     assignment_interval_ms: int = 1_000
     regex_refresh_interval_ms: int = 600_000
+
+    def of_group(self, values: Mapping[str, Any]) -> "ConsumerGroupConfig":
+        """That of a group which sets these keys itself."""
+        own = {field: values[key] for key, field in _FIELDS.items() if key in values}
+        return self._replace(**own) if own else self
+
+
+# By the key of a group's config.
+_FIELDS = {
+    "consumer.session.timeout.ms": "session_timeout_ms",
+    "consumer.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "consumer.assignment.interval.ms": "assignment_interval_ms",
+}

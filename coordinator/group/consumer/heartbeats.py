@@ -19,8 +19,8 @@ for topics are those of this process: a coordinator that has just loaded a group
 """
 
 import logging
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from ....protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
@@ -81,18 +81,43 @@ class ConsumerGroups:
     """The part of the coordinator for the groups of the consumer protocol."""
 
     __slots__ = (
-        "_config", "_core", "_hashes", "_image", "_known_topics", "_sessions", "_writer"
+        "_config", "_configs", "_core", "_hashes", "_image", "_known_topics", "_own_values",
+        "_sessions", "_writer",
     )  # fmt: skip
 
     def __init__(self, core: Core, config: ConsumerGroupConfig, image: TopicImage) -> None:
         self._core = core
         self._config = config
+        # Of the groups that set some keys themselves: their values, and the config with them.
+        self._own_values: dict[str, Mapping[str, Any]] = {}
+        self._configs: dict[str, ConsumerGroupConfig] = {}
         self._image = image
         # Hashes of topics by name, of those that did not change since.
         self._hashes: dict[str, int] = {}
         self._known_topics: set[str] = set()
         self._sessions = Sessions(core.timers)
         self._writer = Writer(core, self._sessions)
+
+    # Configuration
+
+    def config_changed(self, config: ConsumerGroupConfig) -> None:
+        """The broker's own; members get to know it with their next heartbeat."""
+        self._config = config
+        self._configs = {
+            group_id: config.of_group(values) for group_id, values in self._own_values.items()
+        }
+
+    def group_config_changed(self, group_id: str, values: Mapping[str, Any]) -> None:
+        """That of one group: these keys are its own."""
+        if values:
+            self._own_values[group_id] = values
+            self._configs[group_id] = self._config.of_group(values)
+        else:
+            self._own_values.pop(group_id, None)
+            self._configs.pop(group_id, None)
+
+    def _config_of(self, group_id: str) -> ConsumerGroupConfig:
+        return self._configs.get(group_id, self._config)
 
     # Requests
 
@@ -145,7 +170,7 @@ class ConsumerGroups:
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=target_epoch,
-            heartbeat_interval_ms=self._config.heartbeat_interval_ms,
+            heartbeat_interval_ms=self._config_of(group.group_id).heartbeat_interval_ms,
         )
         self._writer.answer(group, beat.token, response)
         return True
@@ -177,7 +202,7 @@ class ConsumerGroups:
         response = ConsumerGroupHeartbeatResponse(
             member_id=updated.member_id,
             member_epoch=progress.epoch,
-            heartbeat_interval_ms=self._config.heartbeat_interval_ms,
+            heartbeat_interval_ms=self._config_of(group.group_id).heartbeat_interval_ms,
         )
         has_moved = progress.assigned != old.progress.assigned
         if request.member_epoch == JOINING_EPOCH or beat.is_full or has_moved:
@@ -307,9 +332,10 @@ class ConsumerGroups:
         return group_hash(hashes)
 
     def _update_targets(self, edit: Edit, now_ms: int) -> None:
-        group, interval_ms = edit.group, self._config.assignment_interval_ms
+        group = edit.group
         if group.target_epoch >= group.epoch:
             return
+        interval_ms = self._config_of(group.group_id).assignment_interval_ms
         if group.assigned_ms is not None and now_ms < group.assigned_ms + interval_ms:
             return
         assignor = group.preferred_assignor(self._config.assignors[0])
@@ -439,7 +465,7 @@ class ConsumerGroups:
     # Time
 
     def _restart_session(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-        timeout_ms = self._config.session_timeout_ms
+        timeout_ms = self._config_of(group.group_id).session_timeout_ms
         self._sessions.restart_session(group, member_id, now_ms, timeout_ms)
 
     def session_expired(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:

@@ -18,7 +18,12 @@ from pybroker_kafka.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
 from pybroker_kafka.broker.config.kafka_config import ConfigSource
 from pybroker_kafka.broker.config.kraft import DROPPED
 from pybroker_kafka.broker.config.loading import environment_key
-from pybroker_kafka.broker.config.tables import authorizer, extensions, share_coordinator
+from pybroker_kafka.broker.config.tables import (
+    authorizer,
+    extensions,
+    groups4,
+    share_coordinator,
+)
 from pybroker_kafka.broker.replicas.parts import fetcher_config
 from pybroker_kafka.broker.settings import log_manager_config
 from pybroker_kafka.storage.config_def import ConfigType, DynamicMode
@@ -96,7 +101,7 @@ def test_there_are_all_keys_of_kafka_and_our_own() -> None:
         "pybroker.kerberos.config.file",
         "pybroker.zookeeper.credentials.file",
     }
-    for table in (authorizer, share_coordinator):
+    for table in (authorizer, groups4, share_coordinator):
         ours.update(definition.name for definition in table.DEFINITIONS)
     kafkas = [definition for name, definition in BROKER_CONFIGS.items() if name not in ours]
     assert len(kafkas) == 328
