@@ -212,6 +212,16 @@ class ShareGroups(ConsumerGroups):
         )
         self._writer.commit(edit, now_ms, beat.token, response)
 
+    def _remove(self, edit: Edit, member: Member) -> None:
+        """Its session goes on, so that it is removed again if this does not get into the log."""
+        edit.remove(member.member_id)
+        self._begin_epoch(edit, self._metadata_hash(edit.group))
+
+    def session_expired(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
+        super().session_expired(group, member_id, now_ms)
+        if member_id not in group.session_timers and group.last_append_id is not None:
+            self._restart_session(group, member_id, now_ms)
+
     # States
 
     def _begin_states(self, edit: Edit, now_ms: int) -> InitializeStates | None:
