@@ -145,11 +145,15 @@ class ApacheKafkaProcess(BrokerProcess):
                 self.launch()
 
     def is_ready(self) -> bool:
-        """ApiVersions v0 is answered once the broker processes requests."""
-        request = b"\0\0\0\x0a" + b"\0\x12" + b"\0\0" + b"\0\0\0\x01" + b"\xff\xff"
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:
-                probe.sendall(request)
-                return len(probe.recv(8)) > 0
-        except OSError:
-            return False
+        return has_answered(self.port)
+
+
+def has_answered(port: int) -> bool:
+    """ApiVersions v0 is answered once the broker processes requests."""
+    request = b"\0\0\0\x0a" + b"\0\x12" + b"\0\0" + b"\0\0\0\x01" + b"\xff\xff"
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
+            probe.sendall(request)
+            return len(probe.recv(8)) > 0
+    except OSError:
+        return False
