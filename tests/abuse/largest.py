@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from pybroker_kafka.protocol import codec
-from pybroker_kafka.protocol.api import ApiKey, request_class
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey, request_class
+from pybroker_kafka.protocol.features import RELEASES, Levels
 from pybroker_kafka.protocol.schema import Field, Struct
 from tests.support.message_factory import within
 
 LARGEST_BYTES = 1_000_000
+RELEASE = "4.3"  # whose features bring the newest versions
+OF_4 = {"pybroker.features": RELEASE}
 SAMPLE = 100
 PARTITIONS = 4
 BROKER_RESOURCE = 4
@@ -37,6 +40,12 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 NAMES_OF_TOPICS = ("name", "topic", "topic_name")
 NAMES_OF_PARTITIONS = ("partition", "partition_index", "index", "partition_indexes", "partitions")
+
+
+def newest_versions(levels: Levels = RELEASES[RELEASE]) -> dict[ApiKey, int]:
+    """The newest version of each API that a broker serves under these features."""
+    newest = {key: spec.highest(levels) for key, spec in API_TABLE.items()}
+    return {key: last for key, last in newest.items() if last >= API_TABLE[key].min_version}
 
 
 def largest_requests(

@@ -22,7 +22,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pybroker_kafka.protocol import codec
@@ -30,6 +30,7 @@ from pybroker_kafka.protocol.api import API_TABLE, ApiKey
 from pybroker_kafka.protocol.framing import encode_request_header
 from tests.abuse.beside import TABLE, Bystander, Row, bystander, format_table
 from tests.abuse.largest import PARTITIONS, largest_requests
+from tests.support.kafka_classes import OF_4, OF_39, recorded
 from tests.support.wire import Topic, WireClient
 from tests.wire.test_advertised import SERVED
 
@@ -70,7 +71,8 @@ class Seed:
         self.start = min(UNTOUCHED_BYTES.get(key, 0), len(body))
 
 
-def corpus(topic: Topic) -> list[Seed]:
+def corpus(topic: Topic, newest: Mapping[ApiKey, int] = SERVED) -> list[Seed]:
+    """Of the APIs and versions that the broker serves."""
     found = []
     for client in CLIENTS:
         for record in json.loads((GOLDEN / f"{client}.json").read_text())["frames"]:
@@ -78,16 +80,16 @@ def corpus(topic: Topic) -> list[Seed]:
             key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
             length = max(0, int.from_bytes(frame[8:10], "big", signed=True))
             tags = API_TABLE[ApiKey(key)].is_flexible(version)
-            if key in SERVED and version <= SERVED[ApiKey(key)]:
+            if version <= newest.get(ApiKey(key), -1):
                 found.append(Seed(ApiKey(key), version, frame[10 + length + tags :]))
-    by_name = {API_TABLE[key].name + "Request": key for key in SERVED}
-    for record in json.loads((GOLDEN / "kafka-classes.json").read_text())["messages"]:
+    by_name = {API_TABLE[key].name + "Request": key for key in newest}
+    for record in (*recorded(OF_39), *recorded(OF_4)):
         named = by_name.get(record["message"])
         trusted = named in UNTOUCHED_BYTES
-        if named is not None and record["version"] <= SERVED[named] and not trusted:
+        if named is not None and record["version"] <= newest[named] and not trusted:
             found.append(Seed(named, record["version"], bytes.fromhex(record["bytes"])))
-    for key, newest in SERVED.items():
-        for version in range(newest + 1):
+    for key, last in newest.items():
+        for version in range(API_TABLE[key].min_version, last + 1):
             found += [
                 Seed(key, version, codec.encode(message, version))
                 for message in largest_requests(key, version, topic.name, topic.id, SMALL_BYTES)
@@ -219,10 +221,12 @@ def is_good(row: Row) -> bool:
     return longest_ms < LONGEST_WAIT_MS and not window.errors and not window.lost
 
 
-def attack(good: Bystander, count: int, seed: int) -> Iterator[Row]:
+def attack(
+    good: Bystander, count: int, seed: int, newest: Mapping[ApiKey, int] = SERVED
+) -> Iterator[Row]:
     """Send `count` mutated frames, a window at a time; what the good client saw of each."""
     with WireClient(good.bootstrap) as client:
-        seeds = corpus(client.create_topic(PARTITIONS, name="target"))
+        seeds = corpus(client.create_topic(PARTITIONS, name="target"), newest)
         client.coordinator("abuse")
         client.coordinator("abuse", 1)
     for first in range(0, count, WINDOW):

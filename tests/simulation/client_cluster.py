@@ -16,6 +16,7 @@ from pybroker_kafka.broker.handlers.find_coordinator import FindCoordinatorHandl
 from pybroker_kafka.broker.handlers.groups import GroupHandlers
 from pybroker_kafka.broker.handlers.metadata import MetadataHandler
 from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.coordinator.transaction.metadata import RAISES_EPOCHS
 from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
 from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest
@@ -35,6 +36,7 @@ from tests.simulation.transactions import (
     EXPIRY_CHECK_MS,
     TransactionalBroker,
     TransactionalCluster,
+    unprotected,
 )
 from tests.simulation.virtual_trio import TrioRun, simulated
 
@@ -94,8 +96,8 @@ class ServingBroker(TransactionalBroker):
 class ClientCluster(TransactionalCluster):
     brokers: dict[int, ServingBroker]  # type: ignore[assignment]
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int, version: int = 0) -> None:
+        super().__init__(seed, version)
         # Users' programs, on all hosts.
         self.programs = TrioRun(self.kernel, Process("programs"), self._run)
         self.judge = Judge(self)
@@ -247,9 +249,15 @@ def app_kinds(cluster: ClientCluster) -> list[type[App]]:
     return kinds
 
 
-def simulate_client(seed: int) -> Result:
+def simulate_client_2(seed: int) -> Result:
+    """The same with transaction.version 2, and without the protections of versions before."""
+    with unprotected():
+        return simulate_client(seed, RAISES_EPOCHS)
+
+
+def simulate_client(seed: int, version: int = 0) -> Result:
     """Run one seed to its end; whatever it found is in the result."""
-    cluster = ClientCluster(seed)
+    cluster = ClientCluster(seed, version)
     kernel = cluster.kernel
     error: str | None = None
     try:

@@ -4,8 +4,8 @@ Seeds run in one process per core. Each failing seed is printed at once. At the 
 the runs and the failures, with the command that replays the first failure. `--planted` runs the
 planted faults instead, to check that the simulation finds them. `--transactions` simulates a
 cluster with transactions, `--transactions-2` one with transactions of version 2, `--client` one
-with the real client of `pybroker_kafka.client`, `--groups` one with a group of the consumer
-protocol.
+with the real client of `pybroker_kafka.client`, `--client-2` the same with both, `--groups` one
+with a group of the consumer protocol.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from tests.simulation import (
     planted_transactions,
     planted_transactions_2,
 )
-from tests.simulation.client_cluster import simulate_client
+from tests.simulation.client_cluster import simulate_client, simulate_client_2
 from tests.simulation.cluster import Result, simulate
 from tests.simulation.groups import simulate_groups
 from tests.simulation.transactions import simulate_transactions, simulate_transactions_2
@@ -66,15 +66,17 @@ PLAIN = Kind("", simulate, planted)
 TRANSACTIONS = Kind("--transactions", simulate_transactions, planted_transactions)
 TRANSACTIONS_2 = Kind("--transactions-2", simulate_transactions_2, planted_transactions_2)
 CLIENT = Kind("--client", simulate_client, planted_client)
+CLIENT_2 = Kind("--client-2", simulate_client_2, planted_client)
 GROUPS = Kind("--groups", simulate_groups, planted_groups)
-KINDS = (PLAIN, TRANSACTIONS, TRANSACTIONS_2, CLIENT, GROUPS)
+KINDS = (PLAIN, TRANSACTIONS, TRANSACTIONS_2, CLIENT, CLIENT_2, GROUPS)
 
 
 def replay(seed: int, lines: int, fault: str | None, kind: Kind) -> int:
     if fault is None:
         result = kind.play(seed)
     else:
-        (kind,) = (kind for kind in KINDS if fault in kind.faults.PLANTED)
+        if fault not in kind.faults.PLANTED:
+            kind = next(kind for kind in KINDS if fault in kind.faults.PLANTED)
         with kind.faults.PLANTED[fault]():
             result = kind.play(seed)
     for line in result.trace[-lines:]:
@@ -170,7 +172,7 @@ def main() -> int:
     parser.add_argument(
         "--planted", action="store_true", help="check that the planted faults are found"
     )
-    faults = [name for kind in KINDS for name in kind.faults.PLANTED]
+    faults = sorted({name for kind in KINDS for name in kind.faults.PLANTED})
     parser.add_argument("--with-fault", choices=faults, help="with --seed: plant this fault")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--transactions", action="store_true", help="simulate transactions")
@@ -181,17 +183,20 @@ def main() -> int:
         "--client", action="store_true", help="simulate clients of pybroker_kafka.client"
     )
     which.add_argument(
+        "--client-2", action="store_true", help="clients, and transactions of version 2"
+    )
+    which.add_argument(
         "--groups", action="store_true", help="simulate a group of the consumer protocol"
     )
     options = parser.parse_args()
     if (options.planted or options.with_fault) and is_compiled(REQUEST_PATH):
         parser.error("faults are planted in the sources: begin with PYBROKER_COMPILED=loops")
     _prepare()
-    kind = CLIENT if options.client else TRANSACTIONS if options.transactions else PLAIN
-    if options.transactions_2:
-        kind = TRANSACTIONS_2
-    if options.groups:
-        kind = GROUPS
+    (kind,) = [
+        kind
+        for kind in KINDS
+        if kind.option and getattr(options, kind.option[2:].replace("-", "_"))
+    ] or [PLAIN]
     if options.seed is not None:
         return replay(options.seed, options.lines, options.with_fault, kind)
     if options.planted:

@@ -1,16 +1,19 @@
 """The simulation of the real client in CI: some seeds, one twice, and the planted faults.
 
-`python -m tests.simulation.run --client --seed N` replays a failing seed.
+`python -m tests.simulation.run --client --seed N` replays a failing seed, `--client-2` one with
+transactions of version 2.
 """
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from tests.simulation import planted_client
-from tests.simulation.client_cluster import simulate_client
+from tests.simulation.client_cluster import simulate_client, simulate_client_2
+from tests.simulation.cluster import Result
 from tests.simulation.test_simulation import ROOT
 from tests.simulation.test_transactions import told
 from tests.support.sources import needs_sources
@@ -30,11 +33,12 @@ KNOWN_SEEDS = {
 }
 
 
+@pytest.mark.parametrize("simulate", [simulate_client, simulate_client_2])
 @pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
-def test_the_client_keeps_its_promises(first_seed: int) -> None:
+def test_the_client_keeps_its_promises(first_seed: int, simulate: Callable[[int], Result]) -> None:
     acknowledged = 0
     for seed in range(first_seed, first_seed + CHUNK):
-        result = simulate_client(seed)
+        result = simulate(seed)
         if result.error is not None:
             pytest.fail(told(result), pytrace=False)
         acknowledged += result.batches

@@ -143,7 +143,8 @@ class TransactionalBroker(Broker):
         offsets = TxnOffsetCommitHandler(self.groups, replicas, self.verifier, lambda: True)
         self.served: dict[type, Any] = {
             ApiVersionsRequest: ApiVersionsHandler(
-                lambda: ((key, 0, API_TABLE[key].highest(self.levels)) for key in SERVED)
+                lambda: ((key, 0, API_TABLE[key].highest(self.levels)) for key in SERVED),
+                lambda: (0 if self.levels else -1, self.levels),
             ).api_versions,
             AddPartitionsToTxnRequest: handlers.add_partitions,
             AddOffsetsToTxnRequest: handlers.add_offsets,

@@ -7,6 +7,9 @@ twin must agree on the last stable offset, on open transactions, and, through th
 consumer drops aborted batches, on the records that a reader sees from any offset, in one fetch or
 in many. A follower that is fed from the log must agree as well.
 
+In every other run transactions are of version 2: each marker has a higher epoch than its
+transaction. Batches and markers of transactions before come again, late, and are refused.
+
 A restart finds everything replicated: producer snapshots, ours like Apache Kafka's, do not say
 which markers were not when they were taken.
 """
@@ -28,14 +31,14 @@ from pybroker_kafka.protocol.records.batch import (
 )
 from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_marker
 from pybroker_kafka.protocol.records.record import SimpleRecord
-from pybroker_kafka.storage.append_info import AppendOrigin
+from pybroker_kafka.storage.append_info import AppendInfo, AppendOrigin
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, config_of
 
-SEEDS = range(12)
+SEEDS = range(24)
 STEPS = 80
 STEPS_PER_READ = 4
 PRODUCERS = (1, 2, 3)
@@ -51,6 +54,7 @@ class Entry:
     producer: int = -1
     transactional: bool = False
     kind: ControlRecordType | None = None
+    epoch: int = 0
 
     @property
     def next_offset(self) -> int:
@@ -78,6 +82,15 @@ class Twin:
     def is_open(self, producer: int) -> bool:
         mine = [e for e in self.entries if e.producer == producer and e.transactional]
         return bool(mine) and mine[-1].kind is None
+
+    def epoch_of(self, producer: int) -> int:
+        """The one of its last batch or marker; -1: it has none."""
+        return next((e.epoch for e in reversed(self.entries) if e.producer == producer), -1)
+
+    def takes_marker(self, producer: int, epoch: int) -> bool:
+        """In version 2: a new one, or the last one again while nothing has begun."""
+        current = self.epoch_of(producer)
+        return epoch > current or (epoch == current and not self.is_open(producer))
 
     def last_stable_offset(self, high_watermark: int) -> int:
         unstable = [high_watermark]
@@ -133,6 +146,7 @@ def consume(log: Log, start: int, max_bytes: int) -> list[bytes]:
 class World:
     def __init__(self, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
+        self.raises = seed % 2 == 1  # transactions of version 2
         self.directory = directory
         self.twin = Twin()
         self.high_watermark = 0
@@ -154,13 +168,20 @@ class World:
     def write(self, producer: int, transactional: bool) -> None:
         values = [b"%d" % (self.count + i) for i in range(self.chance.randint(1, 3))]
         self.count += len(values)
+        epoch = max(self.twin.epoch_of(producer), 0) if producer >= 0 else -1
+        is_late = epoch > 0 and self.chance.random() < 0.2
         batch = build_batch(
             [SimpleRecord(0, None, value) for value in values],
             producer_id=producer,
-            producer_epoch=0 if producer >= 0 else -1,
+            producer_epoch=epoch - is_late,
             base_sequence=self.sequences.get(producer, -1),
             is_transactional=transactional,
         )
+        if is_late:
+            with pytest.raises(KafkaError) as refused:
+                append_as_leader(self.log, batch, leader_epoch=0, now_ms=0)
+            assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+            return
         if producer >= 0 and not transactional and self.twin.is_open(producer):
             with pytest.raises(KafkaError) as refused:
                 append_as_leader(self.log, batch, leader_epoch=0, now_ms=0)
@@ -169,19 +190,37 @@ class World:
         info = append_as_leader(self.log, batch, leader_epoch=0, now_ms=0)
         if producer >= 0:
             self.sequences[producer] += len(values)
-        self.twin.add(Entry(info.first_offset, values, producer, transactional))
+        self.twin.add(Entry(info.first_offset, values, producer, transactional, epoch=epoch))
 
     def end(self, producer: int, kind: ControlRecordType) -> None:
+        epoch, version = 0, 0
+        if self.raises:
+            current, version = self.twin.epoch_of(producer), 2
+            epoch = max(current + self.chance.choice((1, 1, 1, 0, -1)), 0)
         marker = build_end_txn_marker(
-            EndTxnMarker(kind, 0), timestamp=0, producer_id=producer, producer_epoch=0
+            EndTxnMarker(kind, 0), timestamp=0, producer_id=producer, producer_epoch=epoch
         )
-        info = append_as_leader(
-            self.log, marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR
-        )
-        self.twin.add(Entry(info.first_offset, [], producer, True, kind))
+
+        def append() -> AppendInfo:
+            return append_as_leader(
+                self.log, marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR,
+                transaction_version=version,
+            )  # fmt: skip
+
+        if self.raises and not self.twin.takes_marker(producer, epoch):
+            with pytest.raises(KafkaError) as refused:
+                append()
+            assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+            return
+        info = append()
+        if epoch != self.twin.epoch_of(producer):
+            self.sequences[producer] = 0
+        self.twin.add(Entry(info.first_offset, [], producer, True, kind, epoch))
 
     def replicate(self) -> None:
-        self.high_watermark = self.chance.randint(self.high_watermark, self.twin.end)
+        """Followers have whole batches."""
+        ends = [e.next_offset for e in self.twin.entries if e.next_offset > self.high_watermark]
+        self.high_watermark = self.chance.choice([self.high_watermark, *ends])
         self.log.update_high_watermark(self.high_watermark)
 
     def truncate(self) -> None:
@@ -191,7 +230,12 @@ class World:
         self.log.truncate_to(offset)
         self.twin.cut(offset)
         for producer in PRODUCERS:
-            mine = [e for e in self.twin.entries if e.producer == producer and e.kind is None]
+            epoch = self.twin.epoch_of(producer)
+            mine = [
+                e
+                for e in self.twin.entries
+                if e.producer == producer and e.kind is None and e.epoch == epoch
+            ]
             self.sequences[producer] = sum(len(e.values) for e in mine)
 
     def restart(self, *, clean: bool) -> None:
