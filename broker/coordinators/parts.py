@@ -12,7 +12,7 @@ from ..cluster.parts import Control, Ground
 from ..config.group_configs import GroupConfigs
 from ..replicas.parts import Replicas
 from .group_lag import GroupLag
-from .group_runtime import GroupRuntime, consumer_group_config, group_config
+from .group_runtime import GroupRuntime, consumer_group_config, group_config, share_group_config
 from .marker_writer import MarkerWriter
 from .producer_ids import ProducerIds, allocate_from_controller, allocate_from_zookeeper
 from .share_runtime import ShareRuntime, share_config
@@ -47,6 +47,7 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
         consumer_config=consumer_group_config(config),
         image=image,
+        share_config=share_group_config(config),
     )
     group_configs = GroupConfigs(config)
     group_configs.on_change.append(groups.machine.group_config_changed)
@@ -93,6 +94,7 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         connect=connect,
         timeout_ms=request_timeout_ms,
     )
+    groups.keep_states_with(persister)
     return Coordinators(
         groups, transactions, verifier, markers, producer_ids, group_configs, shares, persister
     )

@@ -57,6 +57,7 @@ from .offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
+from .share_groups import ShareGroupHandlers
 from .share_states import ShareStateHandlers
 from .shares import ShareHandlers
 from .static_members import without_static_members
@@ -214,6 +215,7 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
     of_groups = {
         **GroupHandlers(groups).handlers(),
         **ConsumerGroupHandlers(groups, lambda: ground.features.levels).handlers(),
+        **ShareGroupHandlers(groups).handlers(),
         **group_offsets.handlers(),
     }
     if not ground.config.inter_broker_protocol.has_static_members:

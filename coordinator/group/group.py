@@ -25,6 +25,7 @@ from ...protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from .consumer.consumer_group import ConsumerGroup
 from .members import JoinTicket, Member, MemberProtocol
 from .offsets import OffsetStore
+from .share.share_group import ShareGroup
 from .states import GroupState, check_transition
 from .timers import Timer, TimerKind
 
@@ -151,6 +152,11 @@ class Group:
         self.generation_id = 0
         self.protocol_type = self.protocol_name = self.leader_id = None
         self.state_since_ms = self.state_timestamp_ms = None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether `consumer` is a share group (KIP-932)."""
+        return isinstance(self.consumer, ShareGroup)
 
     @property
     def has_members(self) -> bool:

@@ -130,7 +130,7 @@ class Joining:
             return
         assert group is not None
         if group.consumer is not None:
-            if group.has_members:
+            if group.has_members or group.is_share:
                 inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                 self._rebalance.answer_join_error(attempt.ticket, inconsistent, request.member_id)
                 return

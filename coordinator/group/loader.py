@@ -36,6 +36,8 @@ from .records import (
     decode_offset_value,
     version_of,
 )
+from .share import records as share_records
+from .share.share_group import ShareGroup
 
 _PREFIX_BYTES = 2
 
@@ -120,7 +122,9 @@ class PartitionLoad(partition_load.PartitionLoad):
                     self._raw_groups.pop(key[_PREFIX_BYTES:], None)
                 else:
                     self._raw_groups[key[_PREFIX_BYTES:]] = RawValue(base_offset, value)
-            elif key is not None and consumer_records.is_consumer_group_key(key):
+            elif key is not None and (
+                consumer_records.is_consumer_group_key(key) or share_records.is_share_group_key(key)
+            ):
                 if value is None:
                     self._raw_consumer_groups.pop(bytes(key), None)
                 else:
@@ -142,12 +146,16 @@ class PartitionLoad(partition_load.PartitionLoad):
                 self._skip(f"a group in the batch at offset {value.record_offset}", error)
         for key, value in self._raw_consumer_groups.items():
             try:
-                group_id, change = consumer_records.read(key, value.data)
+                is_share = share_records.is_share_group_key(key)
+                of_kind = share_records if is_share else consumer_records
+                group_id, change = of_kind.read(key, value.data)
             except ProtocolError as error:
                 self._skip(f"a group in the batch at offset {value.record_offset}", error)
             else:
-                if group_id not in self._consumer_groups:
-                    self._consumer_groups[group_id] = ConsumerGroup(group_id)
+                known = self._consumer_groups.get(group_id)
+                if known is None or isinstance(known, ShareGroup) is not is_share:
+                    made = ShareGroup(group_id) if is_share else ConsumerGroup(group_id)
+                    self._consumer_groups[group_id] = made
                 self._consumer_groups[group_id].apply(change)
                 if last.get(group_id, -1) <= value.record_offset:
                     self._groups.pop(group_id, None)

@@ -12,9 +12,11 @@ Mirrors ModernGroup and ConsumerGroup. Left out: views of the state as of a comm
 from collections import Counter
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from ....protocol import invariants
+from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from ....protocol.errors import ErrorCode
 from ....protocol.invariants import BrokenInvariant
 from ..timers import Timer
 from .assignment import NOTHING, Assignment
@@ -32,6 +34,7 @@ from .changes import (
     TargetEpoch,
 )
 from .member import LEAVING_EPOCH, Member, MemberMetadata, Progress
+from .records import record
 
 GROUP_TYPE: Final = "consumer"
 FIRST_EPOCH: Final = GroupEpoch(1, 0)
@@ -61,6 +64,8 @@ Undo = Change | PutBack
 
 class ConsumerGroup:
     """One group; a `Group` has its offsets."""
+
+    has_offsets: ClassVar[bool] = True
 
     __slots__ = (
         "_epoch",
@@ -121,6 +126,20 @@ class ConsumerGroup:
         self.rebalance_timers: dict[str, tuple[Timer, int]] = {}
         # What was applied and may still be undone, by append, in their order.
         self._in_flight: dict[int, tuple[list[Change], list[Undo]]] = {}
+
+    # Of this kind of groups
+
+    def record(self, change: Any) -> tuple[bytes, bytes | None]:
+        """The key and value of a change."""
+        return record(self.group_id, change)
+
+    def refusal(self, error: ErrorCode) -> Any:
+        """The answer to a member."""
+        return ConsumerGroupHeartbeatResponse(error_code=error)
+
+    def last_changes(self) -> list[Any]:
+        """The changes that end what only this kind of groups has."""
+        return [*(SetRegex(regex, None) for regex in self.regexes), SetPartitionMetadata(None)]
 
     # Reading
 

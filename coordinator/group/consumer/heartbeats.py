@@ -150,7 +150,9 @@ class ConsumerGroups:
         request = beat.request
         holder = self._core.groups.get(request.group_id)
         group = None if holder is None else holder.consumer
-        if group is None or group.is_refresh_due or group.regex_members or beat.says_more:
+        if holder is None or group is None or holder.is_share:
+            return False
+        if group.is_refresh_due or group.regex_members or beat.says_more:
             return False
         member = group.members.get(request.member_id)
         target_epoch = group.target_epoch
@@ -210,11 +212,11 @@ class ConsumerGroups:
 
     def _group_for(self, group_id: str, *, may_create: bool) -> ConsumerGroup:
         found = self._core.groups.get(group_id)
-        if found is not None and found.consumer is not None:
+        if found is not None and found.consumer is not None and not found.is_share:
             return found.consumer
         if found is None and not may_create:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if found is not None and (found.has_members or not may_create):
+        if found is not None and (found.has_members or not may_create or found.is_share):
             raise Refused(
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
             )
@@ -385,7 +387,7 @@ class ConsumerGroups:
     def _leave(self, beat: Beat, now_ms: int) -> None:
         request = beat.request
         found = self._core.groups.get(request.group_id)
-        if found is None or found.consumer is None:
+        if found is None or found.consumer is None or found.is_share:
             what = "not found" if found is None else "is not a consumer group"
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}.")
         group, member_id = found.consumer, request.member_id

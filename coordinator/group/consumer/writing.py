@@ -10,15 +10,13 @@ import logging
 from functools import partial
 from typing import Any, Final
 
-from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ....protocol.errors import ErrorCode
 from ....protocol.records.record import SimpleRecord
-from ..core import Core
+from ..core import Core, Effect
 from ..group import Group
 from ..records import group_tombstone
-from .changes import Change, SetMember, SetProgress, SetTarget
+from .changes import SetMember, SetProgress, SetTarget
 from .consumer_group import ConsumerGroup, Undo
-from .records import record
 from .sessions import Sessions
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
@@ -50,10 +48,10 @@ class Edit:
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
-        self.changes: list[Change] = []
+        self.changes: list[Any] = []  # of its kind of groups
         self.undo: list[Undo] = []
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: Any) -> None:
         self.undo.append(self.group.apply(change))
         self.changes.append(change)
 
@@ -72,18 +70,25 @@ class Edit:
 class Writer:
     """Writes the edits of all groups."""
 
-    __slots__ = ("_core", "_sessions", "_waiting")
+    __slots__ = ("_after", "_core", "_sessions", "_waiting")
 
     def __init__(self, core: Core, sessions: Sessions) -> None:
         self._core = core
         self._sessions = sessions
-        # Answers that wait for an append, by its id.
+        # By the id of an append: what comes after it, and the answers that wait for it.
+        self._after: dict[int, Effect] = {}
         self._waiting: dict[int, list[tuple[object, Any]]] = {}
 
     def commit(
-        self, edit: Edit, now_ms: int, token: object = None, response: object = None
+        self,
+        edit: Edit,
+        now_ms: int,
+        token: object = None,
+        response: object = None,
+        after: Effect | None = None,
     ) -> None:
-        """Write the changes, and answer when they are written."""
+        """Write the changes, and answer when they are written; `after` that comes another effect,
+        if they are."""
         group = edit.group
         if not edit.changes:
             if token is not None:
@@ -102,10 +107,12 @@ class Writer:
                 core.timers.cancel(timer)
             holder.pending_members.clear()
             holder.consumer = group
-        records += [SimpleRecord(stamp_ms, *record(group_id, change)) for change in edit.changes]
+        records += [SimpleRecord(stamp_ms, *group.record(change)) for change in edit.changes]
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, edit.changes, edit.undo)
         self._waiting[append_id] = [] if token is None else [(token, response)]
+        if after is not None:
+            self._after[append_id] = after
 
     def answer(self, group: ConsumerGroup, token: object, response: object) -> None:
         """Answer when the group's changes that are on their way are written."""
@@ -125,6 +132,7 @@ class Writer:
         now_ms: int,
     ) -> None:
         waiting = self._waiting.pop(append_id)
+        after = self._after.pop(append_id, None)
         is_current = self._core.is_current(holder) and holder.consumer is group
         if error in _IN_THE_LOG:
             group.stored(append_id)
@@ -142,8 +150,10 @@ class Writer:
             answer_error = ErrorCode.NOT_COORDINATOR
         for token, response in waiting:
             if answer_error is not ErrorCode.NONE:
-                response = ConsumerGroupHeartbeatResponse(error_code=answer_error)
+                response = group.refusal(answer_error)
             self._core.reply(token, response)
+        if after is not None and answer_error is ErrorCode.NONE:
+            self._core.emit(after)
 
     def _forget(self, holder: Group) -> None:
         """A group whose first records did not get into the log: it is what it was before."""
