@@ -32,6 +32,7 @@ from ...coordinator.group.core import (
     Reply,
 )
 from ...coordinator.group.group_coordinator import GroupCoordinator
+from ...coordinator.group.share.config import ShareGroupConfig
 from ...coordinator.group.states import GroupState
 from ...protocol.api import ApiKey
 from ...protocol.apis.initialize_share_group_state import InitializeShareGroupStateRequest
@@ -92,10 +93,10 @@ def consumer_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
     )
 
 
-def share_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
+def share_group_config(config: KafkaConfig) -> ShareGroupConfig:
     """The part for share groups, whose one assignor is known."""
     value = config.value
-    return ConsumerGroupConfig(
+    return ShareGroupConfig(
         session_timeout_ms=value("group.share.session.timeout.ms"),
         heartbeat_interval_ms=value("group.share.heartbeat.interval.ms"),
         max_size=value("group.share.max.size"),
@@ -127,7 +128,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
-        share_config: ConsumerGroupConfig | None = None,
+        share_config: ShareGroupConfig | None = None,
     ) -> None:
         super().__init__(
             replicas,

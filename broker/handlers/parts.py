@@ -57,6 +57,7 @@ from .offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
+from .share_group_offsets import ShareGroupOffsetHandlers
 from .share_groups import ShareGroupHandlers
 from .share_states import ShareStateHandlers
 from .shares import ShareHandlers
@@ -216,6 +217,7 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
         **GroupHandlers(groups).handlers(),
         **ConsumerGroupHandlers(groups, lambda: ground.features.levels).handlers(),
         **ShareGroupHandlers(groups).handlers(),
+        **ShareGroupOffsetHandlers(groups, cache, lower.coordinators.ends).handlers(),
         **group_offsets.handlers(),
     }
     if not ground.config.inter_broker_protocol.has_static_members:

@@ -56,8 +56,10 @@ from .loader import PartitionLoad
 from .members import JoinTicket
 from .membership import Membership
 from .rebalance import Rebalance
+from .share.config import ShareGroupConfig
 from .share.describing import describe_share_group
-from .share.heartbeats import ShareBeat, ShareGroups, delete_request
+from .share.heartbeats import ShareBeat, delete_request
+from .share.offsets import ShareGroupOffsets
 from .share.share_group import GROUP_TYPE as SHARE_GROUP_TYPE
 from .share.share_group import ShareGroup
 from .stable_fetch import StableFetches, Wanted
@@ -75,7 +77,7 @@ class GroupCoordinator:
 
     __slots__ = (
         "_commits", "_consumer_config", "_consumers", "_core", "_image", "_joining", "_membership",
-        "_rebalance", "_shares", "_stable_fetches", "_transactions",
+        "_rebalance", "_stable_fetches", "_transactions", "shares",
     )  # fmt: skip
 
     def __init__(
@@ -85,7 +87,7 @@ class GroupCoordinator:
         wall: WallClock | None = None,
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
-        share_config: ConsumerGroupConfig | None = None,
+        share_config: ShareGroupConfig | None = None,
     ) -> None:
         """`new_uuid` gives the random part of member ids. `wall` beside the `now_ms` of all calls;
         without one they are the same. `image`: the topics, for groups of the consumer protocol."""
@@ -93,7 +95,7 @@ class GroupCoordinator:
         self._consumer_config = consumer_config or ConsumerGroupConfig()
         self._image: TopicImage = image or NoTopics()
         self._consumers = ConsumerGroups(self._core, self._consumer_config, self._image)
-        self._shares = ShareGroups(self._core, share_config or ConsumerGroupConfig(), self._image)
+        self.shares = ShareGroupOffsets(self._core, share_config or ShareGroupConfig(), self._image)
         self._rebalance = Rebalance(self._core)
         self._joining = Joining(self._core, self._rebalance)
         self._membership = Membership(self._core, self._rebalance)
@@ -144,7 +146,7 @@ class GroupCoordinator:
                 self._core.timers.reschedule(timer, now_ms + interval_ms)
             return
         if timer.kind is TimerKind.CONSUMER_SESSION:
-            of_kind = self._shares if isinstance(timer.owner, ShareGroup) else self._consumers
+            of_kind = self.shares if isinstance(timer.owner, ShareGroup) else self._consumers
             of_kind.session_expired(timer.owner, timer.member_id, now_ms)
             return
         if timer.kind is TimerKind.CONSUMER_REBALANCE:
@@ -255,7 +257,7 @@ class GroupCoordinator:
         for member in group.members.values():
             self._rebalance.restart_session(member, now_ms)
         if group.consumer is not None:
-            of_kind = self._shares if group.is_share else self._consumers
+            of_kind = self.shares if group.is_share else self._consumers
             of_kind.loaded(group.consumer, now_ms)
 
     # Requests of members
@@ -293,7 +295,7 @@ class GroupCoordinator:
 
     def share_heartbeat(self, beat: ShareBeat, now_ms: int) -> None:
         """ShareGroupHeartbeat."""
-        self._shares.share_heartbeat(beat, now_ms)
+        self.shares.share_heartbeat(beat, now_ms)
 
     def states_initialized(
         self,
@@ -302,16 +304,17 @@ class GroupCoordinator:
         now_ms: int,
     ) -> None:
         """The outcome of an InitializeStates."""
-        self._shares.states_initialized(request, response, now_ms)
+        self.shares.states_initialized(request, response, now_ms)
 
     def topics_changed(self, names: Collection[str]) -> None:
         """Topics were made or deleted, or have other partitions."""
         self._consumers.topics_changed(names)
-        self._shares.topics_changed(names)
+        self.shares.topics_changed(names)
 
     def group_config_changed(self, group_id: str, values: Mapping[str, Any]) -> None:
         """A group sets these configs itself from now on, whether it exists or not."""
         self._consumers.group_config_changed(group_id, values)
+        self.shares.group_config_changed(group_id, values)
 
     def consumer_config_changed(self, config: ConsumerGroupConfig) -> None:
         """The broker's configuration of consumer groups, where they do not set their own."""

@@ -49,7 +49,7 @@ class Broker(BrokerProcess):
 class Got(NamedTuple):
     partition: int
     offset: int
-    count: int
+    deliveries: int
     value: str
 
 
@@ -80,7 +80,7 @@ class Member:
                 self.failures.append(rest[0])
 
     def counts(self, value: str) -> list[int]:
-        return [got.count for got in self.got if got.value == value]
+        return [got.deliveries for got in self.got if got.value == value]
 
     def leave(self) -> None:
         if self._process.poll() is None:

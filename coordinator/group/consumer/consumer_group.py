@@ -127,7 +127,7 @@ class ConsumerGroup:
         # What was applied and may still be undone, by append, in their order.
         self._in_flight: dict[int, tuple[list[Change], list[Undo]]] = {}
 
-    # Of this kind of groups
+    # Of this kind of group
 
     def record(self, change: Any) -> tuple[bytes, bytes | None]:
         """The key and value of a change."""
@@ -138,7 +138,7 @@ class ConsumerGroup:
         return ConsumerGroupHeartbeatResponse(error_code=error)
 
     def last_changes(self) -> list[Any]:
-        """The changes that end what only this kind of groups has."""
+        """The changes that end what only this kind of group has."""
         return [*(SetRegex(regex, None) for regex in self.regexes), SetPartitionMetadata(None)]
 
     # Reading

@@ -48,7 +48,7 @@ class Edit:
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
-        self.changes: list[Any] = []  # of its kind of groups
+        self.changes: list[Any] = []  # of its kind of group
         self.undo: list[Undo] = []
 
     def apply(self, change: Any) -> None:
