@@ -165,9 +165,7 @@ def _of_records(
         WriteTxnMarkersHandler(markers).handlers(),
         DescribeProducersHandler(manager).handlers(),
         FetchHandler(replicas, sessions, spawn).handlers(),
-        ShareHandlers(
-            lower.share_leader, manager, lambda: ground.features.levels, spawn
-        ).handlers(),
+        ShareHandlers(lower.share_leader, manager, lambda: ground.features.levels).handlers(),
         ListOffsetsHandler(replicas, spawn).handlers(),
         OffsetForLeaderEpochHandler(manager).handlers(),
         DeleteRecordsHandler(replicas).handlers(),

@@ -12,10 +12,8 @@ Mirrors KafkaApis.handleShareFetchRequest and handleShareAcknowledgeRequest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-import trio
 
 from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
@@ -40,11 +38,16 @@ from .leaders import current_leader
 if TYPE_CHECKING:
     from ...replication.replica_manager import ReplicaManager
     from ..network.request import Handler, Request
+    from ..network.turns import Steps
 
 MAX_MEMBER_ID_CHARS: Final = 36
 _RENEWS_SINCE: Final = 2
-_MS: Final = 1000
 _LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+# A member has at most as many records of a partition as group.share.max.partition.max.record.locks
+# may allow.
+MAX_BATCHES: Final = 10_000
+_PARTITIONS_OF_STEP: Final = 1000
+_INVALID: Final = Acknowledgement(0, -1, ())
 _FETCH_KEEPS: Final = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
 
 Acknowledgements = dict[Wanted, list[Acknowledgement]]
@@ -53,28 +56,26 @@ Outcomes = dict[PartitionKey, tuple[ErrorCode, str | None]]
 
 
 class ShareHandlers:
-    __slots__ = ("_leader", "_levels", "_manager", "_metadata", "_spawn")
+    __slots__ = ("_leader", "_levels", "_manager", "_metadata")
 
     def __init__(
         self,
         leader: ShareLeader,
         manager: ReplicaManager,
         levels: Callable[[], Levels],
-        spawn: Callable[..., None],
     ) -> None:
         """`levels` are those of the finalized features."""
         self._leader = leader
         self._manager = manager
         self._metadata = manager.metadata
         self._levels = levels
-        self._spawn = spawn
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.SHARE_FETCH: self.fetch, ApiKey.SHARE_ACKNOWLEDGE: self.acknowledge}
 
     # ShareFetch
 
-    def fetch(self, request: Request) -> None:
+    def fetch(self, request: Request) -> Steps:
         body: share_fetch.ShareFetchRequest = request.body
         session = self._session(request)
         if session is None:
@@ -86,12 +87,10 @@ class ShareHandlers:
                 ErrorCode.INVALID_REQUEST, f"{names} must be set to 0, if isRenewAck is true."
             )
             return
-        wanted = self._wanted(body.topics)
-        acknowledged = any(
-            partition.acknowledgement_batches
-            for topic in body.topics
-            for partition in topic.partitions
-        )
+        wanted: list[Wanted] = []
+        acknowledged: Acknowledgements = {}
+        yield from self._read(body.topics, wanted, acknowledged)
+        forgotten = yield from _forgotten(body)
         sessions = self._leader.sessions
         limit = MAX_UNKNOWN_PARTITIONS + 2 * self._metadata.total_partition_count()
         if sessions.size_with(session, len(wanted)) > limit:
@@ -103,36 +102,26 @@ class ShareHandlers:
                 session,
                 body.share_session_epoch,
                 wanted,
-                [
-                    (bytes(topic.topic_id), partition)
-                    for topic in body.forgotten_topics_data
-                    for partition in topic.partitions
-                ],
-                acknowledges=acknowledged,
+                forgotten,
+                acknowledges=any(acknowledged.values()),
                 connection=request.connection,
             )
         except KafkaError as error:
             if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
-                self._spawn(self._refuse_later, request)
+                self._leader.hold(_Refusal(self._leader, request), session[0], body.max_wait_ms)
             else:
                 request.fail(error.code, error.message)
             return
         if not is_known and sessions.knows(request.connection):
             request.connection.add_wait(_SessionWait(self._leader, request))
         exchange = _Exchange(self, request, session, context)
-        if acknowledged:
-            exchange.acknowledge(self._acknowledgements(body.topics, exchange.outcomes), is_renewal)
+        if any(acknowledged.values()):
+            yield from exchange.acknowledge(acknowledged, is_renewal)
         exchange.fetch(is_renewal)
-
-    async def _refuse_later(self, request: Request) -> None:
-        """A client without a session would ask again at once."""
-        body: share_fetch.ShareFetchRequest = request.body
-        await trio.sleep(max(body.max_wait_ms, 0) / _MS)
-        request.fail(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
 
     # ShareAcknowledge
 
-    def acknowledge(self, request: Request) -> None:
+    def acknowledge(self, request: Request) -> Steps:
         body: share_acknowledge.ShareAcknowledgeRequest = request.body
         session = self._session(request)
         if session is None:
@@ -143,8 +132,10 @@ class ShareHandlers:
             request.fail(error.code, error.message)
             return
         is_renewal = request.api_version >= _RENEWS_SINCE and body.is_renew_ack
+        acknowledged: Acknowledgements = {}
+        yield from self._read(body.topics, [], acknowledged)
         exchange = _Exchange(self, request, session, None)
-        exchange.acknowledge(self._acknowledgements(body.topics, exchange.outcomes), is_renewal)
+        yield from exchange.acknowledge(acknowledged, is_renewal)
         exchange.end_if_done()
 
     # Both
@@ -164,34 +155,28 @@ class ShareHandlers:
             return body.group_id, body.member_id
         return None
 
-    def _wanted(self, topics: Sequence[Any]) -> list[Wanted]:
-        name_of = self._metadata.topic_name
-        wanted = []
-        for topic in topics:
-            topic_id = bytes(topic.topic_id)
-            name = name_of(topic_id)
-            wanted += [Wanted(topic_id, each.partition_index, name) for each in topic.partitions]
-        return wanted
-
-    def _acknowledgements(self, topics: Sequence[Any], outcomes: Outcomes) -> Acknowledgements:
-        """By partition, the last one of each; of unknown topics there is only the outcome."""
-        found: Acknowledgements = {}
+    def _read(
+        self, topics: Sequence[Any], wanted: list[Wanted], acknowledged: Acknowledgements
+    ) -> Steps:
+        """The partitions of a request, and what it acknowledges of each; the last one counts."""
         name_of = self._metadata.topic_name
         for topic in topics:
             topic_id = bytes(topic.topic_id)
             name = name_of(topic_id)
             for partition in topic.partitions:
-                wanted = Wanted(topic_id, partition.partition_index, name)
-                if name is None:
-                    outcomes[wanted.key] = ErrorCode.UNKNOWN_TOPIC_ID, None
-                else:
-                    found[wanted] = [
-                        Acknowledgement(
-                            batch.first_offset, batch.last_offset, batch.acknowledge_types
-                        )
-                        for batch in partition.acknowledgement_batches
-                    ]
-        return found
+                each = Wanted(topic_id, partition.partition_index, name)
+                wanted.append(each)
+                batches = partition.acknowledgement_batches
+                found = acknowledged[each] = []
+                if len(batches) > MAX_BATCHES:
+                    found.append(_INVALID)
+                    continue
+                found += [
+                    Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+                    for batch in batches
+                ]
+                yield
+            yield
 
     def topic_error(self, request: Request, wanted: Wanted) -> ErrorCode:
         """Why the partition can not be read, or acknowledged, by this client."""
@@ -226,6 +211,34 @@ class _SessionWait:
 
     def cancel(self) -> None:
         self._leader.disconnected(self._connection)
+
+
+class _Refusal:
+    """A fetch without a session, since there are too many: its client would ask again at once."""
+
+    __slots__ = ("_fetch", "_leader", "_request")
+
+    def __init__(self, leader: ShareLeader, request: Request) -> None:
+        self._leader = leader
+        self._request = request
+        self._fetch: ShareFetch | None = None
+
+    def parked(self, fetch: ShareFetch) -> None:
+        self._fetch = fetch
+        self._request.connection.add_wait(self)
+
+    def complete(self, results: Acquisition) -> None:
+        if self._fetch is not None:
+            self._request.connection.remove_wait(self)
+        self._request.fail(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+
+    def hurry(self) -> None:
+        if self._fetch is not None:
+            self._leader.hurry(self._fetch)
+
+    def cancel(self) -> None:
+        if self._fetch is not None:
+            self._leader.cancel(self._fetch)
 
 
 class _Exchange:
@@ -267,12 +280,16 @@ class _Exchange:
 
     # Acknowledgements
 
-    def acknowledge(self, asked: Acknowledgements, is_renewal: bool) -> None:
+    def acknowledge(self, asked: Acknowledgements, is_renewal: bool) -> Steps:
         handlers, request = self._handlers, self._request
         may_renew = request.api_version >= _RENEWS_SINCE
         self._open += 1
         for wanted, batches in asked.items():
             key = wanted.key
+            yield
+            if wanted.topic is None:
+                self.outcomes[key] = ErrorCode.UNKNOWN_TOPIC_ID, None
+                continue
             if not is_valid(batches, may_renew=may_renew, is_renewal=is_renewal):
                 self.outcomes[key] = ErrorCode.INVALID_REQUEST, None
                 continue
@@ -471,6 +488,18 @@ class _Exchange:
             endpoints[leader.leader_id] = messages.NodeEndpoint(
                 node_id=leader.leader_id, host=leader.host, port=leader.port, rack=leader.rack
             )
+
+
+def _forgotten(body: share_fetch.ShareFetchRequest) -> Generator[None, None, set[PartitionKey]]:
+    found: set[PartitionKey] = set()
+    for topic in body.forgotten_topics_data:
+        topic_id = bytes(topic.topic_id)
+        for start in range(0, len(topic.partitions), _PARTITIONS_OF_STEP):
+            part = topic.partitions[start : start + _PARTITIONS_OF_STEP]
+            found.update((topic_id, partition) for partition in part)
+            yield
+        yield
+    return found
 
 
 def _as_in_java(name: str) -> str:

@@ -33,11 +33,12 @@ from ...replication.offsets import OffsetQuery, Searched
 from ...replication.partition import Partition
 from ...replication.purgatory import KeyedPurgatory
 from ...replication.share.acknowledging import Acknowledgement, acknowledge
+from ...replication.share.acquiring import AcquireMode, Asked
 from ...replication.share.fetching import Acquisition, ShareFetch, read_for
 from ...replication.share.in_flight import StateWrite
 from ...replication.share.sessions import PartitionKey, SessionKey, ShareSessions, Wanted
 from ...replication.share.share_partition import Phase, SharePartition
-from ...replication.types import Isolation, ShareFetchesDue
+from ...replication.types import CONSUMER_REPLICA_ID, FetchParams, Isolation, ShareFetchesDue
 from ...storage.log_lookup import search
 from ..coordinators.persister import Persister
 from ..replicas.applied_replicas import AppliedReplicas
@@ -50,6 +51,8 @@ logger: Final = logging.getLogger("pybroker.broker.share.share_leader")
 # One costs about 100 us.
 MAX_ANSWERS_AT_ONCE: Final = 32
 MAX_SEARCHERS: Final = 2
+# The key of what waits for its time alone.
+_NOTHING: Final[ServedKey] = ("", b"", -1)
 _MS: Final = 1000
 
 Stored = Callable[[ErrorCode, str | None], None]
@@ -367,6 +370,17 @@ class ShareLeader:
             shared.add((wanted.topic, wanted.partition))
         waiter.parked(fetch)
         self._wake_at(now_ms + fetch.max_wait_ms)
+
+    def hold(self, waiter: Waiter, group_id: str, wait_ms: int) -> None:
+        """Complete `waiter` when this time is over."""
+        params = FetchParams(CONSUMER_REPLICA_ID, max(wait_ms, 0), 0, 0, Isolation.READ_UNCOMMITTED)
+        asked = Asked("", AcquireMode.BATCH_OPTIMIZED, 0, 0)
+        fetch = ShareFetch(group_id, asked, params, ())
+        fetch.token = waiter
+        ends_ms = self._clock() + fetch.max_wait_ms
+        self.waiting.watch(fetch, (_NOTHING,), ends_ms)
+        waiter.parked(fetch)
+        self._wake_at(ends_ms)
 
     def cancel(self, fetch: ShareFetch) -> None:
         """Its client is gone."""

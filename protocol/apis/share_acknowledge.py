@@ -13,7 +13,7 @@ from typing import Final
 
 from ..access_rules import AccessRules, ByHandler, Question
 from ..acls import AclOperation, ResourceType
-from ..api_page import Api, elements_together
+from ..api_page import Api, Handling, elements_together
 from ..features import Feature, Later
 from ..schema import (
     Message,
@@ -105,5 +105,6 @@ API: Final = Api(
         ),
     ),
     later=Later(1, Feature.SHARE),
+    handling=Handling.IN_TURNS,
     elements=(elements_together("topics.partitions", "responses.partitions"),),
 )

@@ -112,17 +112,9 @@ class ShareBroker(HandlerBroker):
         )
         self.replica_runtime.on_share_fetches_due = self.shares.on_due
         self.levels = {"share.version": 1}
-        self._nursery: trio.Nursery | None = None
-        self.handlers = ShareHandlers(
-            self.shares, self.cluster.manager, lambda: self.levels, self._spawn
-        )
-
-    def _spawn(self, handler: Any, request: Any) -> None:
-        assert self._nursery is not None
-        self._nursery.start_soon(handler, request)
+        self.handlers = ShareHandlers(self.shares, self.cluster.manager, lambda: self.levels)
 
     async def run(self, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
         await nursery.start(self.shares.run)
 
     def share_fetch(
