@@ -359,6 +359,7 @@ class Broker:
         share_partitions = await share_partition_count(self.zookeeper, self.config)
         await services.start("shares", shares.run, share_partitions)
         await services.start("persister", persister.run)
+        await services.start("share leader", parts.share_leader.run)
         await services.start("logins", parts.logins.run)
         if any(uses_sasl(spec.protocol) for spec in self.listeners):
             await self.changes.read_entities()  # a login may need them at once
@@ -451,6 +452,7 @@ class Broker:
             "sockets",
             "logins",
             "verifier",
+            "share leader",
             "transactions",
             "groups",
             "isr changes",

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,13 +22,22 @@ from ...coordinator.group.commit_attempt import client_error, partition_errors
 from ...coordinator.group.commit_plan import CommitPlan
 from ...coordinator.group.commits import RepeatedCommit
 from ...coordinator.group.consumer.config import ConsumerGroupConfig, MigrationPolicy
+from ...coordinator.group.consumer.consumer_group import ConsumerGroupState
 from ...coordinator.group.consumer.target_assignment import ASSIGNORS
 from ...coordinator.group.consumer.topics import TopicImage
-from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
+from ...coordinator.group.core import (
+    ACKS_NONE,
+    Append,
+    Effect,
+    GroupConfig,
+    InitializeStates,
+    Reply,
+)
 from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.states import GroupState
 from ...coordinator.group.streams.config import StreamsGroupConfig
 from ...protocol.api import ApiKey
+from ...protocol.apis.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.errors import ErrorCode
 from ...protocol.framing import encode_response
 from ...protocol.invariants import BrokenInvariant
@@ -38,6 +48,7 @@ from ...storage.append_info import AppendOrigin
 from ..config.group_configs import broker_value
 from ..replicas.applied_replicas import AppliedReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
+from .persister import Persister
 
 if TYPE_CHECKING:
     from ..config.kafka_config import KafkaConfig
@@ -101,6 +112,16 @@ def streams_group_config(config: KafkaConfig) -> StreamsGroupConfig:
     )
 
 
+def share_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
+    """The part for share groups, whose one assignor is known."""
+    value = config.value
+    return ConsumerGroupConfig(
+        session_timeout_ms=value("group.share.session.timeout.ms"),
+        heartbeat_interval_ms=value("group.share.heartbeat.interval.ms"),
+        max_size=value("group.share.max.size"),
+    )
+
+
 async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig) -> int:
     """Partitions of the offsets topic."""
     configured = config.get_int("offsets.topic.num.partitions")
@@ -110,7 +131,7 @@ async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfi
 class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     """One broker's group coordinator and everything that it needs of the broker."""
 
-    __slots__ = ("_commit_acks", "_commit_timeout_ms")
+    __slots__ = ("_commit_acks", "_commit_timeout_ms", "_states")
 
     topic = OFFSETS_TOPIC
     logger = logger
@@ -126,19 +147,40 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
+        share_config: ConsumerGroupConfig | None = None,
         streams_config: StreamsGroupConfig | None = None,
     ) -> None:
         super().__init__(
             replicas,
             GroupCoordinator(
-                config, new_uuid, replicas.wall, consumer_config, image, streams_config
+                config,
+                new_uuid,
+                replicas.wall,
+                consumer_config,
+                image,
+                share_config,
+                streams_config,
             ),
-            {Reply: self._reply, Append: self._append},
+            {
+                Reply: self._reply,
+                Append: self._append,
+                InitializeStates: lambda effect: self._start(self._initialize, effect.request),
+            },
             clock=clock,
             load_buffer_bytes=load_buffer_bytes,
         )
         self._commit_timeout_ms = commit_timeout_ms
         self._commit_acks = config.commit_required_acks
+        self._states: Persister | None = None
+
+    @property
+    def states(self) -> Persister:
+        """Keeps the states of share groups."""
+        assert self._states is not None
+        return self._states
+
+    def keep_states_with(self, persister: Persister) -> None:
+        self._states = persister
 
     def spawn(
         self, handler: Callable[..., Awaitable[None]], request: Request, *arguments: Any
@@ -166,7 +208,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         for state in GroupState:
 
             def count(state: GroupState = state) -> int:
-                return sum(group.state is state for group in groups)
+                return sum(group.consumer is None and group.state is state for group in groups)
 
             metrics.gauge(manager + f"numgroups{state.value.lower()}", count)
         coordinator = "kafka_server_group_coordinator_metrics_"
@@ -175,8 +217,19 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             ("offset_deletion_count", lambda: stats.offsets_deleted),
             ("offset_expiration_count", lambda: stats.offsets_expired),
             ("group_completed_rebalance_count", lambda: stats.rebalances_completed),
+            ("consumer_group_rebalance_count", lambda: stats.consumer_rebalances),
         ):
             metrics.gauge(coordinator + name, read)
+        metrics.gauge_family(coordinator + "group_count", ("protocol",), self._by_protocol)
+        metrics.gauge_family(coordinator + "consumer_group_count", ("state",), self._by_state)
+
+    def _by_protocol(self) -> Iterable[tuple[tuple[str, ...], int]]:
+        new = sum(group.consumer is not None for group in self.machine.groups)
+        return [(("classic",), len(self.machine.groups) - new), (("consumer",), new)]
+
+    def _by_state(self) -> Iterable[tuple[tuple[str, ...], int]]:
+        states = Counter(g.consumer.state for g in self.machine.groups if g.consumer is not None)
+        return [((state.value.lower(),), states[state]) for state in ConsumerGroupState]
 
     # Effects
 
@@ -189,6 +242,11 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         except Exception:
             logger.exception("Answering %r failed; closing its connection", request)
             request.close()
+
+    async def _initialize(self, request: InitializeShareGroupStateRequest) -> None:
+        response = await self.states.initialize_state(request)
+        self.machine.states_initialized(request, response, self.now_ms)
+        self.perform()
 
     def _append(self, append: Append) -> None:
         self._append_batch(

@@ -27,6 +27,7 @@ from ..observability.client_telemetry import (
     register_client_metrics,
 )
 from ..replicas.parts import Replicas
+from ..share.share_leader import ShareLeader
 from ..zk.acl_store import AclStore
 from ..zk.delegation_token_store import DelegationTokenStore
 from ..zk.zookeeper_offsets import ZooKeeperOffsets
@@ -57,7 +58,9 @@ from .offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
+from .share_groups import ShareGroupHandlers
 from .share_states import ShareStateHandlers
+from .shares import ShareHandlers
 from .static_members import without_static_members
 from .streams_groups import StreamsGroupHandlers
 from .telemetry import TelemetryHandlers
@@ -74,6 +77,7 @@ class Lower(NamedTuple):
     control: Control
     replicas: Replicas
     coordinators: Coordinators
+    share_leader: ShareLeader
     tokens: DelegationTokenStore
     acls: AclStore | None
     """With the authorizer; None without one."""
@@ -160,6 +164,9 @@ def _of_records(
         WriteTxnMarkersHandler(markers).handlers(),
         DescribeProducersHandler(manager).handlers(),
         FetchHandler(replicas, sessions, spawn).handlers(),
+        ShareHandlers(
+            lower.share_leader, manager, lambda: ground.features.levels, spawn
+        ).handlers(),
         ListOffsetsHandler(replicas, spawn).handlers(),
         OffsetForLeaderEpochHandler(manager).handlers(),
         DeleteRecordsHandler(replicas).handlers(),
@@ -212,6 +219,7 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
     of_groups = {
         **GroupHandlers(groups).handlers(),
         **ConsumerGroupHandlers(groups, lambda: ground.features.levels).handlers(),
+        **ShareGroupHandlers(groups).handlers(),
         **StreamsGroupHandlers(
             groups, StreamsTopics(lower.control.creator, ground.clock)
         ).handlers(),

@@ -10,6 +10,7 @@ Mirrors ModernGroup and the snapshots of CoordinatorRuntime.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from ...protocol.errors import ErrorCode
 from .timers import Timer
 
 
@@ -48,6 +49,10 @@ class ChangingGroup:
 
     def record(self, change: Any) -> tuple[bytes, bytes | None]:
         """The key and value of a change."""
+        raise NotImplementedError
+
+    def refusal(self, error: ErrorCode) -> Any:
+        """The answer to a member."""
         raise NotImplementedError
 
     def apply(self, change: Any) -> Any:

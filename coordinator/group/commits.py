@@ -367,7 +367,7 @@ class Commits:
         """Write tombstones for removed offsets, and remove the group if nothing is left of it."""
         stamp_ms = self._core.wall.stamp_ms(now_ms)
         records = offset_tombstones(group.group_id, removed, stamp_ms)
-        is_left_over = not group.has_members and group.offsets.is_empty
+        is_left_over = not group.has_members and group.offsets.is_empty and not group.is_share
         if is_deleted or is_left_over:
             if group.modern is not None:
                 records += end_records(group.modern, stamp_ms)

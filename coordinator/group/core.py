@@ -10,6 +10,7 @@ Invariant: every Append with acks that was handed out is answered by exactly one
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from ...protocol.apis.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.errors import ErrorCode
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.builder import build_batch
@@ -63,7 +64,14 @@ class Append(NamedTuple):
     verification: Any = None
 
 
-Effect = Reply | Append
+class InitializeStates(NamedTuple):
+    """Effect: begin the states of share partitions, and report the answer with
+    `states_initialized`."""
+
+    request: InitializeShareGroupStateRequest
+
+
+Effect = Reply | Append | InitializeStates
 
 # Called with (append_id, error, base offset of the batch or -1, now_ms).
 AppendCompletion = Callable[[int, ErrorCode, int, int], None]
@@ -72,13 +80,21 @@ AppendCompletion = Callable[[int, ErrorCode, int, int], None]
 class GroupStats:
     """Counts since the start, as Kafka's group-coordinator-metrics."""
 
-    __slots__ = ("offsets_committed", "offsets_deleted", "offsets_expired", "rebalances_completed")
+    __slots__ = (
+        "consumer_rebalances",
+        "offsets_committed",
+        "offsets_deleted",
+        "offsets_expired",
+        "rebalances_completed",
+    )
 
     def __init__(self) -> None:
         self.offsets_committed = 0
         self.offsets_deleted = 0
         self.offsets_expired = 0
         self.rebalances_completed = 0
+        # Epochs that members began, of groups of the consumer protocol.
+        self.consumer_rebalances = 0
 
 
 class Core:
@@ -174,6 +190,9 @@ class Core:
 
     def reply(self, token: object, response: object) -> None:
         self._effects.append(Reply(token, response))
+
+    def emit(self, effect: Effect) -> None:
+        self._effects.append(effect)
 
     def append(
         self, partition: int, records: Iterable[SimpleRecord], completion: AppendCompletion

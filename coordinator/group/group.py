@@ -26,6 +26,7 @@ from .changing_group import ChangingGroup
 from .consumer.consumer_group import ConsumerGroup
 from .members import JoinTicket, Member, MemberProtocol
 from .offsets import OffsetStore
+from .share.share_group import ShareGroup
 from .states import GroupState, check_transition
 from .streams.streams_group import StreamsGroup
 from .timers import Timer, TimerKind
@@ -184,6 +185,11 @@ class Group:
     def streams(self) -> StreamsGroup | None:
         """The state of the group of a Streams application."""
         return self.modern if isinstance(self.modern, StreamsGroup) else None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether `consumer` is a share group (KIP-932)."""
+        return isinstance(self.consumer, ShareGroup)
 
     @property
     def has_members(self) -> bool:

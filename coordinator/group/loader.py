@@ -37,6 +37,8 @@ from .records import (
     decode_offset_value,
     version_of,
 )
+from .share import records as share_records
+from .share.share_group import ShareGroup
 from .streams import records as streams_records
 from .streams.streams_group import StreamsGroup
 
@@ -44,6 +46,7 @@ _PREFIX_BYTES = 2
 # The kinds of groups that are not classic: whether a key is of one, its reader, and a new group.
 _MODERN = (
     (consumer_records.is_consumer_group_key, consumer_records.read, ConsumerGroup),
+    (share_records.is_share_group_key, share_records.read, ShareGroup),
     (streams_records.is_streams_group_key, streams_records.read, StreamsGroup),
 )
 

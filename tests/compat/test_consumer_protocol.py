@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 
 from pybroker_kafka.protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from pybroker_kafka.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pybroker_kafka.protocol.apis.list_groups import ListGroupsRequest
 from pybroker_kafka.protocol.features import Feature
+from tests.support.commands import Commands
 from tests.support.maven import compiled, maven_jars
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
@@ -316,3 +318,39 @@ def test_a_group_rolls_from_protocol_to_protocol(broker: BrokerProcess, kafka: W
     finally:
         for one in everybody:
             one.leave()
+
+
+def test_commands_for_such_a_group(broker: BrokerProcess, kafka: WireClient) -> None:
+    run = Commands(broker.bootstrap)
+    topic, group = kafka.create_topic(2), unique("commands")
+    kafka.coordinator(group)
+    joined = kafka.call(
+        ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=5_000,
+            subscribed_topic_names=[topic.name],
+            topic_partitions=[],
+        ),
+        1,
+    )
+    assert joined.error_code == 0
+    listed = {one["group"]: one for one in run.json("groups", "list", "--type", "consumer")}
+    assert (listed[group]["type"], listed[group]["state"]) == ("consumer", "Stable")
+    assert not run.json("groups", "list", "--type", "classic")
+    (member,) = run.json("groups", "describe", group, "--members")
+    places = [f"{topic.name}-0", f"{topic.name}-1"]
+    assert (member["partitions"], member["epoch"]) == (places, joined.member_epoch)
+    assert (member["to come"], member["to go"]) == ([], [])
+    assert f"Stable in epoch {joined.member_epoch}" in run.text("groups", "describe", group)
+    rows = run.json("groups", "describe", group)
+    assert [row["partition"] for row in rows] == places
+    run.json("groups", "configs", group, "--set", "consumer.session.timeout.ms=9000")
+    until(lambda: [one["value"] for one in run.json("groups", "configs")] == ["9000"])
+    (own,) = run.json("groups", "configs", group)
+    assert (own["key"], own["value"]) == ("consumer.session.timeout.ms", "9000")
+    run.json("groups", "configs", group, "--delete", "consumer.session.timeout.ms")
+    until(lambda: run.json("groups", "configs") == [])
+    assert len(run.json("groups", "configs", group, "--all")) == 17
+    assert "name the groups" in run.refused("groups", "configs", "--delete", "x")

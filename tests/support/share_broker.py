@@ -16,7 +16,10 @@ from pybroker_kafka.broker.handlers import api_versions
 from pybroker_kafka.broker.zk import finalized_features
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.features import SUPPORTED, Feature
 from pybroker_kafka.replication.controller import features
 from tests.support.in_process import RunningBroker, broker, zookeeper
@@ -67,6 +70,7 @@ async def share_broker(
     async with zookeeper() as port, broker(port, directory, **keys) as running:
         client = await running.client()
         await _finalize(client, parts[0])
+        await eventually(lambda: _serves_groups(client))
         yield ShareBroker(running, client, parts[0])
 
 
@@ -80,3 +84,10 @@ async def _finalize(client: RawClient, parts: Parts) -> None:
     assert not any(one.error_code for one in answer.results), answer
     served = parts.dispatcher.served
     await eventually(lambda: ApiKey.READ_SHARE_GROUP_STATE in [key for key, _, _ in served()])
+
+
+async def _serves_groups(client: RawClient) -> bool:
+    await client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+    request = ShareGroupHeartbeatRequest(group_id="g", member_id="nobody", member_epoch=-1)
+    code: int = (await client.ask(request, 1)).error_code
+    return code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -12,9 +12,11 @@ Mirrors ModernGroup and ConsumerGroup. Left out: views of the state as of a comm
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from ....protocol import invariants
+from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from ....protocol.errors import ErrorCode
 from ....protocol.invariants import BrokenInvariant
 from ..changing_group import ChangingGroup
 from ..timers import Timer, TimerKind
@@ -63,6 +65,8 @@ Undo = Change | PutBack
 
 class ConsumerGroup(ChangingGroup):
     """One group; a `Group` has its offsets."""
+
+    has_offsets: ClassVar[bool] = True
 
     __slots__ = (
         "_epoch",
@@ -123,8 +127,19 @@ class ConsumerGroup(ChangingGroup):
         yield from super().timers()
         yield from self.classic_timers.values()
 
+    # Of this kind of group
+
     def record(self, change: Any) -> tuple[bytes, bytes | None]:
+        """The key and value of a change."""
         return record(self.group_id, change)
+
+    def refusal(self, error: ErrorCode) -> Any:
+        """The answer to a member."""
+        return ConsumerGroupHeartbeatResponse(error_code=error)
+
+    def last_changes(self) -> list[Any]:
+        """The changes that end what only this kind of group has."""
+        return [*(SetRegex(regex, None) for regex in self.regexes), SetPartitionMetadata(None)]
 
     # Reading
 

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ....protocol.errors import ErrorCode
 from ....protocol.records.record import SimpleRecord
 from ..changing_group import ChangingGroup
-from ..core import Core
+from ..core import Core, Effect
 from ..group import Group
 from ..rebalance import Rebalance
 from ..records import group_tombstone
@@ -52,11 +51,7 @@ def store_error(error: ErrorCode) -> ErrorCode:
     return _STORE_ERRORS.get(error, error)
 
 
-def heartbeat_failed(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=error)
-
-
-# The response of an error, for a request that waits.
+# The response of an error, for a request that waits; None: that of the group's own heartbeats.
 Failed = Callable[[ErrorCode], Any]
 
 
@@ -92,7 +87,7 @@ Edit = GroupEdit[ConsumerGroup]
 class Writer:
     """Writes the edits of all groups of one kind."""
 
-    __slots__ = ("_core", "_rebalance", "_sessions", "_waiting", "on_lost")
+    __slots__ = ("_after", "_core", "_rebalance", "_sessions", "_waiting", "on_lost")
 
     def __init__(self, core: Core, sessions: Sessions, rebalance: Rebalance) -> None:
         self._core = core
@@ -100,7 +95,8 @@ class Writer:
         self._rebalance = rebalance
         # Called with a group, after changes of it were undone.
         self.on_lost: Callable[[Any, int], None] = lambda group, now_ms: None
-        # Answers that wait for an append, by its id.
+        # By the id of an append: what comes after it, and the answers that wait for it.
+        self._after: dict[int, Effect] = {}
         self._waiting: dict[int, list[tuple[object, Any, Failed]]] = {}
 
     def commit(
@@ -109,9 +105,11 @@ class Writer:
         now_ms: int,
         token: object = None,
         response: object = None,
-        failed: Failed = heartbeat_failed,
+        failed: Failed | None = None,
+        after: Effect | None = None,
     ) -> None:
-        """Write the changes, and answer when they are written."""
+        """Write the changes, and answer when they are written; `after` that comes another effect,
+        if they are."""
         group = edit.group
         if not edit.changes:
             if token is not None:
@@ -131,21 +129,25 @@ class Writer:
         records += [SimpleRecord(stamp_ms, *group.record(change)) for change in edit.changes]
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, edit.changes, edit.undo)
-        self._waiting[append_id] = [] if token is None else [(token, response, failed)]
+        self._waiting[append_id] = (
+            [] if token is None else [(token, response, failed or group.refusal)]
+        )
+        if after is not None:
+            self._after[append_id] = after
 
     def answer(
         self,
         group: ChangingGroup,
         token: object,
         response: object,
-        failed: Failed = heartbeat_failed,
+        failed: Failed | None = None,
     ) -> None:
         """Answer when the group's changes that are on their way are written."""
         append_id = group.last_append_id
         if append_id is None:
             self._core.reply(token, response)
         else:
-            self._waiting[append_id].append((token, response, failed))
+            self._waiting[append_id].append((token, response, failed or group.refusal))
 
     def _appended(
         self,
@@ -157,6 +159,7 @@ class Writer:
         now_ms: int,
     ) -> None:
         waiting = self._waiting.pop(append_id)
+        after = self._after.pop(append_id, None)
         is_current = self._core.is_current(holder) and holder.modern is group
         if error in IN_THE_LOG:
             group.stored(append_id)
@@ -178,6 +181,8 @@ class Writer:
             if answer_error is not ErrorCode.NONE:
                 response = failed(answer_error)
             self._core.reply(token, response)
+        if after is not None and answer_error is ErrorCode.NONE:
+            self._core.emit(after)
 
     def _forget(self, holder: Group, now_ms: int) -> None:
         """A group whose first records did not get into the log: it is what it was before."""

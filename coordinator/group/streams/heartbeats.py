@@ -428,7 +428,7 @@ class StreamsGroups:
         edit.apply(SetEpoch(epoch))
         self._sessions.stop_session(group, member_id)
         self._sessions.stop_rebalance(group, member_id)
-        self._writer.commit(edit, now_ms, token, result, _refusal)
+        self._writer.commit(edit, now_ms, token, result)
 
     # Time
 

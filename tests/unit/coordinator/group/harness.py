@@ -100,6 +100,7 @@ class Harness:
             if isinstance(effect, Reply):
                 effect.token.answer(effect.response)
                 continue
+            assert isinstance(effect, Append)
             base_offset = self._append(effect)
             if effect.required_acks == ACKS_NONE:
                 continue

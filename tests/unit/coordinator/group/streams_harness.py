@@ -88,7 +88,11 @@ class StreamsHarness(Harness):
 
     def _new_machine(self) -> GroupCoordinator:
         machine = GroupCoordinator(
-            self.config, self._new_uuid, self.wall, None, self.topics, self.streams_config
+            self.config,
+            self._new_uuid,
+            self.wall,
+            image=self.topics,
+            streams_config=self.streams_config,
         )
         machine.start(self.partition_count, self.now_ms)
         machine.tick(self.now_ms)
