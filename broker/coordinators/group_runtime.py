@@ -99,6 +99,16 @@ def consumer_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
     )
 
 
+def share_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
+    """The part for share groups, whose one assignor is known."""
+    value = config.value
+    return ConsumerGroupConfig(
+        session_timeout_ms=value("group.share.session.timeout.ms"),
+        heartbeat_interval_ms=value("group.share.heartbeat.interval.ms"),
+        max_size=value("group.share.max.size"),
+    )
+
+
 def streams_group_config(config: KafkaConfig) -> StreamsGroupConfig:
     """The part for the groups of Streams applications."""
     value = config.value
@@ -109,16 +119,6 @@ def streams_group_config(config: KafkaConfig) -> StreamsGroupConfig:
         num_standby_replicas=value("group.streams.num.standby.replicas"),
         initial_rebalance_delay_ms=value("group.streams.initial.rebalance.delay.ms"),
         assignment_interval_ms=value("group.streams.assignment.interval.ms"),
-    )
-
-
-def share_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
-    """The part for share groups, whose one assignor is known."""
-    value = config.value
-    return ConsumerGroupConfig(
-        session_timeout_ms=value("group.share.session.timeout.ms"),
-        heartbeat_interval_ms=value("group.share.heartbeat.interval.ms"),
-        max_size=value("group.share.max.size"),
     )
 
 

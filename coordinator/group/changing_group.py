@@ -52,7 +52,7 @@ class ChangingGroup:
         raise NotImplementedError
 
     def refusal(self, error: ErrorCode) -> Any:
-        """The answer to a member."""
+        """The answer to a member's heartbeat."""
         raise NotImplementedError
 
     def apply(self, change: Any) -> Any:

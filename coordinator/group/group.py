@@ -188,7 +188,7 @@ class Group:
 
     @property
     def is_share(self) -> bool:
-        """Whether `consumer` is a share group (KIP-932)."""
+        """Whether it is a share group (KIP-932)."""
         return isinstance(self.consumer, ShareGroup)
 
     @property

@@ -480,21 +480,6 @@ class GroupCoordinator:
             error_message=f"Group {group_id} {what}.",
         )
 
-    def describe_streams_group(self, group_id: str) -> StreamsGroupDescribeResponseDescribedGroup:
-        """The group of a Streams application."""
-        error = self._core.check_group(group_id, allow_empty_id=True)
-        if error is not ErrorCode.NONE:
-            return StreamsGroupDescribeResponseDescribedGroup(group_id=group_id, error_code=error)
-        holder = self._core.groups.get(group_id)
-        if holder is not None and holder.streams is not None:
-            return describe_streams_group(holder.streams)
-        what = "not found" if holder is None else "is not a streams group"
-        return StreamsGroupDescribeResponseDescribedGroup(
-            group_id=group_id,
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} {what}.",
-        )
-
     def describe_share_group(self, group_id: str) -> DescribedGroup:
         """One share group."""
         error = self._core.check_group(group_id, allow_empty_id=True)
@@ -505,6 +490,21 @@ class GroupCoordinator:
             return describe_share_group(holder.consumer, self._image)
         what = "not found" if holder is None else "is not a share group"
         return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} {what}.",
+        )
+
+    def describe_streams_group(self, group_id: str) -> StreamsGroupDescribeResponseDescribedGroup:
+        """The group of a Streams application."""
+        error = self._core.check_group(group_id, allow_empty_id=True)
+        if error is not ErrorCode.NONE:
+            return StreamsGroupDescribeResponseDescribedGroup(group_id=group_id, error_code=error)
+        holder = self._core.groups.get(group_id)
+        if holder is not None and holder.streams is not None:
+            return describe_streams_group(holder.streams)
+        what = "not found" if holder is None else "is not a streams group"
+        return StreamsGroupDescribeResponseDescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {group_id} {what}.",

@@ -127,18 +127,14 @@ class ConsumerGroup(ChangingGroup):
         yield from super().timers()
         yield from self.classic_timers.values()
 
-    # Of this kind of group
-
     def record(self, change: Any) -> tuple[bytes, bytes | None]:
-        """The key and value of a change."""
         return record(self.group_id, change)
 
     def refusal(self, error: ErrorCode) -> Any:
-        """The answer to a member."""
         return ConsumerGroupHeartbeatResponse(error_code=error)
 
     def last_changes(self) -> list[Any]:
-        """The changes that end what only this kind of group has."""
+        """The changes that end what only this kind of groups has."""
         return [*(SetRegex(regex, None) for regex in self.regexes), SetPartitionMetadata(None)]
 
     # Reading

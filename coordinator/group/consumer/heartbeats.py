@@ -229,7 +229,7 @@ class ConsumerGroups:
             return Edit(found.consumer)
         if found is None and not may_create:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if found is not None and (not may_create or found.modern is not None):
+        if found is not None and (found.modern is not None or not may_create):
             raise Refused(
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
             )

@@ -54,7 +54,15 @@ from .member import (
     Progress,
 )
 from .reconciliation import Target, UnknownStateError, step
-from .requests import NOT_GIVEN, Beat, HeartbeatResult, check_epoch, check_request, check_tasks
+from .requests import (
+    NOT_GIVEN,
+    Beat,
+    HeartbeatResult,
+    check_epoch,
+    check_request,
+    check_tasks,
+    refusal,
+)
 from .sticky_task_assignor import (
     NUM_STANDBY_REPLICAS,
     MemberSpec,
@@ -72,10 +80,6 @@ logger = logging.getLogger("pybroker.coordinator.group.streams")
 NO_TOPOLOGY_EPOCH: Final = -1
 Edit = GroupEdit[StreamsGroup]
 _Statuses = list[StreamsGroupHeartbeatResponseStatus]
-
-
-def _refusal(error: ErrorCode, message: str | None = None) -> HeartbeatResult:
-    return HeartbeatResult(StreamsGroupHeartbeatResponse(error_code=error, error_message=message))
 
 
 class StreamsGroups:
@@ -136,7 +140,7 @@ class StreamsGroups:
             else:
                 self._beat(beat, now_ms)
         except Refused as refused:
-            self._core.reply(beat.token, _refusal(refused.error, refused.message))
+            self._core.reply(beat.token, refusal(refused.error, refused.message))
 
     # A heartbeat
 
@@ -188,7 +192,7 @@ class StreamsGroups:
             response.endpoint_information_epoch = group.endpoint_epoch
         _add_problems(group, configured, status)
         topics = {} if configured.is_ready else configured.missing_topics
-        self._writer.commit(edit, now_ms, beat.token, HeartbeatResult(response, topics), _refusal)
+        self._writer.commit(edit, now_ms, beat.token, HeartbeatResult(response, topics))
 
     def _group_for(self, group_id: str, *, may_create: bool) -> StreamsGroup:
         found = self._core.groups.get(group_id)

@@ -32,6 +32,10 @@ class HeartbeatResult(NamedTuple):
     topics: Mapping[str, TopicInfo] = {}
 
 
+def refusal(error: ErrorCode, message: str | None = None) -> HeartbeatResult:
+    return HeartbeatResult(StreamsGroupHeartbeatResponse(error_code=error, error_message=message))
+
+
 class Beat:
     """One heartbeat with the values that the machine needs."""
 

@@ -17,7 +17,6 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from ....protocol import invariants
-from ....protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from ....protocol.errors import ErrorCode
 from ....protocol.invariants import BrokenInvariant
 from ..changing_group import ChangingGroup
@@ -35,7 +34,7 @@ from .changes import (
 )
 from .member import LEAVING_EPOCH, Member, Progress
 from .records import record
-from .requests import HeartbeatResult
+from .requests import refusal
 from .tasks import NO_TASKS, OwnedTasks, Tasks
 from .topic_configuration import ConfiguredTopology
 from .topology import Topology
@@ -193,8 +192,8 @@ class StreamsGroup(ChangingGroup):
     def record(self, change: Any) -> tuple[bytes, bytes | None]:
         return record(self.group_id, change)
 
-    def refusal(self, error: ErrorCode) -> HeartbeatResult:
-        return HeartbeatResult(StreamsGroupHeartbeatResponse(error_code=error))
+    def refusal(self, error: ErrorCode) -> Any:
+        return refusal(error)
 
     def apply(self, change: Change | PutBack) -> Undo:
         undo: Undo = _APPLY[type(change)](self, change)
