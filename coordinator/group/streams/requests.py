@@ -2,7 +2,8 @@
 
 A refused request is answered with an error and a message, and changes nothing. Mirrors checks of
 GroupCoordinatorService and the `throwIf` methods of GroupMetadataManager. A topology of more parts
-than `MAX_SUBTOPOLOGIES` and `MAX_TOPICS` is refused, since its topics are looked at one by one.
+than `MAX_SUBTOPOLOGIES` and `MAX_TOPICS` is refused, since its topics are looked at one by one, and
+so is a member with more than `MAX_TAGS`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,9 @@ from .topic_configuration import ConfiguredTopology
 from .topology import TopicInfo
 
 NOT_GIVEN: Final = -1
-MAX_SUBTOPOLOGIES: Final = 500
+MAX_SUBTOPOLOGIES: Final = 200
 MAX_TOPICS: Final = 5_000
+MAX_TAGS: Final = 1_000
 
 
 class HeartbeatResult(NamedTuple):
@@ -78,6 +80,8 @@ def check_request(request: StreamsGroupHeartbeatRequest) -> None:
     ):
         if problem is None and text is not None and not text.strip():
             problem = f"{name} can't be empty."
+    if problem is None and len(request.client_tags or ()) > MAX_TAGS:
+        problem = f"More than {MAX_TAGS} client tags."
     if problem is None and epoch == JOINING_EPOCH:
         problem = _joining_problem(request)
         if problem is None and topology is not None:
