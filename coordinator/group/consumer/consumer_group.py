@@ -134,7 +134,7 @@ class ConsumerGroup(ChangingGroup):
         return ConsumerGroupHeartbeatResponse(error_code=error)
 
     def last_changes(self) -> list[Any]:
-        """The changes that end what only this kind of groups has."""
+        """The changes that end the parts of this kind alone."""
         return [*(SetRegex(regex, None) for regex in self.regexes), SetPartitionMetadata(None)]
 
     # Reading
