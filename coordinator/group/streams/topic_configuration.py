@@ -83,8 +83,8 @@ def configure(topology: Topology, image: TopicImage) -> ConfiguredTopology:
             name: _configured(topology.by_id[name], counts) for name in sorted(topology.by_id)
         }
         if sum(one.task_count for one in subtopologies.values()) > MAX_TASKS:
-            problem = f"The topology has more than {MAX_TASKS} tasks."
-            raise KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, problem)
+            text = f"The topology has more than {MAX_TASKS} tasks."
+            raise KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
         missing = _missing_topics(subtopologies, topology, image)
     except _WrongTopics as wrong:
         return ConfiguredTopology(topology.epoch, None, problem=wrong.problem)

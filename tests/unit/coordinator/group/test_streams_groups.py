@@ -20,6 +20,7 @@ from pybroker_kafka.protocol.apis.offset_commit import (
 )
 from pybroker_kafka.protocol.apis.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequestKeyValue,
     StreamsGroupHeartbeatRequestTaskIds,
     StreamsGroupHeartbeatRequestTaskOffset,
     StreamsGroupHeartbeatRequestTopology,
@@ -269,6 +270,20 @@ def test_topologies_that_cannot_be(
     assert error(h.join_streams("a", of)) is code
     assert not list(h.machine.groups)
     assert error(h.join_streams("a")) is ErrorCode.NONE
+
+
+def test_topologies_and_heartbeats_of_too_many_parts(h: StreamsHarness) -> None:
+    part = subtopology("0", "in", changelogs=["c"])
+    part.state_changelog_topics[0].topic_configs = [
+        StreamsGroupHeartbeatRequestKeyValue(key=str(n), value="") for n in range(5_001)
+    ]
+    assert error(h.join_streams("a", topology(part))) is ErrorCode.STREAMS_INVALID_TOPOLOGY
+    part = subtopology("0", "in", together=[([0], [])] * 2_501)
+    assert error(h.join_streams("a", topology(part))) is ErrorCode.STREAMS_INVALID_TOPOLOGY
+    h.join_streams("a")
+    for tasks in ({"0": range(10_001)}, {str(n): [] for n in range(10_001)}):
+        call = h.beat("a", 2, active=tasks)
+        assert answer(call).error_message == "More than 10000 tasks."
 
 
 def test_a_topology_of_too_many_tasks(h: StreamsHarness) -> None:
