@@ -281,7 +281,8 @@ def test_topologies_and_heartbeats_of_too_many_parts(h: StreamsHarness) -> None:
     part = subtopology("0", "in", together=[([0], [])] * 2_501)
     assert error(h.join_streams("a", topology(part))) is ErrorCode.STREAMS_INVALID_TOPOLOGY
     h.join_streams("a")
-    for tasks in ({"0": range(10_001)}, {str(n): [] for n in range(10_001)}):
+    many: tuple[Any, ...] = ({"0": range(10_001)}, {str(n): [] for n in range(10_001)})
+    for tasks in many:
         call = h.beat("a", 2, active=tasks)
         assert answer(call).error_message == "More than 10000 tasks."
 
