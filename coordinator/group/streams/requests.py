@@ -145,6 +145,7 @@ def _joining_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def is_too_large(topology: StreamsGroupHeartbeatRequestTopology) -> bool:
+    """Whether a topology has more parts than any application."""
     topics = sum(
         len(one.source_topics)
         + len(one.repartition_sink_topics)
