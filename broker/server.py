@@ -344,7 +344,9 @@ class Broker:
         self, services: Services, metrics_address: tuple[str, int] | None
     ) -> int | None:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
-        groups, transactions, verifier, _, producer_ids, _, shares, persister = parts.coordinators
+        groups, transactions, verifier, _, producer_ids, _, shares, persister, _ = (
+            parts.coordinators
+        )
         if parts.acls is not None:
             await services.start("acls", parts.acls.run, self.clock)
         await services.start("replicas", replicas.runtime.run)

@@ -34,6 +34,7 @@ from ...coordinator.group.core import (
     Reply,
 )
 from ...coordinator.group.group_coordinator import GroupCoordinator
+from ...coordinator.group.share.config import ShareGroupConfig
 from ...coordinator.group.states import GroupState
 from ...coordinator.group.streams.config import StreamsGroupConfig
 from ...protocol.api import ApiKey
@@ -99,10 +100,10 @@ def consumer_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
     )
 
 
-def share_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
+def share_group_config(config: KafkaConfig) -> ShareGroupConfig:
     """The part for share groups, whose one assignor is known."""
     value = config.value
-    return ConsumerGroupConfig(
+    return ShareGroupConfig(
         session_timeout_ms=value("group.share.session.timeout.ms"),
         heartbeat_interval_ms=value("group.share.heartbeat.interval.ms"),
         max_size=value("group.share.max.size"),
@@ -147,7 +148,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
-        share_config: ConsumerGroupConfig | None = None,
+        share_config: ShareGroupConfig | None = None,
         streams_config: StreamsGroupConfig | None = None,
     ) -> None:
         super().__init__(

@@ -14,6 +14,7 @@ from ...protocol.features import Feature
 from ..cluster.parts import Control, Ground
 from ..config.group_configs import GroupConfigs
 from ..replicas.parts import Replicas
+from .end_offsets import EndOffsets
 from .group_lag import GroupLag
 from .group_runtime import (
     GroupRuntime,
@@ -40,6 +41,7 @@ class Coordinators(NamedTuple):
     group_configs: GroupConfigs
     shares: ShareRuntime
     persister: StatePersister
+    ends: EndOffsets
 
 
 def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> Coordinators:
@@ -108,7 +110,17 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
     )
     groups.keep_states_with(persister)
     return Coordinators(
-        groups, transactions, verifier, markers, producer_ids, group_configs, shares, persister
+        groups,
+        transactions,
+        verifier,
+        markers,
+        producer_ids,
+        group_configs,
+        shares,
+        persister,
+        EndOffsets(
+            replicas.manager, control.cache, listener, str(ground.broker_id), connect=connect
+        ),
     )
 
 

@@ -58,6 +58,7 @@ from .offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
+from .share_group_offsets import ShareGroupOffsetHandlers
 from .share_groups import ShareGroupHandlers
 from .share_states import ShareStateHandlers
 from .shares import ShareHandlers
@@ -223,6 +224,7 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
         **StreamsGroupHandlers(
             groups, StreamsTopics(lower.control.creator, ground.clock)
         ).handlers(),
+        **ShareGroupOffsetHandlers(groups, cache, lower.coordinators.ends).handlers(),
         **group_offsets.handlers(),
     }
     if not ground.config.inter_broker_protocol.has_static_members:

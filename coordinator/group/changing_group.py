@@ -17,7 +17,14 @@ from .timers import Timer
 class ChangingGroup:
     """One group; a `Group` has its offsets."""
 
-    __slots__ = ("_in_flight", "group_id", "rebalance_timers", "session_timers")
+    __slots__ = (
+        "_in_flight",
+        "group_id",
+        "is_unproven",
+        "rebalance_timers",
+        "session_timers",
+        "unproven_ms",
+    )
 
     # By member id.
     members: Mapping[str, Any]
@@ -25,6 +32,9 @@ class ChangingGroup:
     def __init__(self, group_id: str) -> None:
         # Never changes.
         self.group_id = group_id
+        # The log has changes of which it is not known whether they are replicated, and since when.
+        self.is_unproven = False
+        self.unproven_ms = 0
         # By member id.
         self.session_timers: dict[str, Timer] = {}
         # With the epoch in which the member has to give up what it should not have.
@@ -37,6 +47,11 @@ class ChangingGroup:
     @property
     def is_persisted(self) -> bool:
         """Whether the log has anything of it."""
+        raise NotImplementedError
+
+    @property
+    def epoch_change(self) -> Any:
+        """The change to its present epoch, as its record says."""
         raise NotImplementedError
 
     @property

@@ -59,8 +59,10 @@ from .loader import PartitionLoad
 from .members import JoinTicket
 from .membership import Membership
 from .rebalance import Rebalance
+from .share.config import ShareGroupConfig
 from .share.describing import describe_share_group
-from .share.heartbeats import ShareBeat, ShareGroups, delete_request
+from .share.heartbeats import ShareBeat, delete_request
+from .share.offsets import ShareGroupOffsets
 from .share.share_group import GROUP_TYPE as SHARE_GROUP_TYPE
 from .share.share_group import ShareGroup
 from .stable_fetch import StableFetches, Wanted
@@ -84,7 +86,7 @@ class GroupCoordinator:
 
     __slots__ = (
         "_commits", "_consumer_config", "_consumers", "_core", "_image", "_joining", "_membership",
-        "_rebalance", "_shares", "_stable_fetches", "_streams", "_transactions",
+        "_rebalance", "_stable_fetches", "_streams", "_transactions", "shares",
     )  # fmt: skip
 
     def __init__(
@@ -94,7 +96,7 @@ class GroupCoordinator:
         wall: WallClock | None = None,
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
-        share_config: ConsumerGroupConfig | None = None,
+        share_config: ShareGroupConfig | None = None,
         streams_config: StreamsGroupConfig | None = None,
     ) -> None:
         """`new_uuid` gives the random part of member ids. `wall` beside the `now_ms` of all calls;
@@ -105,8 +107,8 @@ class GroupCoordinator:
         core, rebalance = self._core, Rebalance(self._core)
         self._rebalance = rebalance
         self._consumers = ConsumerGroups(core, self._consumer_config, self._image, rebalance)
-        self._shares = ShareGroups(
-            core, share_config or ConsumerGroupConfig(), self._image, rebalance
+        self.shares = ShareGroupOffsets(
+            core, share_config or ShareGroupConfig(), self._image, rebalance
         )
         classic_members = ClassicMembers(core, self._consumers, rebalance, self._image)
         self._joining = Joining(core, rebalance, classic_members)
@@ -160,7 +162,7 @@ class GroupCoordinator:
                 self._core.timers.reschedule(timer, now_ms + interval_ms)
             return
         if timer.kind is TimerKind.CONSUMER_SESSION:
-            of_kind = self._shares if isinstance(timer.owner, ShareGroup) else self._consumers
+            of_kind = self.shares if isinstance(timer.owner, ShareGroup) else self._consumers
             of_kind.session_expired(timer.owner, timer.member_id, now_ms)
             return
         if timer.kind is TimerKind.CONSUMER_REBALANCE:
@@ -283,7 +285,7 @@ class GroupCoordinator:
         for member in group.members.values():
             self._rebalance.restart_session(member, now_ms)
         if group.consumer is not None:
-            of_kind = self._shares if group.is_share else self._consumers
+            of_kind = self.shares if group.is_share else self._consumers
             of_kind.loaded(group.consumer, now_ms)
         elif group.streams is not None:
             self._streams.loaded(group.streams, now_ms)
@@ -323,7 +325,7 @@ class GroupCoordinator:
 
     def share_heartbeat(self, beat: ShareBeat, now_ms: int) -> None:
         """ShareGroupHeartbeat."""
-        self._shares.share_heartbeat(beat, now_ms)
+        self.shares.share_heartbeat(beat, now_ms)
 
     def states_initialized(
         self,
@@ -332,7 +334,7 @@ class GroupCoordinator:
         now_ms: int,
     ) -> None:
         """The outcome of an InitializeStates."""
-        self._shares.states_initialized(request, response, now_ms)
+        self.shares.states_initialized(request, response, now_ms)
 
     def streams_heartbeat(self, beat: StreamsBeat, now_ms: int) -> None:
         """StreamsGroupHeartbeat, answered with a HeartbeatResult."""
@@ -341,13 +343,14 @@ class GroupCoordinator:
     def topics_changed(self, names: Collection[str]) -> None:
         """Topics were made or deleted, or have other partitions."""
         self._consumers.topics_changed(names)
-        self._shares.topics_changed(names)
+        self.shares.topics_changed(names)
         self._streams.topics_changed(names)
 
     def group_config_changed(self, group_id: str, values: Mapping[str, Any]) -> None:
         """A group sets these configs itself from now on, whether it exists or not."""
         self._consumers.group_config_changed(group_id, values)
         self._streams.group_config_changed(group_id, values)
+        self.shares.group_config_changed(group_id, values)
 
     def consumer_config_changed(self, config: ConsumerGroupConfig) -> None:
         """The broker's configuration of consumer groups, where they do not set their own."""

@@ -77,7 +77,8 @@ def _offsets_visible_before_the_commit() -> Any:
 
 
 @contextmanager
-def _together(*patches: Any) -> Iterator[None]:
+def together(*patches: Any) -> Iterator[None]:
+    """Some patches as one."""
     with ExitStack() as stack:
         for one in patches:
             stack.enter_context(one)
@@ -170,7 +171,7 @@ def _unlogged_fences_are_believed() -> Any:
 
     prove, verify = Core.prove, TransactionCoordinator.verify_partitions
     return nastier(
-        _together(
+        together(
             patch.object(Core, "prove", say),
             patch.object(TransactionCoordinator, "verify_partitions", check),
             # Or too few seeds meet it: the own coordinator is asked over the network, as in Kafka.

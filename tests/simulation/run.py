@@ -4,7 +4,8 @@ Seeds run in one process per core. Each failing seed is printed at once. At the 
 the runs and the failures, with the command that replays the first failure. `--planted` runs the
 planted faults instead, to check that the simulation finds them. `--transactions` simulates a
 cluster with transactions, `--transactions-2` one with transactions of version 2, `--client` one
-with the real client of `pybroker_kafka.client`.
+with the real client of `pybroker_kafka.client`, `--groups` one with a group of the consumer
+protocol.
 """
 
 import argparse
@@ -27,11 +28,13 @@ from pybroker_kafka.compiled import REQUEST_PATH, is_compiled
 from tests.simulation import (
     planted,
     planted_client,
+    planted_groups,
     planted_transactions,
     planted_transactions_2,
 )
 from tests.simulation.client_cluster import simulate_client
 from tests.simulation.cluster import Result, simulate
+from tests.simulation.groups import simulate_groups
 from tests.simulation.transactions import simulate_transactions, simulate_transactions_2
 
 TRACE_TAIL = 150
@@ -63,7 +66,8 @@ PLAIN = Kind("", simulate, planted)
 TRANSACTIONS = Kind("--transactions", simulate_transactions, planted_transactions)
 TRANSACTIONS_2 = Kind("--transactions-2", simulate_transactions_2, planted_transactions_2)
 CLIENT = Kind("--client", simulate_client, planted_client)
-KINDS = (PLAIN, TRANSACTIONS, TRANSACTIONS_2, CLIENT)
+GROUPS = Kind("--groups", simulate_groups, planted_groups)
+KINDS = (PLAIN, TRANSACTIONS, TRANSACTIONS_2, CLIENT, GROUPS)
 
 
 def replay(seed: int, lines: int, fault: str | None, kind: Kind) -> int:
@@ -176,6 +180,9 @@ def main() -> int:
     which.add_argument(
         "--client", action="store_true", help="simulate clients of pybroker_kafka.client"
     )
+    which.add_argument(
+        "--groups", action="store_true", help="simulate a group of the consumer protocol"
+    )
     options = parser.parse_args()
     if (options.planted or options.with_fault) and is_compiled(REQUEST_PATH):
         parser.error("faults are planted in the sources: begin with PYBROKER_COMPILED=loops")
@@ -183,6 +190,8 @@ def main() -> int:
     kind = CLIENT if options.client else TRANSACTIONS if options.transactions else PLAIN
     if options.transactions_2:
         kind = TRANSACTIONS_2
+    if options.groups:
+        kind = GROUPS
     if options.seed is not None:
         return replay(options.seed, options.lines, options.with_fault, kind)
     if options.planted:

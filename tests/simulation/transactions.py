@@ -25,6 +25,7 @@ from pybroker_kafka.broker.coordinators.coordinator_runtime import CoordinatorRu
 from pybroker_kafka.broker.coordinators.group_runtime import GroupRuntime
 from pybroker_kafka.broker.coordinators.marker_writer import MarkerWriter
 from pybroker_kafka.broker.coordinators.producer_ids import ProducerIds, allocate_from_controller
+from pybroker_kafka.broker.coordinators.topic_image import CachedTopics
 from pybroker_kafka.broker.coordinators.transaction_runtime import TransactionRuntime
 from pybroker_kafka.broker.coordinators.transaction_verifier import TransactionVerifier
 from pybroker_kafka.broker.handlers.api_versions import ApiVersionsHandler
@@ -36,6 +37,7 @@ from pybroker_kafka.broker.handlers.txn_offset_commit import TxnOffsetCommitHand
 from pybroker_kafka.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from pybroker_kafka.coordinator.connection_order import ConnectionOrders, Sender
 from pybroker_kafka.coordinator.group import transactions as group_transactions
+from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.transaction.core import TransactionConfig
 from pybroker_kafka.coordinator.transaction.metadata import RAISES_EPOCHS, TransactionMetadata
@@ -90,6 +92,7 @@ class TransactionalBroker(Broker):
     cluster: TransactionalCluster
     levels: Levels
     group_config = GroupConfig(offsets_retention_check_interval_ms=EXPIRY_CHECK_MS)
+    consumer_config = ConsumerGroupConfig()
 
     def new_produce_handler(self) -> ProduceHandler:
         self._build_coordinators()
@@ -104,6 +107,7 @@ class TransactionalBroker(Broker):
         self.groups = GroupRuntime(
             replicas, self.group_config, clock=self.now_ms, commit_timeout_ms=REQUEST_TIMEOUT_MS,
             load_buffer_bytes=LOAD_BYTES, new_uuid=self._new_uuid,
+            consumer_config=self.consumer_config, image=CachedTopics(metadata),
         )  # fmt: skip
         self.producer_ids = ProducerIds(
             allocate_from_controller(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -37,11 +37,12 @@ CONFIGS = {
 
 
 class ShareBroker:
-    def __init__(self, running: RunningBroker, client: RawClient, parts: Parts) -> None:
+    def __init__(self, running: RunningBroker, client: RawClient, parts: list[Parts]) -> None:
         self.port = running.port
         self.running = running
         self.client = client
-        self.parts = parts
+        self.parts = parts[0]
+        self.all_parts = parts
 
     async def create_topic(self, name: str, partitions: int = 1) -> bytes:
         """Its id."""
@@ -55,8 +56,9 @@ class ShareBroker:
 
 @asynccontextmanager
 async def share_broker(
-    monkeypatch: pytest.MonkeyPatch, directory: Path, **configs: str
+    monkeypatch: pytest.MonkeyPatch, directory: Path, second_broker: str = "", **configs: str
 ) -> AsyncIterator[ShareBroker]:
+    """`second_broker`: the id of one more broker of its cluster."""
     parts: list[Any] = []
 
     def kept(*args: Any) -> Any:
@@ -67,11 +69,18 @@ async def share_broker(
     for module in (api_versions, finalized_features, features, settings):
         monkeypatch.setattr(module, "SUPPORTED", WITH_SHARE)
     keys: dict[str, Any] = {**CONFIGS, **configs}
-    async with zookeeper() as port, broker(port, directory, **keys) as running:
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(zookeeper())
+        running = await stack.enter_async_context(broker(port, directory / "first", **keys))
+        if second_broker:
+            keys["broker_id"] = second_broker
+            await stack.enter_async_context(broker(port, directory / "second", **keys))
+            cache = parts[0].cache
+            await eventually(lambda: cache.is_alive(int(second_broker)))
         client = await running.client()
         await _finalize(client, parts[0])
         await eventually(lambda: _serves_groups(client))
-        yield ShareBroker(running, client, parts[0])
+        yield ShareBroker(running, client, parts)
 
 
 async def _finalize(client: RawClient, parts: Parts) -> None:

@@ -152,6 +152,10 @@ class ConsumerGroup(ChangingGroup):
         return (self._target_epoch or NO_TARGET_EPOCH).epoch
 
     @property
+    def epoch_change(self) -> SetEpoch:
+        return SetEpoch(self._epoch)
+
+    @property
     def is_persisted(self) -> bool:
         """Whether the log has anything of it."""
         return self._epoch is not None or bool(self.members)

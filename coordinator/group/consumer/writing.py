@@ -2,6 +2,7 @@
 
 An edit is applied as it is made. `Writer.commit` writes it as one batch; if that does not get into
 the log the edit is undone, and if it is in the log but not replicated in time its changes stand.
+Then no request is answered from them until a later record of the group is replicated.
 
 Mirrors CoordinatorRuntime's handling of a write, for which Kafka has snapshots of all state.
 """
@@ -144,10 +145,22 @@ class Writer:
     ) -> None:
         """Answer when the group's changes that are on their way are written."""
         append_id = group.last_append_id
+        if append_id is None and group.is_unproven:
+            append_id = self._prove(group)
         if append_id is None:
             self._core.reply(token, response)
         else:
             self._waiting[append_id].append((token, response, failed or group.refusal))
+
+    def _prove(self, group: ChangingGroup) -> int:
+        """Write the group's epoch again: with it, all that was written before is replicated."""
+        core, holder = self._core, self._core.groups[group.group_id]
+        stamp_ms = core.wall.stamp_ms(group.unproven_ms)
+        records = [SimpleRecord(stamp_ms, *group.record(group.epoch_change))]
+        append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
+        group.sent(append_id, [], [])
+        self._waiting[append_id] = []
+        return append_id
 
     def _appended(
         self,
@@ -163,6 +176,8 @@ class Writer:
         is_current = self._core.is_current(holder) and holder.modern is group
         if error in IN_THE_LOG:
             group.stored(append_id)
+            group.is_unproven = error is not ErrorCode.NONE
+            group.unproven_ms = now_ms
             if is_current:
                 holder.end_classic()
         else:

@@ -133,7 +133,7 @@ class ShareGroups(ConsumerGroups):
         response = ShareGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=progress.epoch,
-            heartbeat_interval_ms=self._config.heartbeat_interval_ms,
+            heartbeat_interval_ms=self._config_of(group.group_id).heartbeat_interval_ms,
         )
         is_full = request.subscribed_topic_names is not None
         if is_joining or is_full or progress.assigned != old.progress.assigned:
@@ -151,8 +151,9 @@ class ShareGroups(ConsumerGroups):
         return ShareGroup(group_id)
 
     def _update_share_targets(self, edit: Edit, now_ms: int) -> None:
-        group, interval_ms = edit.group, self._config.assignment_interval_ms
+        group = edit.group
         assert isinstance(group, ShareGroup)
+        interval_ms = self._config_of(group.group_id).assignment_interval_ms
         if group.target_epoch >= group.epoch:
             return
         if group.assigned_ms is not None and now_ms < group.assigned_ms + interval_ms:
@@ -215,6 +216,16 @@ class ShareGroups(ConsumerGroups):
 
     def _count_rebalance(self) -> None:
         """Only rebalances of consumer groups are counted."""
+
+    def _remove(self, edit: Edit, member: Member) -> None:
+        """Its session goes on, so that it is removed again if this does not get into the log."""
+        edit.remove(member.member_id)
+        self._begin_epoch(edit, self._metadata_hash(edit.group))
+
+    def session_expired(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
+        super().session_expired(group, member_id, now_ms)
+        if member_id not in group.session_timers and group.last_append_id is not None:
+            self._restart_session(group, member_id, now_ms)
 
     # States
 

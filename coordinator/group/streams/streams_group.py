@@ -192,6 +192,10 @@ class StreamsGroup(ChangingGroup):
     def record(self, change: Any) -> tuple[bytes, bytes | None]:
         return record(self.group_id, change)
 
+    @property
+    def epoch_change(self) -> SetEpoch:
+        return SetEpoch(self._epoch)
+
     def refusal(self, error: ErrorCode) -> Any:
         return refusal(error)
 

@@ -357,3 +357,22 @@ def test_an_empty_group_changes_its_protocol(h: ConsumerHarness) -> None:
     assert h.state() == "Stable"
     h.restart()
     assert h.state() == "Stable"
+
+
+def test_changes_that_may_be_lost_are_not_answered_from(h: ConsumerHarness) -> None:
+    """They are in the log, and were not replicated in time; a later record shows that they are."""
+    h.is_holding = True
+    first = h.join_consumer("a", "t")
+    h.release(ErrorCode.REQUEST_TIMED_OUT)
+    assert first.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    again = h.join_consumer("a", "t")
+    assert again.is_waiting
+    h.release(ErrorCode.REQUEST_TIMED_OUT)
+    assert again.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    third = h.beat("a", 2)
+    h.release()
+    assert third.error is ErrorCode.NONE
+    assert not h.beat("a", 2).is_waiting
+    h.is_holding = False
+    h.restart()
+    assert h.beat("a", 2).error is ErrorCode.NONE
