@@ -23,8 +23,6 @@ logger = logging.getLogger("pybroker.broker.topics")
 
 MAX_ERRORS: Final = 1_000
 MAX_CONFIGS: Final = 1_000  # of one topic
-# The limit of Kafka's own (KRaft) controllers.
-MAX_PARTITIONS: Final = 10_000
 
 
 class StreamsTopics:
@@ -69,13 +67,9 @@ class StreamsTopics:
         self, topic: TopicInfo, keep_ms: int, before: Callable[[int], None] | None
     ) -> None:
         try:
+            # The number of partitions is that of tasks, which has a limit of its own.
             if len(topic.configs) > MAX_CONFIGS:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"More than {MAX_CONFIGS} configs.")
-            if topic.partitions > MAX_PARTITIONS:
-                raise KafkaError(
-                    ErrorCode.INVALID_PARTITIONS,
-                    f"More than {MAX_PARTITIONS} partitions cannot be created at once.",
-                )
             await self._creator.create(
                 topic.name,
                 partition_count=topic.partitions,

@@ -31,12 +31,13 @@ from ...protocol.topics import INTERNAL_TOPICS
 from ...replication.controller.topic_admin import check_topic_name
 from ..cluster.streams_topics import StreamsTopics
 from ..coordinators.group_runtime import GroupRuntime
-from .groups import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:
     from ...coordinator.group.streams.topology import TopicInfo
     from ..network.request import Handler, Request
 
+# The topology must fit into a record of the offsets topic.
+MAX_HEARTBEAT_BYTES = 1024 * 1024
 _MAX_NAMED_ERRORS = 3
 # Names of a topology that an error quotes.
 _MAX_NAMED_TOPICS = 10
@@ -62,7 +63,7 @@ class StreamsGroupHandlers:
         if not request.permits(AclOperation.READ, ResourceType.GROUP, body.group_id):
             request.fail(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
-        if request.frame_bytes > MAX_MEMBER_BYTES:
+        if request.frame_bytes > MAX_HEARTBEAT_BYTES:
             request.fail(ErrorCode.INVALID_REQUEST)
             return
         if body.topology is not None and not is_too_large(body.topology):

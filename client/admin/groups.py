@@ -9,10 +9,10 @@ removeMembersFromConsumerGroup of KafkaAdminClient.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ...protocol.api import ApiKey
+from ...protocol.api import API_TABLE, ApiKey
 from ...protocol.apis.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -28,6 +28,12 @@ from ...protocol.apis.describe_groups import (
 )
 from ...protocol.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from ...protocol.apis.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupDescribeResponseDescribedGroup,
+    StreamsGroupDescribeResponseTaskIds,
+)
 from ...protocol.codec import decode_versioned
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.messages.consumer_protocol import ConsumerProtocolAssignment
@@ -40,6 +46,7 @@ from .results import Results
 from .routing import Answer, Purpose, ask_brokers, ask_coordinators
 
 CONSUMER_PROTOCOL = "consumer"
+STREAMS_PROTOCOL = "streams"
 STATE_FILTER_VERSION = 4  # of ListGroups (KIP-518)
 SEVERAL_MEMBERS_VERSION = 3  # of LeaveGroup (KIP-345)
 DEAD = "Dead"  # the state of a group that does not exist
@@ -69,6 +76,11 @@ class GroupMember:
     # Of the consumer protocol only: its epoch, and the partitions that it is to have.
     epoch: int = -1
     target: tuple[TopicPartition, ...] = ()
+    # Of a Streams application only: its process, and its tasks, as subtopology_partition.
+    process: str = ""
+    active_tasks: tuple[str, ...] = ()
+    standby_tasks: tuple[str, ...] = ()
+    target_tasks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,8 @@ class GroupDescription:
     members: tuple[GroupMember, ...]
     # Of the consumer protocol (KIP-848): the group's epoch, and that of the members' target.
     is_consumer_group: bool = False
+    # Of a Streams application (KIP-1071): epochs as well.
+    is_streams_group: bool = False
     epoch: int = -1
     target_epoch: int = -1
 
@@ -138,6 +152,9 @@ class Groups:
             missing = [one.group_id for one in answer.groups if one.group_state == DEAD]
             if missing:
                 answers.update(await _described_consumer_groups(connection, missing))
+                missing = [group_id for group_id in missing if not _is_there(answers[group_id])]
+            if missing:
+                answers.update(await _described_streams_groups(connection, missing))
             return answers
 
         purpose = Purpose("describe", "cannot describe group")
@@ -238,6 +255,72 @@ def _consumer_group(one: ConsumerGroupDescribeResponseDescribedGroup) -> GroupDe
         epoch=one.group_epoch,
         target_epoch=one.assignment_epoch,
     )
+
+
+async def _described_streams_groups(
+    connection: Connection, group_ids: list[str]
+) -> dict[str, Answer[GroupDescription]]:
+    """Those that are of Streams applications."""
+    key = ApiKey.STREAMS_GROUP_DESCRIBE
+    newest = API_TABLE[key].max_version
+    try:
+        connection.version(key, newest)
+    except Unsupported:
+        return {}
+    request = StreamsGroupDescribeRequest(group_ids=group_ids)
+    answer = await connection.request(key, request, StreamsGroupDescribeResponse, newest=newest)
+    return {
+        one.group_id: Answer(one.error_code, one.error_message, _streams_group(one))
+        for one in answer.groups
+        if one.error_code not in _NO_CONSUMER_GROUP
+    }
+
+
+def _streams_group(one: StreamsGroupDescribeResponseDescribedGroup) -> GroupDescription:
+    subtopologies = () if one.topology is None else one.topology.subtopologies or ()
+    inputs = {
+        sub.subtopology_id: [*sub.source_topics, *(t.name for t in sub.repartition_source_topics)]
+        for sub in subtopologies
+    }
+    return GroupDescription(
+        group_id=one.group_id,
+        state=one.group_state,
+        protocol_type=STREAMS_PROTOCOL,
+        assignor="",
+        members=tuple(
+            GroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                tuple(
+                    sorted(
+                        (topic, n)
+                        for task in member.assignment.active_tasks
+                        for topic in inputs.get(task.subtopology_id, ())
+                        for n in task.partitions
+                    )
+                ),
+                member.member_epoch,
+                process=member.process_id,
+                active_tasks=_tasks(member.assignment.active_tasks),
+                standby_tasks=_tasks(member.assignment.standby_tasks),
+                target_tasks=_tasks(member.target_assignment.active_tasks),
+            )
+            for member in one.members
+        ),
+        is_streams_group=True,
+        epoch=one.group_epoch,
+        target_epoch=one.assignment_epoch,
+    )
+
+
+def _tasks(tasks: Iterable[StreamsGroupDescribeResponseTaskIds]) -> tuple[str, ...]:
+    return tuple(f"{task.subtopology_id}_{n}" for task in tasks for n in task.partitions)
+
+
+def _is_there(answer: Answer[GroupDescription]) -> bool:
+    return answer.value is not None and answer.value.is_there
 
 
 def _places(assignment: ConsumerGroupDescribeResponseAssignment) -> tuple[TopicPartition, ...]:

@@ -111,6 +111,7 @@ def member_rows(group: GroupDescription) -> list[Row]:
             "host": one.host,
             "partitions": [place_text(place) for place in one.assignment],
             **(_progress(one) if group.is_consumer_group else {}),
+            **(_tasks(one) if group.is_streams_group else {}),
         }
         for one in group.members
     ]
@@ -123,6 +124,19 @@ def _progress(member: GroupMember) -> Row:
         "epoch": member.epoch,
         "to come": [place_text(place) for place in sorted(target - owned)],
         "to go": [place_text(place) for place in sorted(owned - target)],
+    }
+
+
+def _tasks(member: GroupMember) -> Row:
+    """A member of a Streams application: its tasks, as subtopology_partition."""
+    target, active = set(member.target_tasks), set(member.active_tasks)
+    return {
+        "epoch": member.epoch,
+        "process": member.process,
+        "tasks": list(member.active_tasks),
+        "standby": list(member.standby_tasks),
+        "to come": sorted(target - active),
+        "to go": sorted(active - target),
     }
 
 

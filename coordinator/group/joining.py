@@ -99,12 +99,12 @@ class Joining:
             return
         assert group is not None
         if group.modern is not None:
-            if group.has_members and group.consumer is not None and not group.is_share:
-                self._classic_members.join(group.consumer, attempt, now_ms)
-                return
-            if group.has_members:
+            if group.is_share or (group.has_members and group.consumer is None):
                 inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                 self._rebalance.answer_join_error(attempt.ticket, inconsistent, request.member_id)
+                return
+            if group.has_members and group.consumer is not None:
+                self._classic_members.join(group.consumer, attempt, now_ms)
                 return
             end_modern_group(self._core, group, now_ms)
         if not self._accepts(group, request.member_id):

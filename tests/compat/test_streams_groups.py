@@ -19,6 +19,7 @@ from pybroker_kafka.protocol.apis.list_groups import ListGroupsRequest
 from pybroker_kafka.protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.features import Feature
+from tests.support.commands import Commands
 from tests.support.maven import compiled, maven_jars
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
@@ -244,3 +245,10 @@ def test_kafkas_tool_shows_the_group(
     assert "ACTIVE" in members.upper(), members
     offsets = told("--describe", "--group", words.name, "--offsets")
     assert words.input.name in offsets, offsets
+    commands = Commands(broker.bootstrap)
+    (row,) = commands.json("groups", "describe", words.name, "--members")
+    assert (set(row["tasks"]), row["to come"]) == (ALL_TASKS, [])
+    rows = commands.json("groups", "describe", words.name)
+    assert all(one["host"] == "/127.0.0.1" for one in rows), rows
+    listed = commands.json("groups", "list", "--type", "streams")
+    assert words.name in [one["group"] for one in listed]

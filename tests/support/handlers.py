@@ -91,13 +91,15 @@ class Call:
         connection: int = 0,
         as_body: Callable[[Any], Any] = lambda body: body,
         template_of: Callable[[Any], Any] = lambda _: None,
+        access: Any = None,
     ) -> None:
         """`as_body` makes of the message what the dispatcher would, `template_of` the template of
-        its connection."""
+        its connection. `access`: the client's permissions, all of them without it."""
         handler = handlers.handlers()[key]
         frame = bytearray(codec.encode(message, version))
         body = codec.decode(request_class(key), version, memoryview(frame))
         self._connection = RecordingSink(listener, connection, key, version)
+        self._connection.peer.access = access
         turns = AtOnce()
         route = Route(key, version, handler, RequestMetrics(key.name, version), turns)
         body = as_body(body)

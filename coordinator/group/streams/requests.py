@@ -2,10 +2,12 @@
 
 A refused request is answered with an error and a message, and changes nothing. Mirrors checks of
 GroupCoordinatorService and the `throwIf` methods of GroupMetadataManager. A topology of more parts
-than `MAX_SUBTOPOLOGIES` and `MAX_TOPICS` is refused, since its topics are looked at one by one.
+than `MAX_SUBTOPOLOGIES` and `MAX_TOPICS` is refused, since its topics are looked at one by one, and
+so is a member with more than `MAX_TAGS`.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from ....protocol.apis.streams_group_heartbeat import (
@@ -17,12 +19,15 @@ from ....protocol.errors import ErrorCode
 from ..consumer.requests import Refused
 from .member import JOINING_EPOCH, STATIC_LEAVING_EPOCH, Member
 from .tasks import Tasks, TaskSet
-from .topic_configuration import ConfiguredTopology
+from .topic_configuration import MAX_TASKS, ConfiguredTopology
 from .topology import TopicInfo
 
 NOT_GIVEN: Final = -1
-MAX_SUBTOPOLOGIES: Final = 500
+MAX_SUBTOPOLOGIES: Final = 200
 MAX_TOPICS: Final = 5_000
+# Configs of topics, and places in copartition groups.
+MAX_DETAILS: Final = 5_000
+MAX_TAGS: Final = 1_000
 
 
 class HeartbeatResult(NamedTuple):
@@ -39,8 +44,6 @@ def refusal(error: ErrorCode, message: str | None = None) -> HeartbeatResult:
 class Beat:
     """One heartbeat with the values that the machine needs."""
 
-    __slots__ = ("client_host", "client_id", "owned", "request", "token")
-
     def __init__(
         self,
         token: object,
@@ -52,11 +55,16 @@ class Beat:
         self.request = request
         self.client_id = client_id
         self.client_host = client_host
-        # The tasks that the member says it has. A subtopology may be named without any.
-        self.owned: Tasks | None = None
-        lists = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
-        if None not in lists:
-            self.owned = Tasks(*(_task_set(tasks or ()) for tasks in lists))
+
+    @cached_property
+    def owned(self) -> Tasks | None:
+        """The tasks that the member says it has. A subtopology may be named without any."""
+        lists = task_lists(self.request)
+        return None if None in lists else Tasks(*(_task_set(tasks or ()) for tasks in lists))
+
+
+def task_lists(request: StreamsGroupHeartbeatRequest) -> tuple[Sequence[Any] | None, ...]:
+    return request.active_tasks, request.standby_tasks, request.warmup_tasks
 
 
 def _task_set(tasks: Sequence[Any]) -> TaskSet:
@@ -78,6 +86,7 @@ def check_request(request: StreamsGroupHeartbeatRequest) -> None:
     ):
         if problem is None and text is not None and not text.strip():
             problem = f"{name} can't be empty."
+    problem = problem or _too_much(request)
     if problem is None and epoch == JOINING_EPOCH:
         problem = _joining_problem(request)
         if problem is None and topology is not None:
@@ -87,10 +96,7 @@ def check_request(request: StreamsGroupHeartbeatRequest) -> None:
     elif problem is None and epoch < STATIC_LEAVING_EPOCH:
         problem = f"MemberEpoch is {epoch}, but must be greater than or equal to -2."
     if problem is None:
-        given = [
-            tasks is not None
-            for tasks in (request.active_tasks, request.standby_tasks, request.warmup_tasks)
-        ]
+        given = [tasks is not None for tasks in task_lists(request)]
         if any(given) and not all(given):
             problem = "If one task-type is non-null, all must be non-null."
         elif epoch != JOINING_EPOCH and topology is not None:
@@ -115,6 +121,17 @@ def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
     return None
 
 
+def _too_much(request: StreamsGroupHeartbeatRequest) -> str | None:
+    if len(request.client_tags or ()) > MAX_TAGS:
+        return f"More than {MAX_TAGS} client tags."
+    entries = [tasks for tasks in task_lists(request) if tasks is not None]
+    if sum(map(len, entries)) > MAX_TASKS or (
+        sum(len(one.partitions) for tasks in entries for one in tasks) > MAX_TASKS
+    ):
+        return f"More than {MAX_TASKS} tasks."
+    return None
+
+
 def _joining_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
     if request.rebalance_timeout_ms == NOT_GIVEN:
         return "RebalanceTimeoutMs must be provided in first request."
@@ -128,6 +145,7 @@ def _joining_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def is_too_large(topology: StreamsGroupHeartbeatRequestTopology) -> bool:
+    """Whether a topology has more parts than any application."""
     topics = sum(
         len(one.source_topics)
         + len(one.repartition_sink_topics)
@@ -135,7 +153,19 @@ def is_too_large(topology: StreamsGroupHeartbeatRequestTopology) -> bool:
         + len(one.state_changelog_topics)
         for one in topology.subtopologies
     )
-    return len(topology.subtopologies) > MAX_SUBTOPOLOGIES or topics > MAX_TOPICS
+    if len(topology.subtopologies) > MAX_SUBTOPOLOGIES or topics > MAX_TOPICS:
+        return True
+    details = sum(
+        len(topic.topic_configs)
+        for one in topology.subtopologies
+        for topic in (*one.repartition_source_topics, *one.state_changelog_topics)
+    ) + sum(
+        1 + len(group.source_topics) + len(group.repartition_source_topics)
+        + len(group.source_topic_regex)
+        for one in topology.subtopologies
+        for group in one.copartition_groups
+    )  # fmt: skip
+    return details > MAX_DETAILS
 
 
 def _check_topology(topology: StreamsGroupHeartbeatRequestTopology) -> None:
@@ -151,7 +181,8 @@ def _check_topology(topology: StreamsGroupHeartbeatRequestTopology) -> None:
     if is_too_large(topology):
         raise Refused(
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
-            f"The topology has more than {MAX_SUBTOPOLOGIES} subtopologies or {MAX_TOPICS} topics.",
+            f"The topology has more than {MAX_SUBTOPOLOGIES} subtopologies, {MAX_TOPICS} topics or "
+            f"{MAX_DETAILS} configs.",
         )
     ids = {one.subtopology_id for one in subtopologies}
     if len(ids) < len(subtopologies) or topology.epoch < 0:

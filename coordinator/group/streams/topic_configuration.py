@@ -7,7 +7,8 @@ subtopology has tasks. What cannot be (topics of a copartition group that differ
 of another size, source topics that do not exist) is a problem, and no task is assigned.
 
 Mirrors InternalTopicManager, RepartitionTopics, CopartitionedTopicsEnforcer and ChangelogTopics.
-Subtopologies and topics are in the order of ids and names, where Kafka has that of hash tables.
+Subtopologies and topics are in the order of ids and names, where Kafka has that of hash tables. A
+topology of more than `MAX_TASKS` tasks is refused.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,6 +19,8 @@ from ....protocol.errors import ErrorCode, KafkaError
 from ..consumer.topics import TopicImage
 from .topology import Subtopology, TopicInfo, Topology
 
+# Of one application: more would hold up the broker for each target.
+MAX_TASKS = 10_000
 _MAX_NAMED_TOPICS = 3
 
 
@@ -79,6 +82,9 @@ def configure(topology: Topology, image: TopicImage) -> ConfiguredTopology:
         subtopologies = {
             name: _configured(topology.by_id[name], counts) for name in sorted(topology.by_id)
         }
+        if sum(one.task_count for one in subtopologies.values()) > MAX_TASKS:
+            text = f"The topology has more than {MAX_TASKS} tasks."
+            raise KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
         missing = _missing_topics(subtopologies, topology, image)
     except _WrongTopics as wrong:
         return ConfiguredTopology(topology.epoch, None, problem=wrong.problem)
@@ -188,22 +194,22 @@ def _repartition_counts(topology: Topology, find: Callable[[str], int | None]) -
         for topic in one.repartition_source_topics
         if topic.partitions
     }
-    is_open = True
-    while is_open:
-        is_open = has_progress = False
-        for one in subtopologies:
+    left = [one for one in subtopologies if one.repartition_sink_topics]
+    while left:
+        still: list[Subtopology] = []
+        for one in left:
             for sink in one.repartition_sink_topics:
                 if sink in found:
                     continue
                 inputs = [found.get(topic.name) for topic in one.repartition_source_topics]
                 inputs += map(find, one.source_topics)
                 known = [count for count in inputs if count is not None]
-                if known:
-                    found[sink] = max(known)
-                    has_progress = True
-                else:
-                    is_open = True
-        if is_open and not has_progress:
+                if not known:
+                    still.append(one)
+                    break
+                found[sink] = max(known)
+        left, progress = still, len(left) - len(still)
+        if left and not progress:
             raise KafkaError(
                 ErrorCode.STREAMS_INVALID_TOPOLOGY,
                 "Failed to compute number of partitions for all repartition topics. There may be "

@@ -20,6 +20,7 @@ from pybroker_kafka.protocol.apis.offset_commit import (
 )
 from pybroker_kafka.protocol.apis.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequestKeyValue,
     StreamsGroupHeartbeatRequestTaskIds,
     StreamsGroupHeartbeatRequestTaskOffset,
     StreamsGroupHeartbeatRequestTopology,
@@ -259,7 +260,7 @@ def test_copartitioned_topics_that_differ(h: StreamsHarness) -> None:
         ),
         (topology(subtopology("0", "in"), subtopology("0", "in")), ErrorCode.UNKNOWN_SERVER_ERROR),
         (topology(subtopology("0", "in"), epoch=-1), ErrorCode.UNKNOWN_SERVER_ERROR),
-        (topology(*[subtopology(str(n), "in") for n in range(501)]),
+        (topology(*[subtopology(str(n), "in") for n in range(201)]),
          ErrorCode.STREAMS_INVALID_TOPOLOGY),
     ],
 )  # fmt: skip
@@ -269,6 +270,31 @@ def test_topologies_that_cannot_be(
     assert error(h.join_streams("a", of)) is code
     assert not list(h.machine.groups)
     assert error(h.join_streams("a")) is ErrorCode.NONE
+
+
+def test_topologies_and_heartbeats_of_too_many_parts(h: StreamsHarness) -> None:
+    part = subtopology("0", "in", changelogs=["c"])
+    part.state_changelog_topics[0].topic_configs = [
+        StreamsGroupHeartbeatRequestKeyValue(key=str(n), value="") for n in range(5_001)
+    ]
+    assert error(h.join_streams("a", topology(part))) is ErrorCode.STREAMS_INVALID_TOPOLOGY
+    part = subtopology("0", "in", together=[([0], [])] * 2_501)
+    assert error(h.join_streams("a", topology(part))) is ErrorCode.STREAMS_INVALID_TOPOLOGY
+    h.join_streams("a")
+    many: tuple[Any, ...] = ({"0": range(10_001)}, {str(n): [] for n in range(10_001)})
+    for tasks in many:
+        call = h.beat("a", 2, active=tasks)
+        assert answer(call).error_message == "More than 10000 tasks."
+
+
+def test_a_topology_of_too_many_tasks(h: StreamsHarness) -> None:
+    h.topics.make("large", 9_999)
+    of = topology(subtopology("0", "large"), subtopology("1", "in"))
+    call = h.join_streams("a", of)
+    assert (error(call), answer(call).error_message) == (
+        ErrorCode.STREAMS_INVALID_TOPOLOGY,
+        "The topology has more than 10000 tasks.",
+    )
 
 
 def test_a_changelog_topic_has_no_size_of_its_own(h: StreamsHarness) -> None:
@@ -320,6 +346,7 @@ def test_topologies_of_members_that_differ(h: StreamsHarness) -> None:
          "ActiveTasks must be empty when (re-)joining."),
         ({"epoch": 0, "rebalance_timeout_ms": 1, "standby": {"0": [1]}},
          "StandbyTasks must be empty when (re-)joining."),
+        ({"tags": {str(n): "" for n in range(1_001)}}, "More than 1000 client tags."),
         ({"topology": PLAIN}, "Topology can only be provided when (re-)joining."),
     ],
 )  # fmt: skip
