@@ -38,6 +38,8 @@ from .quotas.client_quotas import ClientQuotas
 from .replicas.parts import Replicas, build_replicas
 from .security.access import DenialLog
 from .security.acl_authorizer import AclAuthorizer
+from .share.parts import build_share_leader
+from .share.share_leader import ShareLeader
 from .zk.acl_store import AclStore
 from .zk.delegation_token_store import DelegationTokenStore
 
@@ -52,6 +54,7 @@ class Parts(NamedTuple):
     replicas: Replicas
     control: Control
     coordinators: Coordinators
+    share_leader: ShareLeader
     cleaner: CleanerRuntime
     orders: ControllerOrders
     tokens: DelegationTokenStore
@@ -67,6 +70,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     control = build_control(ground, register_broker)
     replicas = build_replicas(ground, control)
     coordinators = build_coordinators(ground, control, replicas)
+    share_leader = build_share_leader(ground, replicas, coordinators)
     authorizer = settings.acl_authorizer(config)
     acls = None if authorizer is None else AclStore(ground.zookeeper, authorizer)
     tokens = DelegationTokenStore(
@@ -87,7 +91,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         lambda: random_uuid(random.SystemRandom()),
         values.forget,
     )
-    lower = Lower(control, replicas, coordinators, tokens, acls, instances, values)
+    lower = Lower(control, replicas, coordinators, share_leader, tokens, acls, instances, values)
     handlers = register_handlers(ground, lower, dispatcher)
     names = TopicNames(control.cache.topic_name)
     dispatcher.guard_with(
@@ -108,6 +112,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         replicas=replicas,
         control=control,
         coordinators=coordinators,
+        share_leader=share_leader,
         cleaner=CleanerRuntime(ground.logs, config, ground.clock),
         orders=handlers.orders,
         tokens=tokens,

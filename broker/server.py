@@ -344,7 +344,9 @@ class Broker:
         self, services: Services, metrics_address: tuple[str, int] | None
     ) -> int | None:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
-        groups, transactions, verifier, _, producer_ids, _, shares, persister = parts.coordinators
+        groups, transactions, verifier, _, producer_ids, _, shares, persister, _ = (
+            parts.coordinators
+        )
         if parts.acls is not None:
             await services.start("acls", parts.acls.run, self.clock)
         await services.start("replicas", replicas.runtime.run)
@@ -359,6 +361,7 @@ class Broker:
         share_partitions = await share_partition_count(self.zookeeper, self.config)
         await services.start("shares", shares.run, share_partitions)
         await services.start("persister", persister.run)
+        await services.start("share leader", parts.share_leader.run)
         await services.start("logins", parts.logins.run)
         if any(uses_sasl(spec.protocol) for spec in self.listeners):
             await self.changes.read_entities()  # a login may need them at once
@@ -451,6 +454,7 @@ class Broker:
             "sockets",
             "logins",
             "verifier",
+            "share leader",
             "transactions",
             "groups",
             "isr changes",

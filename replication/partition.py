@@ -68,6 +68,7 @@ class Partition:
         "leader_epoch",
         "leader_epoch_start_offset",
         "leader_id",
+        "leading_since_epoch",
         "log",
         "partition",
         "partition_epoch",
@@ -109,6 +110,8 @@ class Partition:
         self.leader_id = NO_LEADER
         # Never goes back: `Leadership` refuses a role whose epoch is not newer.
         self.leader_epoch = NO_EPOCH
+        # Of a leader: the epoch since which no other broker can have led.
+        self.leading_since_epoch = NO_EPOCH
         # Of a leader: where its log ended when its epoch began. Of a follower: unknown.
         self.leader_epoch_start_offset = UNKNOWN_OFFSET
         # The version of the controller's state; it never goes back, and changes with the ISR.
@@ -152,6 +155,8 @@ class Partition:
         # that a leader that never learned of its successor can take unreplicated records for
         # replicated.)
         is_new_leader = not self.is_leader or state.leader_epoch > self.leader_epoch + 1
+        if is_new_leader:
+            self.leading_since_epoch = state.leader_epoch
         isr = frozenset(state.isr)
         self._set_assignment(state)
         remotes = self.remotes

@@ -264,7 +264,23 @@ class MoreToAnswer(NamedTuple):
     between other tasks, until it returns False."""
 
 
-Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait | MoreToAnswer | RebuildProducers
+class ShareFetchesDue(NamedTuple):
+    """The partition changed, and members of share groups wait for it
+    (`WaitingOperations.shared`)."""
+
+    topic: str
+    partition: int
+
+
+Effect = (
+    FlushNeeded
+    | AlterIsr
+    | FailedLogDir
+    | FollowersWait
+    | MoreToAnswer
+    | RebuildProducers
+    | ShareFetchesDue
+)
 
 
 class TopicStats:

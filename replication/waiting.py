@@ -28,7 +28,7 @@ from .hosted_partitions import HostedPartitions
 from .partition import Partition
 from .purgatory import KeyedPurgatory, Operation
 from .throttle import ReplicationQuota
-from .types import Completion, MoreToAnswer
+from .types import Completion, MoreToAnswer, ShareFetchesDue
 
 # A fetch takes about 25 us to be read and answered.
 MAX_ANSWERS_AT_ONCE: Final = 32
@@ -56,6 +56,7 @@ class WaitingOperations:
         "fetches",
         "leader_quota",
         "produces",
+        "shared",
     )
 
     def __init__(
@@ -82,6 +83,8 @@ class WaitingOperations:
         # Results of produces and deletes that are known, and not in `completed` yet.
         self._completions: deque[Completion] = deque()
         self._is_more_announced = False
+        # The partitions for which members of share groups wait; the driver adds and removes them.
+        self.shared: set[TopicPartition] = set()
         # Complete operations of `fetches` that are held for more records.
         self.collected = CollectedFetches()
 
@@ -95,6 +98,8 @@ class WaitingOperations:
             self._check_partition(self.produces, key, partition)
         if self.deletes.watched and key in self.deletes.watched:
             self._check_partition(self.deletes, key, partition)
+        if self.shared and key in self.shared:
+            self._effects.append(ShareFetchesDue(*key))
 
     def check(self, key: TopicPartition) -> None:
         """The partition changed in some way (role, ISR, config, gone): look at all waiting
@@ -106,6 +111,8 @@ class WaitingOperations:
             self._look(key, self.fetches.watchers(key))
         if key in self.deletes.watched:
             self._check_partition(self.deletes, key, partition)
+        if key in self.shared:
+            self._effects.append(ShareFetchesDue(*key))
 
     def check_fetches(self, key: TopicPartition, partition: Partition) -> None:
         """The partition has more records, or more of them may be read."""

@@ -1,4 +1,4 @@
-"""The transactions of a log that are being verified with their coordinator (KIP-890, part 1).
+"""The transactions of a log that are being verified with their coordinator (KIP-890).
 
 A producer's first batch of a transaction is appended only when the transaction coordinator has
 confirmed that the partition belongs to an open transaction. Between the question and the append the

@@ -11,36 +11,19 @@ Leaves out: the offsets of old consumers in ZooKeeper.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import trio
 
 from ...coordinator.group.group import Group
-from ...protocol.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ...replication.metadata_cache import MetadataCache
 from ...replication.replica_manager import ReplicaManager
-from ..cluster.broker_connection import (
-    BrokerConnection,
-    ChannelError,
-    Connect,
-    connect_plaintext,
-)
+from ..cluster.broker_connection import Connect, connect_plaintext
 from ..observability.metrics import BrokerMetrics, Row
-
-logger = logging.getLogger("pybroker.broker.coordinators.group_lag")
-
-ASK_SECONDS = 1.0
-# Asked of a leader at a time.
-MAX_PARTITIONS_A_REQUEST = 1000
-# Every broker since 0.11 knows it: the latest offset that a consumer may read.
-_VERSION = 2
-_LATEST = -1
-_CONSUMER = -1
+from .end_offsets import EndOffsets
 
 
 class Committed(NamedTuple):
@@ -68,11 +51,7 @@ class GroupLag:
         connect: Connect = connect_plaintext,
     ) -> None:
         self._groups = groups
-        self._manager = manager
-        self._metadata = metadata
-        self._listener = listener
-        self._client_id = client_id
-        self._connect = connect
+        self._ends = EndOffsets(manager, metadata, listener, client_id, connect=connect)
         self._elsewhere: dict[TopicPartition, int] = {}  # end offsets in the leaders' answers
 
     def register(self, metrics: BrokerMetrics) -> None:
@@ -107,63 +86,15 @@ class GroupLag:
 
     def _end_offset(self, key: TopicPartition) -> int:
         """-1: not known."""
-        partition = self._manager.partitions.get(key)
-        if partition is not None and partition.is_leader:
-            return partition.log.high_watermark
-        return self._elsewhere.get(key, -1)
+        found = self._ends.here(key)
+        return self._elsewhere.get(key, -1) if found is None else found
 
     # Asking
 
     async def refresh(self) -> None:
         """Ask the leaders elsewhere; their answers replace the earlier end offsets."""
-        wanted = await self._led_elsewhere()
-        found: dict[TopicPartition, int] = {}
-        with trio.move_on_after(ASK_SECONDS):
-            async with trio.open_nursery() as nursery:
-                for leader, keys in wanted.items():
-                    nursery.start_soon(self._ask, leader, sorted(keys), found)
-        self._elsewhere = found
-
-    async def _led_elsewhere(self) -> dict[int, set[TopicPartition]]:
-        wanted: dict[int, set[TopicPartition]] = {}
+        keys: set[TopicPartition] = set()
         for group in list(self._groups):
             await trio.lowlevel.checkpoint()
-            for key in group.offsets:
-                state = self._metadata.partition_state(*key)
-                if state is None or not self._metadata.is_alive(state.leader):
-                    continue
-                partition = self._manager.partitions.get(key)
-                if partition is None or not partition.is_leader:
-                    wanted.setdefault(state.leader, set()).add(key)
-        return wanted
-
-    async def _ask(
-        self, leader: int, keys: list[TopicPartition], found: dict[TopicPartition, int]
-    ) -> None:
-        endpoint = self._metadata.broker_endpoint(leader, self._listener)
-        if endpoint is None:
-            return
-        connection = BrokerConnection(endpoint, self._client_id, connect=self._connect)
-        try:
-            for start in range(0, len(keys), MAX_PARTITIONS_A_REQUEST):
-                some = keys[start : start + MAX_PARTITIONS_A_REQUEST]
-                answer: Any = await connection.request(_question(some), _VERSION)
-                for topic in answer.topics:
-                    for told in topic.partitions:
-                        if told.error_code == ErrorCode.NONE:
-                            found[topic.name, told.partition_index] = told.offset
-        except ChannelError as problem:
-            logger.info("Broker %d returned no end offsets of its partitions: %s", leader, problem)
-        finally:
-            connection.close()
-
-
-def _question(keys: Iterable[TopicPartition]) -> ListOffsetsRequest:
-    topics: dict[str, list[ListOffsetsPartition]] = {}
-    for topic, partition in keys:
-        asked = ListOffsetsPartition(partition_index=partition, timestamp=_LATEST)
-        topics.setdefault(topic, []).append(asked)
-    return ListOffsetsRequest(
-        replica_id=_CONSUMER,
-        topics=[ListOffsetsTopic(name=name, partitions=asked) for name, asked in topics.items()],
-    )
+            keys.update(group.offsets)
+        self._elsewhere = await self._ends.elsewhere(keys)

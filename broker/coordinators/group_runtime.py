@@ -25,10 +25,20 @@ from ...coordinator.group.consumer.config import ConsumerGroupConfig, MigrationP
 from ...coordinator.group.consumer.consumer_group import ConsumerGroupState
 from ...coordinator.group.consumer.target_assignment import ASSIGNORS
 from ...coordinator.group.consumer.topics import TopicImage
-from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
+from ...coordinator.group.core import (
+    ACKS_NONE,
+    Append,
+    Effect,
+    GroupConfig,
+    InitializeStates,
+    Reply,
+)
 from ...coordinator.group.group_coordinator import GroupCoordinator
+from ...coordinator.group.share.config import ShareGroupConfig
 from ...coordinator.group.states import GroupState
+from ...coordinator.group.streams.config import StreamsGroupConfig
 from ...protocol.api import ApiKey
+from ...protocol.apis.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.errors import ErrorCode
 from ...protocol.framing import encode_response
 from ...protocol.invariants import BrokenInvariant
@@ -39,6 +49,7 @@ from ...storage.append_info import AppendOrigin
 from ..config.group_configs import broker_value
 from ..replicas.applied_replicas import AppliedReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
+from .persister import Persister
 
 if TYPE_CHECKING:
     from ..config.kafka_config import KafkaConfig
@@ -89,6 +100,29 @@ def consumer_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
     )
 
 
+def share_group_config(config: KafkaConfig) -> ShareGroupConfig:
+    """The part for share groups, whose one assignor is known."""
+    value = config.value
+    return ShareGroupConfig(
+        session_timeout_ms=value("group.share.session.timeout.ms"),
+        heartbeat_interval_ms=value("group.share.heartbeat.interval.ms"),
+        max_size=value("group.share.max.size"),
+    )
+
+
+def streams_group_config(config: KafkaConfig) -> StreamsGroupConfig:
+    """The part for the groups of Streams applications."""
+    value = config.value
+    return StreamsGroupConfig(
+        session_timeout_ms=value("group.streams.session.timeout.ms"),
+        heartbeat_interval_ms=value("group.streams.heartbeat.interval.ms"),
+        max_size=value("group.streams.max.size"),
+        num_standby_replicas=value("group.streams.num.standby.replicas"),
+        initial_rebalance_delay_ms=value("group.streams.initial.rebalance.delay.ms"),
+        assignment_interval_ms=value("group.streams.assignment.interval.ms"),
+    )
+
+
 async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig) -> int:
     """Partitions of the offsets topic."""
     configured = config.get_int("offsets.topic.num.partitions")
@@ -98,7 +132,7 @@ async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfi
 class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     """One broker's group coordinator and everything that it needs of the broker."""
 
-    __slots__ = ("_commit_acks", "_commit_timeout_ms")
+    __slots__ = ("_commit_acks", "_commit_timeout_ms", "_states")
 
     topic = OFFSETS_TOPIC
     logger = logger
@@ -114,16 +148,40 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
+        share_config: ShareGroupConfig | None = None,
+        streams_config: StreamsGroupConfig | None = None,
     ) -> None:
         super().__init__(
             replicas,
-            GroupCoordinator(config, new_uuid, replicas.wall, consumer_config, image),
-            {Reply: self._reply, Append: self._append},
+            GroupCoordinator(
+                config,
+                new_uuid,
+                replicas.wall,
+                consumer_config,
+                image,
+                share_config,
+                streams_config,
+            ),
+            {
+                Reply: self._reply,
+                Append: self._append,
+                InitializeStates: lambda effect: self._start(self._initialize, effect.request),
+            },
             clock=clock,
             load_buffer_bytes=load_buffer_bytes,
         )
         self._commit_timeout_ms = commit_timeout_ms
         self._commit_acks = config.commit_required_acks
+        self._states: Persister | None = None
+
+    @property
+    def states(self) -> Persister:
+        """Keeps the states of share groups."""
+        assert self._states is not None
+        return self._states
+
+    def keep_states_with(self, persister: Persister) -> None:
+        self._states = persister
 
     def spawn(
         self, handler: Callable[..., Awaitable[None]], request: Request, *arguments: Any
@@ -185,6 +243,11 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         except Exception:
             logger.exception("Answering %r failed; closing its connection", request)
             request.close()
+
+    async def _initialize(self, request: InitializeShareGroupStateRequest) -> None:
+        response = await self.states.initialize_state(request)
+        self.machine.states_initialized(request, response, self.now_ms)
+        self.perform()
 
     def _append(self, append: Append) -> None:
         self._append_batch(

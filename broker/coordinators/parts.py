@@ -14,8 +14,15 @@ from ...protocol.features import Feature
 from ..cluster.parts import Control, Ground
 from ..config.group_configs import GroupConfigs
 from ..replicas.parts import Replicas
+from .end_offsets import EndOffsets
 from .group_lag import GroupLag
-from .group_runtime import GroupRuntime, consumer_group_config, group_config
+from .group_runtime import (
+    GroupRuntime,
+    consumer_group_config,
+    group_config,
+    share_group_config,
+    streams_group_config,
+)
 from .marker_writer import MarkerWriter
 from .producer_ids import ProducerIds, allocate_from_controller, allocate_from_zookeeper
 from .share_runtime import ShareRuntime, share_config
@@ -34,6 +41,7 @@ class Coordinators(NamedTuple):
     group_configs: GroupConfigs
     shares: ShareRuntime
     persister: StatePersister
+    ends: EndOffsets
 
 
 def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> Coordinators:
@@ -50,6 +58,8 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
         consumer_config=consumer_group_config(config),
         image=image,
+        share_config=share_group_config(config),
+        streams_config=streams_group_config(config),
     )
     group_configs = GroupConfigs(config)
     group_configs.on_change.append(groups.machine.group_config_changed)
@@ -98,8 +108,19 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         connect=connect,
         timeout_ms=request_timeout_ms,
     )
+    groups.keep_states_with(persister)
     return Coordinators(
-        groups, transactions, verifier, markers, producer_ids, group_configs, shares, persister
+        groups,
+        transactions,
+        verifier,
+        markers,
+        producer_ids,
+        group_configs,
+        shares,
+        persister,
+        EndOffsets(
+            replicas.manager, control.cache, listener, str(ground.broker_id), connect=connect
+        ),
     )
 
 

@@ -58,7 +58,7 @@ class ConsumerGroupHandlers:
             request.fail(ErrorCode.INVALID_REQUEST)
             return
         names = set(body.subscribed_topic_names or ())
-        if len(_describable(request, names)) < len(names):
+        if len(describable(request, names)) < len(names):
             request.fail(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             return
         runtime.machine.consumer_heartbeat(
@@ -69,7 +69,7 @@ class ConsumerGroupHandlers:
                 request.client_id or "",
                 # The form of Java's InetAddress.toString, which tools show.
                 f"/{request.peer.host}",
-                lambda topics: _describable(request, topics),
+                lambda topics: describable(request, topics),
             ),
             runtime.now_ms,
         )
@@ -96,7 +96,7 @@ class ConsumerGroupHandlers:
             for assignment in (member.assignment, member.target_assignment)
             for topic in assignment.topic_partitions
         }
-        if len(_describable(request, topics)) < len(topics):
+        if len(describable(request, topics)) < len(topics):
             described.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             described.error_message = (
                 "The group has described topic(s) that the client is not authorized to describe."
@@ -107,7 +107,7 @@ class ConsumerGroupHandlers:
         return found
 
 
-def _describable(request: Request, topics: Iterable[str]) -> Collection[str]:
+def describable(request: Request, topics: Iterable[str]) -> Collection[str]:
     """The topics that the client may describe."""
     return [
         name for name in topics if request.permits(AclOperation.DESCRIBE, ResourceType.TOPIC, name)

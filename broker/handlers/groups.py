@@ -24,9 +24,14 @@ from typing import TYPE_CHECKING
 from ...coordinator.group.consumer.consumer_group import GROUP_TYPE as CONSUMER_GROUP_TYPE
 from ...coordinator.group.consumer.consumer_group import ConsumerGroupState
 from ...coordinator.group.group_coordinator import GROUP_TYPE
+from ...coordinator.group.share.share_group import GROUP_TYPE as SHARE_GROUP_TYPE
 from ...coordinator.group.states import GroupState
+from ...coordinator.group.streams.streams_group import GROUP_TYPE as STREAMS_GROUP_TYPE
+from ...coordinator.group.streams.streams_group import StreamsGroupState
 from ...protocol.acls import ResourceType
 from ...protocol.api import ApiKey
+from ...protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from ...protocol.apis.delete_share_group_state import DeleteShareGroupStateRequest
 from ...protocol.apis.describe_groups import DescribeGroupsResponse
 from ...protocol.errors import ErrorCode
 from ..coordinators.group_runtime import GroupRuntime
@@ -38,8 +43,8 @@ if TYPE_CHECKING:
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 _FIRST_MISSING_VERSION = 6
 
-_STATES = {state.value for state in (*GroupState, *ConsumerGroupState)}
-_TYPES = {GROUP_TYPE, CONSUMER_GROUP_TYPE}
+_STATES = {state.value for state in (*GroupState, *ConsumerGroupState, *StreamsGroupState)}
+_TYPES = {GROUP_TYPE, CONSUMER_GROUP_TYPE, SHARE_GROUP_TYPE, STREAMS_GROUP_TYPE}
 
 # Sizes that no group reaches, or that would not fit into a record of the offsets topic.
 MAX_PROTOCOLS = 1000
@@ -60,6 +65,26 @@ def _wanted(names: Iterable[str], known: Iterable[str]) -> Generator[None, None,
             other.append(name)
         yield
     return list(found) or other
+
+
+class _WithFailed:
+    """A DeleteGroups some of whose groups are not deleted."""
+
+    __slots__ = ("_failed", "_request")
+
+    def __init__(self, request: Request, failed: Mapping[str, ErrorCode]) -> None:
+        self._request = request
+        self._failed = failed
+
+    def respond(self, response: DeleteGroupsResponse) -> None:
+        response.results += [
+            DeletableGroupResult(group_id=name, error_code=code)
+            for name, code in self._failed.items()
+        ]
+        self._request.respond(response)
+
+    def close(self) -> None:
+        self._request.close()
 
 
 class GroupHandlers:
@@ -147,6 +172,26 @@ class GroupHandlers:
         request.respond(DescribeGroupsResponse(groups=groups))
 
     def delete(self, request: Request) -> None:
+        runtime, names = self._runtime, request.body.groups_names
+        states = runtime.machine.states_to_delete(names)
+        if states:
+            runtime.spawn(self._delete_with_states, request, states)
+            return
+        runtime.machine.delete_groups(request, names, runtime.now_ms)
+        runtime.perform()
+
+    async def _delete_with_states(
+        self, request: Request, states: Iterable[DeleteShareGroupStateRequest]
+    ) -> None:
+        """A share group goes when the states of its share partitions are gone."""
         runtime = self._runtime
-        runtime.machine.delete_groups(request, request.body.groups_names, runtime.now_ms)
+        failed = {}
+        for state in states:
+            response = await runtime.states.delete_state(state)
+            for topic in response.results:
+                for result in topic.partitions:
+                    if result.error_code:
+                        failed[state.group_id] = ErrorCode(result.error_code)
+        names = [name for name in request.body.groups_names if name not in failed]
+        runtime.machine.delete_groups(_WithFailed(request, failed), names, runtime.now_ms)
         runtime.perform()

@@ -16,6 +16,7 @@ from ...protocol.api import ApiKey
 from ...protocol.features import Feature
 from ...replication.fetch_session import FetchSessions
 from ..cluster.parts import Control, Ground
+from ..cluster.streams_topics import StreamsTopics
 from ..coordinators.parts import Coordinators
 from ..network.dispatcher import Dispatcher
 from ..network.request import Handler
@@ -26,6 +27,7 @@ from ..observability.client_telemetry import (
     register_client_metrics,
 )
 from ..replicas.parts import Replicas
+from ..share.share_leader import ShareLeader
 from ..zk.acl_store import AclStore
 from ..zk.delegation_token_store import DelegationTokenStore
 from ..zk.zookeeper_offsets import ZooKeeperOffsets
@@ -56,8 +58,12 @@ from .offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from .produce import ProduceHandler
 from .sasl import SaslHandlers
 from .scram_credentials import ScramCredentialHandlers
+from .share_group_offsets import ShareGroupOffsetHandlers
+from .share_groups import ShareGroupHandlers
 from .share_states import ShareStateHandlers
+from .shares import ShareHandlers
 from .static_members import without_static_members
+from .streams_groups import StreamsGroupHandlers
 from .telemetry import TelemetryHandlers
 from .topics import TopicHandlers
 from .transactional_produce import TransactionalProduce
@@ -72,6 +78,7 @@ class Lower(NamedTuple):
     control: Control
     replicas: Replicas
     coordinators: Coordinators
+    share_leader: ShareLeader
     tokens: DelegationTokenStore
     acls: AclStore | None
     """With the authorizer; None without one."""
@@ -158,6 +165,9 @@ def _of_records(
         WriteTxnMarkersHandler(markers).handlers(),
         DescribeProducersHandler(manager).handlers(),
         FetchHandler(replicas, sessions, spawn).handlers(),
+        ShareHandlers(
+            lower.share_leader, manager, lambda: ground.features.levels, spawn
+        ).handlers(),
         ListOffsetsHandler(replicas, spawn).handlers(),
         OffsetForLeaderEpochHandler(manager).handlers(),
         DeleteRecordsHandler(replicas).handlers(),
@@ -210,6 +220,11 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
     of_groups = {
         **GroupHandlers(groups).handlers(),
         **ConsumerGroupHandlers(groups, lambda: ground.features.levels).handlers(),
+        **ShareGroupHandlers(groups).handlers(),
+        **StreamsGroupHandlers(
+            groups, StreamsTopics(lower.control.creator, ground.clock)
+        ).handlers(),
+        **ShareGroupOffsetHandlers(groups, cache, lower.coordinators.ends).handlers(),
         **group_offsets.handlers(),
     }
     if not ground.config.inter_broker_protocol.has_static_members:

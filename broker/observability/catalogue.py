@@ -62,6 +62,11 @@ _OF_KAFKA = {
         "FetchMessageConversionsPerSec": "Fetched partitions converted for old consumers.",
         "ReplicationBytesInPerSec": "Bytes copied from leaders by this broker's followers.",
         "ReplicationBytesOutPerSec": "Bytes that followers on other brokers fetched here.",
+        "TotalShareFetchRequestsPerSec": "Partitions in fetches of share groups.",
+        "FailedShareFetchRequestsPerSec": "Partitions of fetches of share groups that failed.",
+        "TotalShareAcknowledgementRequestsPerSec": "Partitions of which a share group acknowledged "
+        "records.",
+        "FailedShareAcknowledgementRequestsPerSec": "Partitions of which acknowledgements failed.",
     },
     "kafka.server:type=ReplicaManager": {
         "PartitionCount": "Replicas on this broker, leaders and followers.",
@@ -120,6 +125,23 @@ _OF_KAFKA = {
         "NumIncrementalFetchPartitionsCached": "Partitions in these sessions.",
         "IncrementalFetchSessionEvictionsPerSec": "Sessions that were removed for new ones: many "
         "if max.incremental.fetch.session.cache.slots is too small.",
+    },
+    "kafka.server:type=ShareSessionCache": {
+        "ShareSessionsCount": "Share sessions that are open.",
+        "SharePartitionsCount": "Partitions in these sessions.",
+        "ShareSessionEvictionsPerSec": "Share sessions that ended with their connection.",
+    },
+    "kafka.server:type=ShareGroupMetrics": {
+        "RecordAcknowledgementsPerSec": "Records that share groups acknowledged, by the type of "
+        "acknowledgement.",
+    },
+    "kafka.server:type=SharePartitionMetrics": {
+        "InFlightMessageCount": "Records in flight to a share group, acknowledged ones among them.",
+        "InFlightBatchCount": "Batches of records in flight to a share group.",
+        "AcquisitionLockTimeoutPerSec": "Records that a share group's member kept too long.",
+    },
+    "kafka.server:type=DelayedShareFetchMetrics": {
+        "ExpiresPerSec": "Fetches of share groups whose time was over.",
     },
     "kafka.server:type=DelayedOperationPurgatory": {
         "PurgatorySize": "Requests that wait for an event, by kind.",

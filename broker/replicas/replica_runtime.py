@@ -9,6 +9,7 @@ very many are due at once, another task answers some in each of its turns.
 Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
 (`on_isr_change`, `on_failed_log_dir`). `on_flush` is called at the end of a flush, with the offset
 if it succeeded, for followers that wait for it. RebuildProducers is done in a task here.
+ShareFetchesDue goes to the leader's side of share groups (`on_share_fetches_due`).
 """
 
 import logging
@@ -29,6 +30,7 @@ from ...replication.types import (
     FollowersWait,
     MoreToAnswer,
     RebuildProducers,
+    ShareFetchesDue,
 )
 from ...storage.log import Log
 from ..resources import stopwatch
@@ -56,6 +58,7 @@ class ReplicaRuntime(AppliedReplicas):
         "on_failed_log_dir",
         "on_flush",
         "on_isr_change",
+        "on_share_fetches_due",
     )
 
     def __init__(
@@ -73,6 +76,7 @@ class ReplicaRuntime(AppliedReplicas):
         self.on_isr_change = on_isr_change
         self.on_failed_log_dir = on_failed_log_dir
         self.on_flush = on_flush
+        self.on_share_fetches_due: Callable[[ShareFetchesDue], None] | None = None
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
         self._pace = FollowerPace()
@@ -96,6 +100,9 @@ class ReplicaRuntime(AppliedReplicas):
             if effect.log not in self._to_rebuild:
                 self._to_rebuild.append(effect.log)
                 self._rebuild.set()
+        elif isinstance(effect, ShareFetchesDue):
+            if self.on_share_fetches_due is not None:
+                self.on_share_fetches_due(effect)
         elif isinstance(effect, AlterIsr):
             if self.on_isr_change is not None:
                 self.on_isr_change(effect)

@@ -44,9 +44,9 @@ class Commits:
 
     async def now(self, offsets: Offsets | None) -> None:
         """See `Consumer.commit`; the earlier commits of `soon` have their outcome first."""
-        wanted = self._wanted(offsets)
+        wanted, generation = self._wanted(offsets), self._offsets.generation
         await self.background()
-        await self._offsets.commit(wanted)
+        await self._offsets.commit(wanted, generation)
 
     async def background(self) -> None:
         """Wait until the commits of `soon` until now have their outcome."""
@@ -61,17 +61,19 @@ class Commits:
             raise ClientError("a consumer is used with `async with`")
         ended = trio.Event()
         self._background.append(ended)
-        self.nursery.start_soon(self._run, self._wanted(offsets), on_done, ended)
+        wanted, generation = self._wanted(offsets), self._offsets.generation
+        self.nursery.start_soon(self._run, wanted, generation, on_done, ended)
 
     async def _run(
         self,
         commits: dict[TopicPartition, Committed],
+        generation: int,
         on_done: Callable[[ClientError | None], None] | None,
         ended: trio.Event,
     ) -> None:
         failure = None
         try:
-            await self._offsets.commit(commits)
+            await self._offsets.commit(commits, generation)
         except ClientError as error:
             failure = error
         finally:
@@ -102,7 +104,7 @@ class Commits:
         if not self._is_automatic or not offsets:
             return
         try:
-            await self._offsets.commit(_committed(offsets))
+            await self._offsets.commit(_committed(offsets), self._offsets.generation)
         except ClientError as error:
             self._report(str(error))
 

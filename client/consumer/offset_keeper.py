@@ -18,6 +18,7 @@ from ..cluster import Cluster, CoordinatorKind, retrying
 from ..errors import ClientError, LoginError, Refused
 from ..refusals import NotAllowed
 from .group import Group
+from .membership import NO_GENERATION
 from .offset_requests import (
     Committed,
     Found,
@@ -60,8 +61,17 @@ class OffsetKeeper:
             raise ClientError("this takes a group: give the consumer a group_id")
         return self._group
 
-    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
-        """Commit until the coordinator confirms. Raises CommitFailed, ClientError."""
+    @property
+    def generation(self) -> int:
+        """The generation in which offsets are read of the application's progress now."""
+        return NO_GENERATION if self._group is None else self._group.membership.generation
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed], generation: int) -> None:
+        """Commit until the coordinator confirms. Raises CommitFailed, ClientError.
+
+        `generation` is that of the offsets: in a later one the partitions may belong to others,
+        whose progress a repeated commit would take back.
+        """
         group = self._needs_group()
         if not offsets:
             return
@@ -69,7 +79,7 @@ class OffsetKeeper:
             left = dict(offsets)
             problem = ""
             async for _ in retrying():
-                problem = await self._commit_once(group, left)
+                problem = await self._commit_once(group, left, generation)
                 if not left:
                     return
             raise ClientError(f"offsets of group {self._id(group)} are not committed: {problem}")
@@ -78,9 +88,16 @@ class OffsetKeeper:
     def _id(group: Group) -> str:
         return repr(group.membership.group_id)
 
-    async def _commit_once(self, group: Group, left: dict[TopicPartition, Committed]) -> str:
+    async def _commit_once(
+        self, group: Group, left: dict[TopicPartition, Committed], generation: int
+    ) -> str:
         """Removes committed partitions from `left`; returns the reason why others remain."""
         member = group.member()
+        if group.is_subscribed and member.generation != generation:
+            raise CommitFailed(
+                f"group {member.group_id!r} has rebalanced since generation {generation}: the "
+                "offsets are not committed, and the records are read again"
+            )
         try:
             connection = await self._cluster.coordinator(
                 CoordinatorKind.GROUP, member.group_id, group.purpose

@@ -10,6 +10,7 @@ Invariant: every Append with acks that was handed out is answered by exactly one
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from ...protocol.apis.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.errors import ErrorCode
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.builder import build_batch
@@ -63,7 +64,14 @@ class Append(NamedTuple):
     verification: Any = None
 
 
-Effect = Reply | Append
+class InitializeStates(NamedTuple):
+    """Effect: begin the states of share partitions, and report the answer with
+    `states_initialized`."""
+
+    request: InitializeShareGroupStateRequest
+
+
+Effect = Reply | Append | InitializeStates
 
 # Called with (append_id, error, base offset of the batch or -1, now_ms).
 AppendCompletion = Callable[[int, ErrorCode, int, int], None]
@@ -169,10 +177,8 @@ class Core:
         del self.groups[group.group_id]
         timers = [group.join_timer, group.sync_timer, *group.pending_members.values()]
         timers.extend(member.session_timer for member in group.members.values())
-        if group.consumer is not None:
-            timers.extend(group.consumer.session_timers.values())
-            timers.extend(timer for timer, _ in group.consumer.rebalance_timers.values())
-            timers.extend(group.consumer.classic_timers.values())
+        if group.modern is not None:
+            timers.extend(group.modern.timers())
         for timer in timers:
             self.timers.cancel(timer)
         for producer_id in [p for p, g in self.groups_by_producer.items() if group.group_id in g]:
@@ -184,6 +190,9 @@ class Core:
 
     def reply(self, token: object, response: object) -> None:
         self._effects.append(Reply(token, response))
+
+    def emit(self, effect: Effect) -> None:
+        self._effects.append(effect)
 
     def append(
         self, partition: int, records: Iterable[SimpleRecord], completion: AppendCompletion

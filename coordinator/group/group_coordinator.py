@@ -22,14 +22,21 @@ from typing import Any
 
 from ...protocol.apis.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
 from ...protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from ...protocol.apis.delete_share_group_state import DeleteShareGroupStateRequest
 from ...protocol.apis.describe_groups import DescribeGroupsResponseDescribedGroup
 from ...protocol.apis.heartbeat import HeartbeatRequest
+from ...protocol.apis.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
 from ...protocol.apis.join_group import JoinGroupRequest
 from ...protocol.apis.leave_group import LeaveGroupRequest
 from ...protocol.apis.list_groups import ListedGroup, ListGroupsResponse
 from ...protocol.apis.offset_commit import OffsetCommitRequest
 from ...protocol.apis.offset_delete import OffsetDeleteRequest
 from ...protocol.apis.offset_fetch import OffsetFetchResponseGroup
+from ...protocol.apis.share_group_describe import DescribedGroup
+from ...protocol.apis.streams_group_describe import StreamsGroupDescribeResponseDescribedGroup
 from ...protocol.apis.sync_group import SyncGroupRequest
 from ...protocol.apis.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.errors import ErrorCode
@@ -52,8 +59,20 @@ from .loader import PartitionLoad
 from .members import JoinTicket
 from .membership import Membership
 from .rebalance import Rebalance
+from .share.config import ShareGroupConfig
+from .share.describing import describe_share_group
+from .share.heartbeats import ShareBeat, delete_request
+from .share.offsets import ShareGroupOffsets
+from .share.share_group import GROUP_TYPE as SHARE_GROUP_TYPE
+from .share.share_group import ShareGroup
 from .stable_fetch import StableFetches, Wanted
 from .states import GroupState
+from .streams.config import StreamsGroupConfig
+from .streams.describing import describe_streams_group
+from .streams.heartbeats import StreamsGroups
+from .streams.requests import Beat as StreamsBeat
+from .streams.streams_group import GROUP_TYPE as STREAMS_GROUP_TYPE
+from .streams.streams_group import PROTOCOL_TYPE as STREAMS_PROTOCOL_TYPE
 from .timers import Timer, TimerKind
 from .transactions import TransactionalCommits
 
@@ -67,7 +86,7 @@ class GroupCoordinator:
 
     __slots__ = (
         "_commits", "_consumer_config", "_consumers", "_core", "_image", "_joining", "_membership",
-        "_rebalance", "_stable_fetches", "_transactions",
+        "_rebalance", "_stable_fetches", "_streams", "_transactions", "shares",
     )  # fmt: skip
 
     def __init__(
@@ -77,18 +96,25 @@ class GroupCoordinator:
         wall: WallClock | None = None,
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
+        share_config: ShareGroupConfig | None = None,
+        streams_config: StreamsGroupConfig | None = None,
     ) -> None:
         """`new_uuid` gives the random part of member ids. `wall` beside the `now_ms` of all calls;
-        without one they are the same. `image`: the topics, for groups of the consumer protocol."""
+        without one they are the same. `image`: the topics, for groups that are not classic."""
         self._core = Core(config, new_uuid, wall)
         self._consumer_config = consumer_config or ConsumerGroupConfig()
         self._image: TopicImage = image or NoTopics()
         core, rebalance = self._core, Rebalance(self._core)
         self._rebalance = rebalance
         self._consumers = ConsumerGroups(core, self._consumer_config, self._image, rebalance)
+        self.shares = ShareGroupOffsets(
+            core, share_config or ShareGroupConfig(), self._image, rebalance
+        )
         classic_members = ClassicMembers(core, self._consumers, rebalance, self._image)
         self._joining = Joining(core, rebalance, classic_members)
         self._membership = Membership(core, rebalance, classic_members)
+        streams_config = streams_config or StreamsGroupConfig()
+        self._streams = StreamsGroups(core, streams_config, self._image, rebalance)
         self._commits = Commits(self._core, self._rebalance, self._image.topic_id)
         self._stable_fetches = StableFetches(self._core, self._commits)
         self._transactions = TransactionalCommits(self._core)
@@ -136,10 +162,20 @@ class GroupCoordinator:
                 self._core.timers.reschedule(timer, now_ms + interval_ms)
             return
         if timer.kind is TimerKind.CONSUMER_SESSION:
-            self._consumers.session_expired(timer.owner, timer.member_id, now_ms)
+            of_kind = self.shares if isinstance(timer.owner, ShareGroup) else self._consumers
+            of_kind.session_expired(timer.owner, timer.member_id, now_ms)
             return
         if timer.kind is TimerKind.CONSUMER_REBALANCE:
             self._consumers.rebalance_timed_out(timer.owner, timer.member_id, now_ms)
+            return
+        if timer.kind is TimerKind.STREAMS_SESSION:
+            self._streams.session_expired(timer.owner, timer.member_id, now_ms)
+            return
+        if timer.kind is TimerKind.STREAMS_REBALANCE:
+            self._streams.rebalance_timed_out(timer.owner, timer.member_id, now_ms)
+            return
+        if timer.kind is TimerKind.STREAMS_INITIAL_DELAY:
+            self._streams.initial_delay_over(timer.owner, now_ms)
             return
         if timer.kind in (TimerKind.CONSUMER_JOIN, TimerKind.CONSUMER_SYNC):
             self._consumers.classic_timed_out(timer.owner, timer.member_id, timer.kind, now_ms)
@@ -249,7 +285,10 @@ class GroupCoordinator:
         for member in group.members.values():
             self._rebalance.restart_session(member, now_ms)
         if group.consumer is not None:
-            self._consumers.loaded(group.consumer, now_ms)
+            of_kind = self.shares if group.is_share else self._consumers
+            of_kind.loaded(group.consumer, now_ms)
+        elif group.streams is not None:
+            self._streams.loaded(group.streams, now_ms)
 
     # Requests of members
 
@@ -284,17 +323,45 @@ class GroupCoordinator:
         """ConsumerGroupHeartbeat."""
         self._consumers.heartbeat(beat, now_ms)
 
+    def share_heartbeat(self, beat: ShareBeat, now_ms: int) -> None:
+        """ShareGroupHeartbeat."""
+        self.shares.share_heartbeat(beat, now_ms)
+
+    def states_initialized(
+        self,
+        request: InitializeShareGroupStateRequest,
+        response: InitializeShareGroupStateResponse,
+        now_ms: int,
+    ) -> None:
+        """The outcome of an InitializeStates."""
+        self.shares.states_initialized(request, response, now_ms)
+
+    def streams_heartbeat(self, beat: StreamsBeat, now_ms: int) -> None:
+        """StreamsGroupHeartbeat, answered with a HeartbeatResult."""
+        self._streams.heartbeat(beat, now_ms)
+
     def topics_changed(self, names: Collection[str]) -> None:
         """Topics were made or deleted, or have other partitions."""
         self._consumers.topics_changed(names)
+        self.shares.topics_changed(names)
+        self._streams.topics_changed(names)
 
     def group_config_changed(self, group_id: str, values: Mapping[str, Any]) -> None:
         """A group sets these configs itself from now on, whether it exists or not."""
         self._consumers.group_config_changed(group_id, values)
+        self._streams.group_config_changed(group_id, values)
+        self.shares.group_config_changed(group_id, values)
 
     def consumer_config_changed(self, config: ConsumerGroupConfig) -> None:
         """The broker's configuration of consumer groups, where they do not set their own."""
         self._consumers.config_changed(config)
+
+    def streams_config_changed(self, config: StreamsGroupConfig) -> None:
+        """The broker's configs for streams groups have changed."""
+        self._streams.config_changed(config)
+
+    def streams_heartbeat_interval_ms(self, group_id: str) -> int:
+        return self._streams.config_of(group_id).heartbeat_interval_ms
 
     # Offsets
 
@@ -405,7 +472,7 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             return ConsumerGroupDescribeResponseDescribedGroup(group_id=group_id, error_code=error)
         holder = self._core.groups.get(group_id)
-        if holder is not None and holder.consumer is not None:
+        if holder is not None and holder.consumer is not None and not holder.is_share:
             return describe_consumer_group(
                 holder.consumer, self._image, self._consumer_config.assignors[0]
             )
@@ -416,6 +483,47 @@ class GroupCoordinator:
             error_message=f"Group {group_id} {what}.",
         )
 
+    def describe_share_group(self, group_id: str) -> DescribedGroup:
+        """One share group."""
+        error = self._core.check_group(group_id, allow_empty_id=True)
+        if error is not ErrorCode.NONE:
+            return DescribedGroup(group_id=group_id, error_code=error)
+        holder = self._core.groups.get(group_id)
+        if holder is not None and isinstance(holder.consumer, ShareGroup):
+            return describe_share_group(holder.consumer, self._image)
+        what = "not found" if holder is None else "is not a share group"
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} {what}.",
+        )
+
+    def describe_streams_group(self, group_id: str) -> StreamsGroupDescribeResponseDescribedGroup:
+        """The group of a Streams application."""
+        error = self._core.check_group(group_id, allow_empty_id=True)
+        if error is not ErrorCode.NONE:
+            return StreamsGroupDescribeResponseDescribedGroup(group_id=group_id, error_code=error)
+        holder = self._core.groups.get(group_id)
+        if holder is not None and holder.streams is not None:
+            return describe_streams_group(holder.streams)
+        what = "not found" if holder is None else "is not a streams group"
+        return StreamsGroupDescribeResponseDescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} {what}.",
+        )
+
+    def states_to_delete(self, group_ids: Iterable[str]) -> list[DeleteShareGroupStateRequest]:
+        """The states of the share groups among these that may be deleted: they go first."""
+        found = []
+        for group_id in group_ids:
+            holder = self._core.groups.get(group_id)
+            if holder is not None and isinstance(holder.consumer, ShareGroup):
+                request = delete_request(holder.consumer)
+                if request.topics and not holder.has_members:
+                    found.append(request)
+        return found
+
     def describe_group(self, group_id: str) -> DescribeGroupsResponseDescribedGroup:
         """One group; one that does not exist is described as Dead."""
         error = self._core.check_group(group_id, allow_empty_id=True)
@@ -423,7 +531,7 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             return view
         group = self._core.groups.get(group_id)
-        if group is None or group.consumer is not None:
+        if group is None or group.modern is not None:
             view.group_state = GroupState.DEAD.value
             return view
         view.group_state = group.state.value
@@ -469,12 +577,26 @@ class GroupCoordinator:
 
 
 def _listed(group: Group) -> ListedGroup:
+    if isinstance(group.consumer, ShareGroup):
+        return ListedGroup(
+            group_id=group.group_id,
+            protocol_type=SHARE_GROUP_TYPE,
+            group_state=group.consumer.state.value,
+            group_type=SHARE_GROUP_TYPE,
+        )
     if group.consumer is not None:
         return ListedGroup(
             group_id=group.group_id,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             group_state=group.consumer.state.value,
             group_type=CONSUMER_GROUP_TYPE,
+        )
+    if group.streams is not None:
+        return ListedGroup(
+            group_id=group.group_id,
+            protocol_type=STREAMS_PROTOCOL_TYPE,
+            group_state=group.streams.state.value,
+            group_type=STREAMS_GROUP_TYPE,
         )
     return ListedGroup(
         group_id=group.group_id,

@@ -18,11 +18,11 @@ from typing import Final
 
 from ...protocol.errors import ErrorCode
 from .consumer.classic_members import ClassicMembers
-from .consumer.commits import end_records
 from .core import Core
 from .group import Group
 from .join_attempt import JoinAttempt
 from .members import JoinTicket, Member
+from .modern_offsets import end_records
 from .rebalance import Rebalance, store_error
 from .states import GroupState
 from .timers import Timer, TimerKind
@@ -98,11 +98,15 @@ class Joining:
             self._rebalance.answer_join_error(attempt.ticket, error, request.member_id)
             return
         assert group is not None
-        if group.consumer is not None:
-            if group.has_members:
+        if group.modern is not None:
+            if group.has_members and group.consumer is not None and not group.is_share:
                 self._classic_members.join(group.consumer, attempt, now_ms)
                 return
-            end_consumer_group(self._core, group, now_ms)
+            if group.has_members:
+                inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+                self._rebalance.answer_join_error(attempt.ticket, inconsistent, request.member_id)
+                return
+            end_modern_group(self._core, group, now_ms)
         if not self._accepts(group, request.member_id):
             self._reject(group, attempt)
         elif request.member_id:
@@ -298,10 +302,12 @@ class Joining:
         self._rebalance.restart_session(member, now_ms)
 
 
-def end_consumer_group(core: Core, group: Group, now_ms: int) -> None:
-    """A group of the consumer protocol without members is a classic one from now on."""
-    assert group.consumer is not None
-    records = end_records(group.consumer, core.wall.stamp_ms(now_ms))
+def end_modern_group(core: Core, group: Group, now_ms: int) -> None:
+    """A group of another protocol without members is a classic one from now on."""
+    assert group.modern is not None
+    records = end_records(group.modern, core.wall.stamp_ms(now_ms))
     core.append_and_forget(group.partition, records)
-    group.consumer = None
+    for timer in list(group.modern.timers()):
+        core.timers.cancel(timer)
+    group.modern = None
     group.state_since_ms = now_ms

@@ -16,7 +16,7 @@ The parts: `producers` (InitProducerId), `ending` (EndTxn, markers, completion),
 cycle, loading, partitions of transactions, timeouts and expiry, descriptions). The handlers
 authorize, and check that partitions exist. `version` gives the finalized transaction.version: 1
 brings flexible records, 2 the raise of the epoch with each end (KIP-890, part 2), for aborts of the
-coordinator's own; requests of clients have the version of their client.
+coordinator's own; requests of clients have the version of their client. Rules: SEMANTICS 15.
 """
 
 import logging

@@ -40,11 +40,6 @@ FOR_TESTS = {
     "coordinator/transaction/transaction_coordinator.py::TransactionCoordinator.pending_markers": (
         "what twins are compared with"
     ),
-    **{
-        f"broker/coordinators/{place}.{name}_state": "for leaders and groups, which come next"
-        for place in ("persister.py::Persister", "state_persister.py::StatePersister")
-        for name in ("initialize", "read", "write", "delete")
-    },
     "protocol/api.py::pages": "what pages of docs/ are written from",
     "protocol/zookeeper/jute.py::record_types": "all records, for tests of each one",
     "replication/controller/kafka_controller.py::Controller.illegal_transitions": (

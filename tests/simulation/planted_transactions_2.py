@@ -44,7 +44,7 @@ def _a_marker_may_have_the_epoch_of_the_transaction() -> Any:
         patch.object(
             ProducerState, "_check_raised_epoch", staticmethod(ProducerState._check_epoch)
         ),
-        BROKEN_CONNECTIONS_WEIGHT=80,
+        BROKEN_CONNECTIONS_WEIGHT=400,
         LATE_SHARE=1.0,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,10 @@ from pybroker_kafka.broker.handlers import api_versions
 from pybroker_kafka.broker.zk import finalized_features
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
+from pybroker_kafka.protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.features import SUPPORTED, Feature
 from pybroker_kafka.replication.controller import features
 from tests.support.in_process import RunningBroker, broker, zookeeper
@@ -34,11 +37,12 @@ CONFIGS = {
 
 
 class ShareBroker:
-    def __init__(self, running: RunningBroker, client: RawClient, parts: Parts) -> None:
+    def __init__(self, running: RunningBroker, client: RawClient, parts: list[Parts]) -> None:
         self.port = running.port
         self.running = running
         self.client = client
-        self.parts = parts
+        self.parts = parts[0]
+        self.all_parts = parts
 
     async def create_topic(self, name: str, partitions: int = 1) -> bytes:
         """Its id."""
@@ -52,8 +56,9 @@ class ShareBroker:
 
 @asynccontextmanager
 async def share_broker(
-    monkeypatch: pytest.MonkeyPatch, directory: Path, **configs: str
+    monkeypatch: pytest.MonkeyPatch, directory: Path, second_broker: str = "", **configs: str
 ) -> AsyncIterator[ShareBroker]:
+    """`second_broker`: the id of one more broker of its cluster."""
     parts: list[Any] = []
 
     def kept(*args: Any) -> Any:
@@ -64,10 +69,18 @@ async def share_broker(
     for module in (api_versions, finalized_features, features, settings):
         monkeypatch.setattr(module, "SUPPORTED", WITH_SHARE)
     keys: dict[str, Any] = {**CONFIGS, **configs}
-    async with zookeeper() as port, broker(port, directory, **keys) as running:
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(zookeeper())
+        running = await stack.enter_async_context(broker(port, directory / "first", **keys))
+        if second_broker:
+            keys["broker_id"] = second_broker
+            await stack.enter_async_context(broker(port, directory / "second", **keys))
+            cache = parts[0].cache
+            await eventually(lambda: cache.is_alive(int(second_broker)))
         client = await running.client()
         await _finalize(client, parts[0])
-        yield ShareBroker(running, client, parts[0])
+        await eventually(lambda: _serves_groups(client))
+        yield ShareBroker(running, client, parts)
 
 
 async def _finalize(client: RawClient, parts: Parts) -> None:
@@ -80,3 +93,10 @@ async def _finalize(client: RawClient, parts: Parts) -> None:
     assert not any(one.error_code for one in answer.results), answer
     served = parts.dispatcher.served
     await eventually(lambda: ApiKey.READ_SHARE_GROUP_STATE in [key for key, _, _ in served()])
+
+
+async def _serves_groups(client: RawClient) -> bool:
+    await client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+    request = ShareGroupHeartbeatRequest(group_id="g", member_id="nobody", member_epoch=-1)
+    code: int = (await client.ask(request, 1)).error_code
+    return code == ErrorCode.GROUP_ID_NOT_FOUND

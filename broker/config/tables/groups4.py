@@ -76,6 +76,14 @@ DEFINITIONS = (
         doc="The greatest share.assignment.interval.ms that a group may have.",
     ),
     key(
+        "group.share.max.share.sessions",
+        INT,
+        "2000",
+        MEDIUM,
+        valid=AT_LEAST_1,
+        doc="The most share sessions of a broker.",
+    ),
+    key(
         "group.share.min.delivery.count.limit",
         INT,
         "2",
@@ -154,6 +162,14 @@ DEFINITIONS = (
         MEDIUM,
         valid=AT_LEAST_1,
         doc="The greatest streams.heartbeat.interval.ms that a group may have.",
+    ),
+    key(
+        "group.streams.max.size",
+        INT,
+        "2147483647",
+        MEDIUM,
+        valid=AT_LEAST_1,
+        doc="The most members that a streams group has.",
     ),
     key(
         "group.streams.num.standby.replicas",

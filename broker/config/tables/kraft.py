@@ -231,7 +231,14 @@ DEFINITIONS = (
         valid=AT_LEAST_1,
         doc="The greatest share.heartbeat.interval.ms that a group may have.",
     ),
-    key("group.share.max.size", SHORT, "200", MEDIUM, valid=Range(10, 1000)),
+    key(
+        "group.share.max.size",
+        SHORT,
+        "200",
+        MEDIUM,
+        valid=Range(10, 1000),
+        doc="The most members that a share group has.",
+    ),
     key("group.share.enable", BOOLEAN, "false", MEDIUM, internal=True),
     key(
         "group.share.delivery.count.limit",

@@ -18,15 +18,12 @@ from .changes import (
     Change,
     SetEpoch,
     SetMember,
-    SetPartitionMetadata,
     SetProgress,
-    SetRegex,
     SetTarget,
     SetTargetEpoch,
 )
 from .consumer_group import ConsumerGroup
 from .member import Member
-from .records import record
 
 FIRST_COMMIT_VERSION: Final = 9
 
@@ -36,6 +33,8 @@ def check_commit(
 ) -> ErrorCode:
     """Whether the request may commit at all; `check_partition` is about its partitions. `is_old`:
     it is of a version before `FIRST_COMMIT_VERSION`."""
+    if not group.has_offsets:
+        return ErrorCode.GROUP_ID_NOT_FOUND
     if epoch < 0 and not group.members:
         return ErrorCode.NONE
     member = group.members.get(member_id)
@@ -64,12 +63,16 @@ def check_partition(
 
 def is_current_member(group: ConsumerGroup, member_id: str, epoch: int) -> bool:
     """Whether the member commits in its current epoch; nothing else is to be checked then."""
+    if not group.has_offsets:
+        return False
     member = group.members.get(member_id)
     return member is not None and epoch == member.progress.epoch
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
     """Whether the request may fetch offsets; without member and epoch it may."""
+    if not group.has_offsets:
+        return ErrorCode.GROUP_ID_NOT_FOUND
     if member_id is None and epoch < 0:
         return ErrorCode.NONE
     member = group.members.get(member_id or "")
@@ -89,13 +92,10 @@ def end_changes(group: ConsumerGroup) -> list[Change]:
     changes += [SetTarget(member_id, None) for member_id in members]
     changes.append(SetTargetEpoch(None))
     changes += [SetMember(member_id, None) for member_id in members]
-    changes += [SetRegex(regex, None) for regex in group.regexes]
-    changes += [SetPartitionMetadata(None), SetEpoch(None)]
+    changes += [*group.last_changes(), SetEpoch(None)]
     return changes
 
 
 def end_records(group: ConsumerGroup, stamp_ms: int) -> list[SimpleRecord]:
     """Their records."""
-    return [
-        SimpleRecord(stamp_ms, *record(group.group_id, change)) for change in end_changes(group)
-    ]
+    return [SimpleRecord(stamp_ms, *group.record(change)) for change in end_changes(group)]

@@ -10,12 +10,15 @@ Mirrors ModernGroup and ConsumerGroup. Left out: views of the state as of a comm
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from ....protocol import invariants
+from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from ....protocol.errors import ErrorCode
 from ....protocol.invariants import BrokenInvariant
+from ..changing_group import ChangingGroup
 from ..timers import Timer, TimerKind
 from .assignment import NOTHING, Assignment
 from .changes import (
@@ -32,6 +35,7 @@ from .changes import (
     TargetEpoch,
 )
 from .member import LEAVING_EPOCH, Member, MemberMetadata, Progress
+from .records import record
 
 GROUP_TYPE: Final = "consumer"
 FIRST_EPOCH: Final = GroupEpoch(1, 0)
@@ -59,39 +63,34 @@ class PutBack(NamedTuple):
 Undo = Change | PutBack
 
 
-class ConsumerGroup:
+class ConsumerGroup(ChangingGroup):
     """One group; a `Group` has its offsets."""
+
+    has_offsets: ClassVar[bool] = True
 
     __slots__ = (
         "_epoch",
-        "_in_flight",
         "_target_epoch",
         "assigned_ms",
         "assignors",
         "classic_count",
         "classic_timers",
-        "group_id",
         "has_new_topics",
         "has_partition_metadata",
         "is_refresh_due",
-        "is_unproven",
         "members",
         "names",
         "owners",
-        "rebalance_timers",
         "regex_members",
         "regex_topics",
         "regexes",
         "resolved_ms",
-        "session_timers",
         "static_members",
         "targets",
-        "unproven_ms",
     )
 
     def __init__(self, group_id: str) -> None:
-        # Never changes.
-        self.group_id = group_id
+        super().__init__(group_id)
         # From here on set by `apply` only.
         self._epoch: GroupEpoch | None = None
         self._target_epoch: TargetEpoch | None = None
@@ -121,17 +120,22 @@ class ConsumerGroup:
         # not by this process.
         self.assigned_ms: int | None = None
         self.resolved_ms: int | None = None
-        # The log has changes of which it is not known whether they are replicated, and since when.
-        self.is_unproven = False
-        self.unproven_ms = 0
-        # By member id.
-        self.session_timers: dict[str, Timer] = {}
-        # With the epoch in which the member has to give up partitions.
-        self.rebalance_timers: dict[str, tuple[Timer, int]] = {}
         # Until a classic member has to join or to sync.
         self.classic_timers: dict[tuple[str, TimerKind], Timer] = {}
-        # What was applied and may still be undone, by append, in their order.
-        self._in_flight: dict[int, tuple[list[Change], list[Undo]]] = {}
+
+    def timers(self) -> Iterator[Timer]:
+        yield from super().timers()
+        yield from self.classic_timers.values()
+
+    def record(self, change: Any) -> tuple[bytes, bytes | None]:
+        return record(self.group_id, change)
+
+    def refusal(self, error: ErrorCode) -> Any:
+        return ConsumerGroupHeartbeatResponse(error_code=error)
+
+    def last_changes(self) -> list[Any]:
+        """The changes that end the parts of this kind alone."""
+        return [*(SetRegex(regex, None) for regex in self.regexes), SetPartitionMetadata(None)]
 
     # Reading
 
@@ -149,7 +153,6 @@ class ConsumerGroup:
 
     @property
     def epoch_change(self) -> SetEpoch:
-        """What its record of the epoch says."""
         return SetEpoch(self._epoch)
 
     @property
@@ -354,35 +357,6 @@ class ConsumerGroup:
         wrong = [name for name, is_right in facts.items() if not is_right]
         if wrong:
             raise BrokenInvariant(f"consumer group {self.group_id!r}: wrong {wrong}")
-
-    # Appends
-
-    def sent(self, append_id: int, changes: list[Change], undo: list[Undo]) -> None:
-        """Changes that were applied are on their way to the log."""
-        self._in_flight[append_id] = (changes, undo)
-
-    @property
-    def last_append_id(self) -> int | None:
-        """The last append that is not complete."""
-        return next(reversed(self._in_flight), None)
-
-    def stored(self, append_id: int) -> None:
-        self._in_flight.pop(append_id, None)
-
-    def lost(self, append_id: int) -> None:
-        """Changes did not get into the log: undo them, and keep those that came after them."""
-        if append_id not in self._in_flight:
-            return
-        later = list(self._in_flight.items())
-        while later[0][0] != append_id:
-            del later[0]
-        for _, (_, undo) in reversed(later):
-            for change in reversed(undo):
-                self.apply(change)
-        del self._in_flight[append_id]
-        for other, (changes, _) in later[1:]:
-            self._in_flight[other] = (changes, [self.apply(change) for change in changes])
-        self.forget_what_was_seen()
 
     def forget_what_was_seen(self) -> None:
         """Changes were undone: what this process noted when they were made may not hold."""

@@ -74,7 +74,7 @@ from .requests import (
 from .sessions import Sessions
 from .target_assignment import compute_targets, topic_ids
 from .topics import TopicImage
-from .writing import Edit, Failed, Writer, heartbeat_failed
+from .writing import Edit, Failed, Writer
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
 
@@ -158,7 +158,9 @@ class ConsumerGroups:
         request = beat.request
         holder = self._core.groups.get(request.group_id)
         group = None if holder is None else holder.consumer
-        if group is None or group.is_refresh_due or group.regex_members or beat.says_more:
+        if holder is None or group is None or holder.is_share:
+            return False
+        if group.is_refresh_due or group.regex_members or beat.says_more:
             return False
         member = group.members.get(request.member_id)
         target_epoch = group.target_epoch
@@ -223,11 +225,11 @@ class ConsumerGroups:
     def _begin(self, group_id: str, *, may_create: bool) -> Edit:
         """An edit of the group; it has changes already if a classic group goes over."""
         found = self._core.groups.get(group_id)
-        if found is not None and found.consumer is not None:
+        if found is not None and found.consumer is not None and not found.is_share:
             return Edit(found.consumer)
         if found is None and not may_create:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if found is not None and not may_create:
+        if found is not None and (found.modern is not None or not may_create):
             raise Refused(
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
             )
@@ -323,10 +325,13 @@ class ConsumerGroups:
         metadata_hash = self._metadata_hash(group)
         if begins_epoch or metadata_hash != group.metadata_hash:
             self._begin_epoch(edit, metadata_hash)
-            self._core.stats.consumer_rebalances += 1
+            self._count_rebalance()
         group.is_refresh_due = False
         if group.has_partition_metadata:
             edit.apply(SetPartitionMetadata(None))
+
+    def _count_rebalance(self) -> None:
+        self._core.stats.consumer_rebalances += 1
 
     @staticmethod
     def _begin_epoch(edit: Edit, metadata_hash: int) -> None:
@@ -404,7 +409,7 @@ class ConsumerGroups:
     def _leave(self, beat: Beat, now_ms: int) -> None:
         request = beat.request
         found = self._core.groups.get(request.group_id)
-        if found is None or found.consumer is None:
+        if found is None or found.consumer is None or found.is_share:
             what = "not found" if found is None else "is not a consumer group"
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}.")
         group, member_id = found.consumer, request.member_id
@@ -425,14 +430,14 @@ class ConsumerGroups:
             self.writer.commit(edit, now_ms, beat.token, response)
             return
         logger.info("group %r: member %s left", group.group_id, member_id)
-        self.fence(group, [member], now_ms, (beat.token, response, heartbeat_failed))
+        self.fence(group, [member], now_ms, (beat.token, response, None))
 
     def fence(
         self,
         group: ConsumerGroup,
         members: Sequence[Member],
         now_ms: int,
-        answer: tuple[object, Any, Failed] = (None, None, heartbeat_failed),
+        answer: tuple[object, Any, Failed | None] = (None, None, None),
     ) -> None:
         """Remove members, and answer when that is written. If only classic ones stay, it is a
         classic group again."""

@@ -187,7 +187,7 @@ class Migration:
         leaving: Collection[Member],
         reason: str | None,
         now_ms: int,
-        answer: tuple[object, Any, Callable[[ErrorCode], Any]],
+        answer: tuple[object, Any, Callable[[ErrorCode], Any] | None],
     ) -> None:
         """The group without these members is a classic one; with a `reason` it rebalances.
         `answer`: token, response, and the response of an error."""
@@ -226,7 +226,7 @@ class Migration:
         holder: Group,
         generation_id: int,
         edit: Edit,
-        answer: tuple[object, Any, Callable[[ErrorCode], Any]],
+        answer: tuple[object, Any, Callable[[ErrorCode], Any] | None],
         append_id: int,
         error: ErrorCode,
         base_offset: int,
@@ -243,7 +243,11 @@ class Migration:
         if error is ErrorCode.NONE and not is_current:
             error = ErrorCode.NOT_COORDINATOR
         if token is not None:
-            answered = response if error is ErrorCode.NONE else failed(store_error(error))
+            answered = (
+                response
+                if error is ErrorCode.NONE
+                else (failed or group.refusal)(store_error(error))
+            )
             self._core.reply(token, answered)
 
     def _stay(self, holder: Group, edit: Edit, now_ms: int) -> None:
@@ -252,7 +256,7 @@ class Migration:
         self._rebalance.stop_classic(holder)
         holder.end_classic()
         edit.take_back()
-        holder.consumer = edit.group
+        holder.modern = edit.group
         self.restart_sessions(edit.group, now_ms)
 
     def restart_sessions(self, group: ConsumerGroup, now_ms: int) -> None:

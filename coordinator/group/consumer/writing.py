@@ -10,21 +10,22 @@ Mirrors CoordinatorRuntime's handling of a write, for which Kafka has snapshots 
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ....protocol.errors import ErrorCode
 from ....protocol.records.record import SimpleRecord
-from ..core import Core
+from ..changing_group import ChangingGroup
+from ..core import Core, Effect
 from ..group import Group
 from ..rebalance import Rebalance
 from ..records import group_tombstone
-from .changes import Change, SetMember, SetProgress, SetTarget
-from .consumer_group import ConsumerGroup, Undo
-from .records import record
+from .changes import SetMember, SetProgress, SetTarget
+from .consumer_group import ConsumerGroup
 from .sessions import Sessions
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
+
+GroupT = TypeVar("GroupT", bound=ChangingGroup)
 
 # The error that a member gets for a failed append.
 _STORE_ERRORS: Final = {
@@ -51,25 +52,21 @@ def store_error(error: ErrorCode) -> ErrorCode:
     return _STORE_ERRORS.get(error, error)
 
 
-def heartbeat_failed(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=error)
-
-
-# The response of an error, for a request that waits.
+# The response of an error, for a request that waits; None: that of the group's own heartbeats.
 Failed = Callable[[ErrorCode], Any]
 
 
-class Edit:
+class GroupEdit(Generic[GroupT]):
     """Changes of one group that go to the log together, each applied at once."""
 
     __slots__ = ("changes", "group", "undo")
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    def __init__(self, group: GroupT) -> None:
         self.group = group
-        self.changes: list[Change] = []
-        self.undo: list[Undo] = []
+        self.changes: list[Any] = []  # of its kind of groups
+        self.undo: list[Any] = []
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: Any) -> None:
         self.undo.append(self.group.apply(change))
         self.changes.append(change)
 
@@ -85,29 +82,35 @@ class Edit:
         self.apply(SetMember(member_id, None))
 
 
-class Writer:
-    """Writes the edits of all groups."""
+Edit = GroupEdit[ConsumerGroup]
 
-    __slots__ = ("_core", "_rebalance", "_sessions", "_waiting", "on_lost")
+
+class Writer:
+    """Writes the edits of all groups of one kind."""
+
+    __slots__ = ("_after", "_core", "_rebalance", "_sessions", "_waiting", "on_lost")
 
     def __init__(self, core: Core, sessions: Sessions, rebalance: Rebalance) -> None:
         self._core = core
         self._sessions = sessions
         self._rebalance = rebalance
         # Called with a group, after changes of it were undone.
-        self.on_lost: Callable[[ConsumerGroup, int], None] = lambda group, now_ms: None
-        # Answers that wait for an append, by its id.
+        self.on_lost: Callable[[Any, int], None] = lambda group, now_ms: None
+        # By the id of an append: what comes after it, and the answers that wait for it.
+        self._after: dict[int, Effect] = {}
         self._waiting: dict[int, list[tuple[object, Any, Failed]]] = {}
 
     def commit(
         self,
-        edit: Edit,
+        edit: GroupEdit[Any],
         now_ms: int,
         token: object = None,
         response: object = None,
-        failed: Failed = heartbeat_failed,
+        failed: Failed | None = None,
+        after: Effect | None = None,
     ) -> None:
-        """Write the changes, and answer when they are written."""
+        """Write the changes, and answer when they are written; `after` that comes another effect,
+        if they are."""
         group = edit.group
         if not edit.changes:
             if token is not None:
@@ -119,22 +122,26 @@ class Writer:
         holder = core.groups.get(group_id)
         if holder is None:
             holder = core.create_group(group_id, now_ms)
-        if holder.consumer is None:
+        if holder.modern is None:
             if holder.generation_id > 0 or holder.members:
                 records.append(group_tombstone(group_id, stamp_ms))
             self._rebalance.stop_classic(holder)
-            holder.consumer = group
-        records += [SimpleRecord(stamp_ms, *record(group_id, change)) for change in edit.changes]
+            holder.modern = group
+        records += [SimpleRecord(stamp_ms, *group.record(change)) for change in edit.changes]
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, edit.changes, edit.undo)
-        self._waiting[append_id] = [] if token is None else [(token, response, failed)]
+        self._waiting[append_id] = (
+            [] if token is None else [(token, response, failed or group.refusal)]
+        )
+        if after is not None:
+            self._after[append_id] = after
 
     def answer(
         self,
-        group: ConsumerGroup,
+        group: ChangingGroup,
         token: object,
         response: object,
-        failed: Failed = heartbeat_failed,
+        failed: Failed | None = None,
     ) -> None:
         """Answer when the group's changes that are on their way are written."""
         append_id = group.last_append_id
@@ -143,13 +150,13 @@ class Writer:
         if append_id is None:
             self._core.reply(token, response)
         else:
-            self._waiting[append_id].append((token, response, failed))
+            self._waiting[append_id].append((token, response, failed or group.refusal))
 
-    def _prove(self, group: ConsumerGroup) -> int:
+    def _prove(self, group: ChangingGroup) -> int:
         """Write the group's epoch again: with it, all that was written before is replicated."""
         core, holder = self._core, self._core.groups[group.group_id]
         stamp_ms = core.wall.stamp_ms(group.unproven_ms)
-        records = [SimpleRecord(stamp_ms, *record(group.group_id, group.epoch_change))]
+        records = [SimpleRecord(stamp_ms, *group.record(group.epoch_change))]
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, [], [])
         self._waiting[append_id] = []
@@ -158,14 +165,15 @@ class Writer:
     def _appended(
         self,
         holder: Group,
-        group: ConsumerGroup,
+        group: ChangingGroup,
         append_id: int,
         error: ErrorCode,
         base_offset: int,
         now_ms: int,
     ) -> None:
         waiting = self._waiting.pop(append_id)
-        is_current = self._core.is_current(holder) and holder.consumer is group
+        after = self._after.pop(append_id, None)
+        is_current = self._core.is_current(holder) and holder.modern is group
         if error in IN_THE_LOG:
             group.stored(append_id)
             group.is_unproven = error is not ErrorCode.NONE
@@ -188,11 +196,13 @@ class Writer:
             if answer_error is not ErrorCode.NONE:
                 response = failed(answer_error)
             self._core.reply(token, response)
+        if after is not None and answer_error is ErrorCode.NONE:
+            self._core.emit(after)
 
     def _forget(self, holder: Group, now_ms: int) -> None:
         """A group whose first records did not get into the log: it is what it was before."""
-        self._sessions.stop_timers(holder.consumer)
-        holder.consumer = None
+        self._sessions.stop_timers(holder.modern)
+        holder.modern = None
         self._rebalance.resume_classic(holder, now_ms)
         if holder.offsets.is_empty and holder.protocol_type is None:
             self._core.forget_group(holder)

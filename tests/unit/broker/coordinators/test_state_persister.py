@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from pybroker_kafka.broker.coordinators.persister import Persister
 from pybroker_kafka.coordinator.share.answers import DELETE, INITIALIZE, READ, SUMMARY, WRITE, Kind
@@ -66,3 +67,43 @@ async def test_a_state_is_kept_and_forgotten(
         assert errors_of(await persister.delete_state(request(DELETE, topic_id, gone))) == [0]
         response = await persister.read_state(request(READ, topic_id, asking))
         assert errors_of(response) == [ErrorCode.INVALID_REQUEST]
+
+
+async def test_states_are_with_several_brokers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async with share_broker(monkeypatch, tmp_path, second_broker="4") as kafka:
+        topic_id = await kafka.create_topic("t", 12)
+        ours, theirs = (parts.coordinators for parts in kafka.all_parts)
+        begun = [
+            initialize.PartitionData(partition=partition, state_epoch=1, start_offset=5)
+            for partition in range(12)
+        ]
+        response: Any = await ours.persister.initialize_state(request(INITIALIZE, topic_id, *begun))
+        assert errors_of(response) == [0] * 12
+        kept = [len(list(one.shares.machine.states())) for one in (ours, theirs)]
+        assert sum(kept) == 12
+        assert all(kept)
+        # Several at once, of which those for the same broker go together.
+        found: list[int] = []
+
+        async def write(partition: int, persister: Persister) -> None:
+            asked = written((5, 5 + partition, ACKNOWLEDGED, 1), partition=partition)
+            found.extend(errors_of(await persister.write_state(request(WRITE, topic_id, asked))))
+
+        async with trio.open_nursery() as nursery:
+            for partition in range(12):
+                for one in (ours, theirs):
+                    nursery.start_soon(write, partition, one.persister)
+        assert found == [0] * 24
+        asking = [
+            read.PartitionData(partition=partition, leader_epoch=0) for partition in range(12)
+        ]
+        for one in (ours, theirs):
+            response = await one.persister.read_state(request(READ, topic_id, *asking))
+            ends = [
+                result.state_batches[0].last_offset
+                for topic in response.results
+                for result in topic.partitions
+            ]
+            assert ends == [5 + partition for partition in range(12)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import trio
@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from pybroker_kafka.client.cluster import RETRY_BACKOFF_SECONDS
 from pybroker_kafka.client.consumer.group import Group
-from pybroker_kafka.client.consumer.offset_keeper import OffsetKeeper
+from pybroker_kafka.client.consumer.offset_keeper import CommitFailed, OffsetKeeper
 from pybroker_kafka.client.consumer.offset_requests import Committed, Member
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.errors import ErrorCode
@@ -27,10 +27,11 @@ def broker(nursery: trio.Nursery) -> OffsetBroker:
 
 
 def member_of(group_id: str) -> Group:
-    found = SimpleNamespace(
+    found: Any = SimpleNamespace(
         purpose="group",
-        membership=SimpleNamespace(group_id=group_id),
-        member=lambda: Member(group_id),
+        membership=SimpleNamespace(group_id=group_id, generation=1),
+        is_subscribed=True,
+        member=lambda: Member(group_id, "me", found.membership.generation),
         note_commit=lambda code: None,
     )
     return cast(Group, found)
@@ -62,8 +63,29 @@ async def test_commits(
     async with broker.cluster() as cluster:
         keeper = OffsetKeeper(cluster, member_of("readers"), reads_committed=False)
         began = trio.current_time()
-        await keeper.commit(dict.fromkeys(BOTH, Committed(7)))
+        await keeper.commit(dict.fromkeys(BOTH, Committed(7)), 1)
         assert trio.current_time() - began == pytest.approx((asked - 1) * RETRY_BACKOFF_SECONDS)
         assert broker.count(ApiKey.OFFSET_COMMIT) == asked
-        await keeper.commit({})
+        await keeper.commit({}, 1)
         assert broker.count(ApiKey.OFFSET_COMMIT) == asked
+
+
+async def test_a_commit_is_not_repeated_in_a_later_generation(
+    broker: OffsetBroker, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """Another member may have the partition by then, and have committed more."""
+    broker.codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    async with broker.cluster() as cluster:
+        group = member_of("readers")
+        keeper = OffsetKeeper(cluster, group, reads_committed=False)
+        generation = keeper.generation
+
+        async def rebalance() -> None:
+            await trio.sleep(RETRY_BACKOFF_SECONDS / 2)
+            group.membership.generation += 1
+
+        nursery.start_soon(rebalance)
+        with pytest.raises(CommitFailed, match="rebalanced since generation 1"):
+            await keeper.commit(dict.fromkeys(BOTH, Committed(7)), generation)
+        assert broker.count(ApiKey.OFFSET_COMMIT) == 1
+        await keeper.commit(dict.fromkeys(BOTH, Committed(8)), keeper.generation)

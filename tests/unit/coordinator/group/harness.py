@@ -10,7 +10,13 @@ from pybroker_kafka.coordinator.group.commit_attempt import client_error
 from pybroker_kafka.coordinator.group.commit_attempt import partition_errors as answer_of
 from pybroker_kafka.coordinator.group.commit_plan import FIRST_VERSION, plan_of
 from pybroker_kafka.coordinator.group.commits import RepeatedCommit
-from pybroker_kafka.coordinator.group.core import ACKS_NONE, Append, GroupConfig, Reply
+from pybroker_kafka.coordinator.group.core import (
+    ACKS_NONE,
+    Append,
+    GroupConfig,
+    InitializeStates,
+    Reply,
+)
 from pybroker_kafka.coordinator.group.group import Group
 from pybroker_kafka.coordinator.group.group_coordinator import GroupCoordinator
 from pybroker_kafka.coordinator.group.stable_fetch import Wanted
@@ -76,6 +82,7 @@ class Harness:
         self.end_offset: dict[int, int] = dict.fromkeys(range(partition_count), 0)
         self.is_holding = False
         self.held: list[tuple[Append, int]] = []
+        self.initializing: list[InitializeStates] = []  # of share groups
         self.repeated: dict[int, tuple[Call, OffsetCommitRequest, RepeatedCommit]] = {}
         self._uuids = 0
         self.machine = self._new_machine()
@@ -99,6 +106,9 @@ class Harness:
         for effect in self.machine.take_effects():
             if isinstance(effect, Reply):
                 effect.token.answer(effect.response)
+                continue
+            if not isinstance(effect, Append):
+                self.initializing.append(effect)
                 continue
             base_offset = self._append(effect)
             if effect.required_acks == ACKS_NONE:

@@ -1,0 +1,1 @@
+"""Share groups: members that consume the same partitions together (KIP-932)."""
