@@ -16,7 +16,7 @@ from . import settings
 from .assembly import Parts
 from .cluster.parts import Ground
 from .config import ConfigError, dynamic, passwords
-from .coordinators.group_runtime import consumer_group_config
+from .coordinators.group_runtime import consumer_group_config, streams_group_config
 from .quotas.entities import CONNECTION_CREATION_RATE, Entity, IpEntity, entity_at
 from .replicas.parts import apply_replication_quotas
 from .zk.config_store import CLIENT_METRICS, GROUPS, broker_entity, read_all_of, topic_entity
@@ -167,7 +167,9 @@ class ConfigChanges:
         quotas.rates.of_broker = config.get_int("max.connection.creation.rate")
         quotas.rates.by_listener = settings.by_listener(config, "max.connection.creation.rate")
         apply_replication_quotas(config, replicas.manager)
-        parts.coordinators.groups.machine.consumer_config_changed(consumer_group_config(config))
+        machine = parts.coordinators.groups.machine
+        machine.consumer_config_changed(consumer_group_config(config))
+        machine.streams_config_changed(streams_group_config(config))
         replicas.fetchers.resize(config.get_int("num.replica.fetchers"))
         self._background.total_tokens = config.get_int("background.threads")
         parts.cleaner.configs_changed()

@@ -17,7 +17,7 @@ import functools
 import logging
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -60,6 +60,7 @@ from .zk.registration import (
     generate_broker_id,
     get_or_create_cluster_id,
     register_broker,
+    register_in_session,
     remembered_sessions,
     save_sessions,
 )
@@ -308,12 +309,8 @@ class Broker:
     async def _register(self) -> None:
         """Put this broker into /brokers/ids; also after its session has expired."""
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
-        session_id = self.zookeeper.session[0]
-        # Before the node is there: if killed in between, a successor must be able to close it.
-        # Those remembered before have expired, were closed, or are in `_sessions_left`.
-        save_sessions(self._session_dirs(), self.cluster_id, self.zookeeper.session)
 
-        def registration() -> Flow[int]:
+        def registration(session_id: int) -> Flow[int]:
             return register_broker(
                 record,
                 self.clocks.wall.at_ms(self.clock()),
@@ -322,15 +319,22 @@ class Broker:
                 self.config.inter_broker_protocol.broker_node,
             )
 
+        def registered() -> Awaitable[int]:
+            return register_in_session(self.zookeeper, registration, self._remember_session)
+
         try:
-            self.broker_epoch = await self.zookeeper.run(registration())
+            self.broker_epoch = await registered()
         except RegistrationError:
             # The last run stopped cleanly, but did not reach ZooKeeper to close its session.
             if not await self._close_sessions_left():
                 raise
-            self.broker_epoch = await self.zookeeper.run(registration())
+            self.broker_epoch = await registered()
         self.parts.replicas.manager.leadership.broker_epoch = self.broker_epoch
-        self.sessions.append(session_id)
+
+    def _remember_session(self, session: tuple[int, bytes]) -> None:
+        # Those saved before have expired, were closed, or are in `_sessions_left`.
+        save_sessions(self._session_dirs(), self.cluster_id, session)
+        self.sessions.append(session[0])
 
     def _session_dirs(self) -> list[Path]:
         assert self.logs is not None

@@ -49,10 +49,16 @@ def groups() -> None:
 @click.option(
     "--state", "states", multiple=True, help="Only groups in this state, for example Empty."
 )
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    help="Only groups of this type: classic, consumer, share or streams.",
+)
 @cluster_options
-def list_command(target: Target, states: tuple[str, ...]) -> None:
-    """Show all groups, with their states and coordinators."""
-    found = target.ask(lambda admin: admin.groups.list(states))
+def list_command(target: Target, states: tuple[str, ...], types: tuple[str, ...]) -> None:
+    """Show all groups, with their types, states and coordinators."""
+    found = target.ask(lambda admin: admin.groups.list(states, types))
     target.show_found(group_rows(found), found.errors, "there are no groups")
 
 
@@ -84,7 +90,7 @@ def describe(target: Target, names: tuple[str, ...], everything: bool, members: 
             if not group.is_there and not committed:
                 raise UserError(f"there is no group {name!r}; see: pybroker groups list")
             rows += member_rows(group) if members else await _lag_rows(admin, group, committed)
-        return rows, {name: described[name].state for name in wanted}
+        return rows, {name: _state_of(described[name]) for name in wanted}
 
     rows, states = target.ask(work)
     if not target.as_json:
@@ -140,6 +146,14 @@ async def _configs_of(
     kind = ResourceKind.GROUP
     wanted = [ConfigResource(kind, name) for name in names] or await admin.configs.list(kind)
     return await admin.configs.describe(wanted, synonyms=True)
+
+
+def _state_of(group: GroupDescription) -> str:
+    """The state, and for a group of the consumer protocol how far it is."""
+    if not group.is_consumer_group:
+        return group.state
+    behind = "" if group.target_epoch == group.epoch else f", target of epoch {group.target_epoch}"
+    return f"{group.state} in epoch {group.epoch}{behind}"
 
 
 async def _committed(

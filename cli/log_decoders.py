@@ -16,6 +16,7 @@ from ..coordinator.transaction.states import TransactionState
 from ..protocol.codec import decode, decode_versioned
 from ..protocol.errors import ProtocolError
 from ..protocol.messages import consumer_group_data as consumer_groups
+from ..protocol.messages import streams_group_data as streams_groups
 from ..protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -36,7 +37,7 @@ CONSUMER_PROTOCOL = "consumer"
 _LAST_OFFSET_KEY_VERSION = 1
 _GROUP_KEY_VERSION = 2
 _KIND_BYTES = 2
-_CONSUMER_GROUP_CLASSES: Mapping[int, tuple[type[Message], type[Message]]] = {
+_MODERN_GROUP_CLASSES: Mapping[int, tuple[type[Message], type[Message]]] = {
     3: (consumer_groups.ConsumerGroupMetadataKey, consumer_groups.ConsumerGroupMetadataValue),
     5: (
         consumer_groups.ConsumerGroupMemberMetadataKey,
@@ -58,6 +59,24 @@ _CONSUMER_GROUP_CLASSES: Mapping[int, tuple[type[Message], type[Message]]] = {
         consumer_groups.ConsumerGroupRegularExpressionKey,
         consumer_groups.ConsumerGroupRegularExpressionValue,
     ),
+    17: (streams_groups.StreamsGroupMetadataKey, streams_groups.StreamsGroupMetadataValue),
+    19: (
+        streams_groups.StreamsGroupMemberMetadataKey,
+        streams_groups.StreamsGroupMemberMetadataValue,
+    ),
+    20: (
+        streams_groups.StreamsGroupTargetAssignmentMetadataKey,
+        streams_groups.StreamsGroupTargetAssignmentMetadataValue,
+    ),
+    21: (
+        streams_groups.StreamsGroupTargetAssignmentMemberKey,
+        streams_groups.StreamsGroupTargetAssignmentMemberValue,
+    ),
+    22: (
+        streams_groups.StreamsGroupCurrentMemberAssignmentKey,
+        streams_groups.StreamsGroupCurrentMemberAssignmentValue,
+    ),
+    23: (streams_groups.StreamsGroupTopologyKey, streams_groups.StreamsGroupTopologyValue),
 }
 
 
@@ -82,8 +101,8 @@ class GroupRecords:
                 "(message had a missing key)"
             )
         version = _version(record.key)
-        if version in _CONSUMER_GROUP_CLASSES:
-            return _consumer_group_text(version, record)
+        if version in _MODERN_GROUP_CLASSES:
+            return _modern_group_text(version, record)
         if version > _GROUP_KEY_VERSION or version < 0:
             return f"Unknown record type {version} at offset {record.offset}, skipping.", None
         key_class: type[Message] = OffsetCommitKey
@@ -109,8 +128,8 @@ class GroupRecords:
         return _compact({"version": str(version), "data": data})
 
 
-def _consumer_group_text(kind: int, record: Record) -> Text:
-    key_class, value_class = _CONSUMER_GROUP_CLASSES[kind]
+def _modern_group_text(kind: int, record: Record) -> Text:
+    key_class, value_class = _MODERN_GROUP_CLASSES[kind]
     assert record.key is not None
     try:
         data = _json_of(decode(key_class, 0, record.key, _KIND_BYTES), 0)

@@ -151,21 +151,27 @@ class Cluster:
         message: Question,
         answer_class: type[R],
         *,
+        newest: int | None = None,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> R:
         """The answer of the first broker that responds within the timeout. A broker that closes the
-        new connection before it answers is asked once more. Raises ClientError."""
+        new connection before it answers is asked once more; `newest` is the highest version to
+        use. Raises ClientError."""
         limit = timeout_seconds
         if self._any is not None and self._any.is_open:
             with suppress(ClientError):
-                return await self._any.request(key, message, answer_class, timeout_seconds=limit)
+                return await self._any.request(
+                    key, message, answer_class, newest=newest, timeout_seconds=limit
+                )
         failure: ClientError | None = None
         for host, port in dict.fromkeys([*self._bootstrap, *self._addresses.values()]):
             for _attempt in range(2):
                 found = None
                 try:
                     found = await self._open_any(host, port)
-                    return await found.request(key, message, answer_class, timeout_seconds=limit)
+                    return await found.request(
+                        key, message, answer_class, newest=newest, timeout_seconds=limit
+                    )
                 except ClientError as error:
                     failure = failure or error
                     if found is None or not _was_closed(error):

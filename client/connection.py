@@ -29,6 +29,7 @@ import trio
 from ..protocol.api import API_TABLE, ApiKey
 from ..protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.errors import ErrorCode, ProtocolError
+from ..protocol.features import NOTHING_FINALIZED, Levels
 from ..protocol.schema import Message
 from .errors import ClientError, ConnectionFailed, LoginError, Unsupported
 from .exchanges import STREAM_ERRORS, Exchanges, SentRequest
@@ -89,6 +90,9 @@ class Connection:
         self._is_logging_in = False  # the connection is logging in again: nothing else is in flight
         self._progress: trio.Event | None = None  # set, if a task waits, when an answer has arrived
         self._versions: dict[int, tuple[int, int]] = {}  # by API: the first and last version served
+        # The finalized features and their epoch, as they were when this connection was made.
+        self.features: Levels = NOTHING_FINALIZED
+        self.features_epoch = -1
         self._serves_us = False  # an API other than ApiVersions, which needs no login, was answered
         self.is_open = True
         self._frames = FramesReader()
@@ -154,15 +158,17 @@ class Connection:
         message: Question,
         answer_class: type[R],
         notify: Callable[[R | ClientError], None],
+        *,
+        newest: int | None = None,
     ) -> None:
         """Send a request at once; `notify` is called with its answer or error by the task that
-        detects it: `notify` must neither wait nor raise.
+        detects it: `notify` must neither wait nor raise. `newest`: see `version`.
 
         For callers that must know the order in which requests leave, and time them out themselves
         (`give_up`). Raises ClientError if it is not sent: then `notify` is not called.
         """
         assert not self.must_wait
-        version = self.version(key)
+        version = self.version(key, newest)
         sent = self._send(message(version) if callable(message) else message, version)
 
         def told() -> None:
@@ -204,6 +210,8 @@ class Connection:
         self._versions = {
             api.api_key: (api.min_version, api.max_version) for api in answer.api_keys
         }
+        self.features = {one.name: one.max_version_level for one in answer.finalized_features}
+        self.features_epoch = answer.finalized_features_epoch
 
     async def _ask_versions(self, version: int, request: ApiVersionsRequest) -> ApiVersionsResponse:
         answer = await self._exchange(version, request, REQUEST_TIMEOUT_SECONDS)

@@ -45,6 +45,8 @@ async def group_details(collector: Collector, name: str) -> dict[str, Any]:
             "group": name,
             "state": one.state,
             "assignor": one.assignor,
+            "epoch": one.epoch,
+            "target_epoch": one.target_epoch,
             "members": member_rows(one),
             "partitions": [
                 {**row, "topic": place[0], "partition": place[1]}

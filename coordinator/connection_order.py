@@ -10,8 +10,8 @@ Invariants: a request on the latest connection is never late; a sender that retr
 connection after that answer is alive, and its request is accepted. The state is in memory only, and
 may be lost.
 
-Goes beyond Kafka, which accepts late requests (KIP-890 part 2 closes it in 4.0 with an epoch for
-each transaction).
+Goes beyond Kafka, which accepts late requests. Transactions of version 2 (KIP-890, part 2) do not
+need it: each has an epoch of its own.
 """
 
 from __future__ import annotations

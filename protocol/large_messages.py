@@ -31,7 +31,7 @@ Steps = Generator[None, None, None]
 SLICE_NUMBERS: Final = 1024
 # Parts, most of them records, that are written at once.
 SLICE_PARTS: Final = 500
-_NUMBERS: Final = {"int8": ("b", 1), "int32": ("i", 4), "int64": ("q", 8)}
+_NUMBERS: Final = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4), "int64": ("q", 8)}
 
 
 def decode_small(cls: type[M], version: int, buffer: Buffer, offset: int) -> tuple[M, int] | None:
@@ -232,6 +232,7 @@ _READ: Final[dict[str, Callable[[Reader, Field, int], Any]]] = {
     "bool": lambda reader, field, version: reader.boolean(),
     "int8": lambda reader, field, version: reader.int8(),
     "int16": lambda reader, field, version: reader.int16(),
+    "uint16": lambda reader, field, version: reader.uint16(),
     "int32": lambda reader, field, version: reader.int32(),
     "int64": lambda reader, field, version: reader.int64(),
     "float64": lambda reader, field, version: reader.float64(),
@@ -249,6 +250,7 @@ _WRITE: Final[dict[str, Callable[[Writer, Field, Any, bool], None]]] = {
     "bool": lambda writer, field, value, nullable: writer.boolean(value),
     "int8": lambda writer, field, value, nullable: writer.int8(value),
     "int16": lambda writer, field, value, nullable: write_i16_be(writer.out, value),
+    "uint16": lambda writer, field, value, nullable: writer.uint16(value),
     "int32": lambda writer, field, value, nullable: write_i32_be(writer.out, value),
     "int64": lambda writer, field, value, nullable: write_i64_be(writer.out, value),
     "float64": lambda writer, field, value, nullable: writer.float64(value),

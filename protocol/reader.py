@@ -137,6 +137,9 @@ class Reader:
         self.pos = pos + 2
         return read_i16_be(self.data, pos)
 
+    def uint16(self) -> int:
+        return self.int16() & 0xFFFF
+
     def int32(self) -> int:
         pos = self.pos
         if pos + 4 > self.size:
@@ -263,6 +266,10 @@ class Reader:
     def int8s(self, name: str, nullable: bool) -> list[int] | None:
         count = self.count(name, nullable, 1)
         return None if count < 0 else self.numbers("b", 1, count)
+
+    def int16s(self, name: str, nullable: bool) -> list[int] | None:
+        count = self.count(name, nullable, 2)
+        return None if count < 0 else self.numbers("h", 2, count)
 
     def int32s(self, name: str, nullable: bool) -> list[int] | None:
         count = self.count(name, nullable, 4)

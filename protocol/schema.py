@@ -96,6 +96,7 @@ def _integer(kind: str) -> Callable[..., int]:
 
 int8 = _integer("int8")
 int16 = _integer("int16")
+uint16 = _integer("uint16")
 int32 = _integer("int32")
 int64 = _integer("int64")
 

@@ -80,6 +80,12 @@ class Writer:
             raise ValueError(f"{value} is no int8")
         self.out.append(value & 255)
 
+    def uint16(self, value: i64) -> None:
+        if value < 0 or value > 0xFFFF:
+            raise ValueError(f"{value} is no uint16")
+        self.out.append(value >> 8)
+        self.out.append(value & 255)
+
     def float64(self, value: Any) -> None:
         write_f64_be(self.out, float(value))
 
@@ -185,6 +191,13 @@ class Writer:
         if items:
             for item in items:
                 self.int8(item)
+
+    def int16s(self, name: str, items: Any, nullable: bool) -> None:
+        self.array(name, items, nullable)
+        if items:
+            out = self.out
+            for item in items:
+                write_i16_be(out, item)
 
     def int32s(self, name: str, items: Any, nullable: bool) -> None:
         self.array(name, items, nullable)

@@ -71,8 +71,9 @@ class ReplicatedAppend(Append):
         guards: Mapping[TopicPartition, VerificationGuard] | None = None,
         *,
         internal_topics_allowed: bool = True,
+        transaction_version: int = 0,
     ) -> None:
-        super().__init__(now_ms, request_version, origin, guards)
+        super().__init__(now_ms, request_version, origin, guards, transaction_version)
         self.required_acks = required_acks  # ACKS_ALL, 1 or 0
         self.timeout_ms = timeout_ms  # of the wait for followers
         self.internal_topics_allowed = internal_topics_allowed

@@ -30,7 +30,7 @@ class AppendOrigin(IntEnum):
 class Append:
     """The caller's arguments of a leader's append, the same for all partitions of a request."""
 
-    __slots__ = ("guards", "now_ms", "origin", "request_version")
+    __slots__ = ("guards", "now_ms", "origin", "request_version", "transaction_version")
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class Append:
         request_version: int | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guards: Mapping[TopicPartition, VerificationGuard] | None = None,
+        transaction_version: int = 0,
     ) -> None:
         self.now_ms = now_ms  # monotonic
         self.request_version = request_version  # of Produce; None: the broker appends for itself
@@ -45,6 +46,7 @@ class Append:
         # If set, a batch that begins a transaction must be verified by the guard of its partition
         # (KIP-890).
         self.guards = guards
+        self.transaction_version = transaction_version  # of a marker
 
 
 class AppendRules:

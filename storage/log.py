@@ -182,7 +182,13 @@ class Log:
         guards = append.guards
         guard = None if guards is None else guards.get(self.local.key, NOT_VERIFIED)
         earlier = self.producers.known.check(
-            header, data, append.origin, self.name, guard, append.now_ms
+            header,
+            data,
+            append.origin,
+            self.name,
+            guard,
+            append.now_ms,
+            append.transaction_version,
         )
         return None if earlier is None else self._duplicate(earlier, len(data))
 

@@ -60,6 +60,7 @@ BATCHES_KEPT: Final = 5
 _TRANSACTIONAL_BIT: Final = 0x10
 _CONTROL_BIT: Final = 0x20
 MAX_SEQUENCE: Final = 2**31 - 1
+MAX_EPOCH: Final = 2**15 - 1
 _LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
 
 # Ids that a log may keep in any case, however many there are in others.
@@ -156,15 +157,20 @@ class ProducerState:
         where: str,
         guard: VerificationGuard | None = None,
         now_ms: int = 0,
+        transaction_version: int = 0,
     ) -> BatchMetadata | None:
         """The earlier batch that `header` repeats, None if it is new; KafkaError if it may not
-        be appended. With a `guard`, a batch that begins a transaction must be verified by it."""
+        be appended. With a `guard`, a batch that begins a transaction must be verified by it; a
+        marker is checked by the rules of its `transaction_version`."""
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         attributes = header.attributes
         if attributes & _CONTROL_BIT:
             if entry is not None:
-                self._check_epoch(entry, header, where)
+                if transaction_version >= 2:
+                    self._check_raised_epoch(entry, header, where)
+                else:
+                    self._check_epoch(entry, header, where)
                 self._check_coordinator_epoch(entry, buffer, where)
             return None
         is_transactional = attributes & _TRANSACTIONAL_BIT
@@ -175,7 +181,13 @@ class ProducerState:
             duplicate = entry.find_duplicate(header.base_sequence, header.last_sequence)
             if duplicate is not None:
                 return duplicate
-        if is_transactional and guard is not None and not self.has_open_transaction(producer_id):
+        if (
+            is_transactional
+            and guard is not None
+            and not self._continues_transaction(header, guard)
+        ):
+            if guard.adds and entry is not None:
+                self._check_epoch(entry, header, where)
             self._check_verified(producer_id, guard, where)
         if entry is not None:
             self._check_epoch(entry, header, where)
@@ -196,6 +208,17 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.current_txn_first_offset >= 0
 
+    def has_transaction_of_epoch(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has an open transaction of this epoch."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.current_txn_first_offset >= 0 and entry.epoch == epoch
+
+    def _continues_transaction(self, header: BatchHeader, guard: VerificationGuard) -> bool:
+        """Before version 2 the epoch of the open transaction does not matter."""
+        if guard.adds:
+            return self.has_transaction_of_epoch(header.producer_id, header.producer_epoch)
+        return self.has_open_transaction(header.producer_id)
+
     def _check_verified(self, producer_id: int, guard: VerificationGuard, where: str) -> None:
         verification = self.verifications.get(producer_id)
         if verification is None or verification.guard is not guard:
@@ -207,7 +230,18 @@ class ProducerState:
 
     def _check_lowest_sequence(self, header: BatchHeader, where: str) -> None:
         verification = self.verifications.get(header.producer_id)
-        if verification is not None and header.base_sequence > verification.lowest_sequence:
+        if verification is None:
+            return
+        if verification.guard.adds and header.base_sequence != 0:
+            entry = self.entries.get(header.producer_id)
+            if entry is None or not entry.batches:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Invalid sequence number for producer {header.producer_id} in {where}: "
+                    f"{header.base_sequence} (incoming seq. number). Expected sequence 0 for "
+                    f"transactions v2 idempotent producer with no existing state.",
+                )
+        if header.base_sequence > verification.lowest_sequence:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for producer {header.producer_id} in {where}: "
@@ -222,6 +256,21 @@ class ProducerState:
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"Epoch of producer {entry.producer_id} in {where} is {header.producer_epoch}, "
                 f"which is smaller than the last seen epoch {entry.epoch}",
+            )
+
+    @staticmethod
+    def _check_raised_epoch(entry: ProducerEntry, header: BatchHeader, where: str) -> None:
+        """A marker of version 2 has a higher epoch than all batches of its transaction, so one that
+        is late ends nothing. A marker that comes again may be written again."""
+        epoch = header.producer_epoch
+        if epoch > entry.epoch:
+            return
+        has_ended = entry.current_txn_first_offset < 0 or epoch == MAX_EPOCH
+        if epoch < entry.epoch or not has_ended:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {entry.producer_id} in {where} is {epoch}, which is <= the "
+                f"last seen epoch {entry.epoch} (TV2)",
             )
 
     @staticmethod
@@ -272,7 +321,15 @@ class ProducerState:
         `now_ms` is NOT_SEEN for one that was appended earlier, and is only read."""
         producer_id, attributes = header.producer_id, header.attributes
         if attributes & _TRANSACTIONAL_BIT:
-            self.verifications.end(producer_id)
+            verification = self.verifications.get(producer_id)
+            # The marker before a transaction of version 2 has that transaction's epoch.
+            is_before = verification is not None and (
+                verification.guard.adds
+                and attributes & _CONTROL_BIT != 0
+                and verification.epoch == header.producer_epoch
+            )
+            if not is_before:
+                self.verifications.end(producer_id)
         entry = self.entries.get(producer_id)
         if entry is None:
             if header.is_control and header.record_count == 0:

@@ -1,4 +1,4 @@
-"""The transactions of a log that are being verified with their coordinator (KIP-890, part 1).
+"""The transactions of a log that are being verified with their coordinator (KIP-890).
 
 A producer's first batch of a transaction is appended only when the transaction coordinator has
 confirmed that the partition belongs to an open transaction. Between the question and the append the
@@ -8,6 +8,9 @@ data or marker, makes the guard invalid: an outdated answer verifies nothing.
 
 The lowest sequence of the requests is kept: while its batch must be retried, no later one may pass
 it. There are at most MAX_VERIFICATIONS: the oldest makes room. Kafka has no limit.
+
+With transaction version 2 (KIP-890, part 2) the coordinator adds the partition instead. The marker
+of the transaction before has the epoch of this one: it makes no guard of this epoch invalid.
 
 Mirrors: VerificationGuard, VerificationStateEntry, and their part of ProducerStateManager.
 """
@@ -22,13 +25,19 @@ MAX_VERIFICATIONS: Final = 10_000
 
 
 class VerificationGuard:
-    """Identifies one verification; compared by identity."""
+    """Identifies one verification; compared by identity. With `adds` its producer is of transaction
+    version 2: each of its transactions has an epoch of its own."""
 
-    __slots__ = ()
+    __slots__ = ("adds",)
+
+    def __init__(self, *, adds: bool = False) -> None:
+        self.adds = adds
 
 
-# Shown by an append that must be verified and is not; equal to no verification's guard.
+# Shown by an append whose transaction is open, or that must be verified and is not; equal to no
+# verification's guard. The second one by producers of version 2.
 NOT_VERIFIED = VerificationGuard()
+NOT_ADDED = VerificationGuard(adds=True)
 
 
 class Verification:
@@ -36,8 +45,8 @@ class Verification:
 
     __slots__ = ("epoch", "guard", "lowest_sequence", "since_ms")
 
-    def __init__(self, sequence: int, epoch: int, now_ms: int) -> None:
-        self.guard = VerificationGuard()
+    def __init__(self, sequence: int, epoch: int, now_ms: int, adds: bool) -> None:
+        self.guard = VerificationGuard(adds=adds)
         self.lowest_sequence = sequence
         self.epoch = epoch
         self.since_ms = now_ms
@@ -62,13 +71,15 @@ class Verifications:
     def __len__(self) -> int:
         return len(self._by_producer)
 
-    def begin(self, producer_id: int, sequence: int, epoch: int, now_ms: int) -> VerificationGuard:
+    def begin(
+        self, producer_id: int, sequence: int, epoch: int, now_ms: int, adds: bool = False
+    ) -> VerificationGuard:
         """The guard of a producer's verification, new or under way."""
         verification = self._by_producer.get(producer_id)
-        if verification is None:
-            if len(self._by_producer) >= MAX_VERIFICATIONS:
+        if verification is None or verification.guard.adds is not adds:
+            if verification is None and len(self._by_producer) >= MAX_VERIFICATIONS:
                 del self._by_producer[next(iter(self._by_producer))]
-            verification = Verification(sequence, epoch, now_ms)
+            verification = Verification(sequence, epoch, now_ms, adds)
             self._by_producer[producer_id] = verification
         verification.note(sequence, epoch)
         return verification.guard

@@ -3,7 +3,8 @@
 A cluster with a network of its own (`NetworkPlan`) has three ports here for each broker: for
 clients and for brokers (they are what it advertises), and one to ZooKeeper for this broker alone.
 The ports of a `Network` come one by one (`serve_network`). When a fault needs the node that has
-connected to a port for all, it is looked up in Linux's tables of sockets.
+connected to a port for all, it is looked up in Linux's tables of sockets, by both its addresses:
+connections to different servers may have the same local port.
 
 Invariants: a connection carries its bytes in order and whole, or is closed; without a fault it is
 only carried. The process is forked from one without threads, and ends with it.
@@ -17,6 +18,7 @@ import os
 import random
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,9 +41,11 @@ ZOOKEEPER_PORT = 2181  # where a server's is left out
 # Below the ports for outgoing connections, so that none of those gets one of them by chance.
 LOWEST_PORT, HIGHEST_PORT = 10_000, 20_000
 MAX_TRIES = 200
+MAX_LOOKS = 3
 _RESET = pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 Pair = frozenset[str]
+Address = tuple[str, int]
 
 
 def proxy_socket(data_dir: Path) -> Path:
@@ -95,7 +99,7 @@ class NetworkPlan:
             keys["inter.broker.listener.name"] = INTERNAL
         return keys
 
-    def _targets(self, kind: str, broker: int) -> list[tuple[str, int]]:
+    def _targets(self, kind: str, broker: int) -> list[Address]:
         """The targets of connections to it: the first of these that answers."""
         if kind != ZOOKEEPER:
             return [(HOST, self.ports[broker][kind == BROKER])]
@@ -151,7 +155,7 @@ def _brokers(data_dir: Path) -> Iterator[tuple[str, int]]:
                 yield str(node["node_id"]), node["pid"]
 
 
-def _address(server: str) -> tuple[str, int]:
+def _address(server: str) -> Address:
     """The address of a ZooKeeper server; the port may be left out."""
     host, separator, port = server.strip().rpartition(":")
     return (host.strip("[]"), int(port)) if separator else (server.strip(), ZOOKEEPER_PORT)
@@ -176,7 +180,7 @@ class Link:
     near: trio.SocketStream
     far: trio.SocketStream
     scope: trio.CancelScope
-    near_port: int
+    near_ends: tuple[Address, Address]  # of the node that connected, and ours
     pair: Pair | None = None  # its two ends, once they are known
 
     def reset(self) -> None:
@@ -191,7 +195,7 @@ class Route(NamedTuple):
 
     near: str | None  # the node that connects; None: the one whose process has the connection
     far: str
-    addresses: Callable[[], Sequence[tuple[str, int]]]
+    addresses: Callable[[], Sequence[Address]]
 
 
 class Proxy:
@@ -238,15 +242,15 @@ class Proxy:
         """The two ends of a link."""
         if link.pair is not None:
             return link.pair
-        near = link.route.near or self._owner(link.near_port)
+        near = link.route.near or self._owner(*link.near_ends)
         pair = frozenset((near or self._others, link.route.far))
         if near:
             link.pair = pair
         return pair
 
-    def _owner(self, port: int) -> str:
-        """The node whose process has a connection from this port; empty for no known one."""
-        inode = _socket_inode(port)
+    def _owner(self, near: Address, own: Address) -> str:
+        """The node whose process has the connection from `near` to us; empty for no known one."""
+        inode = _socket_inode(near, own)
         found = (node for node, pid in self._processes() if inode in _sockets_of(pid))
         return next(found, "") if inode else ""
 
@@ -268,14 +272,14 @@ class Proxy:
     async def _serve(self, route: Route, near: trio.SocketStream) -> None:
         async with near:
             try:
-                near_port: int = near.socket.getpeername()[1]
+                near_ends = (near.socket.getpeername(), near.socket.getsockname())
                 far = await _reached(route)
             except OSError:
                 return
             if far is None:
                 return
             async with far, trio.open_nursery() as nursery:
-                link = Link(route, near, far, nursery.cancel_scope, near_port)
+                link = Link(route, near, far, nursery.cancel_scope, near_ends)
                 if self._cut and self._pair(link) in self._cut.values():
                     link.reset()
                 self._links.add(link)
@@ -331,15 +335,25 @@ async def serve_network(directory: Path, channel: socket.socket) -> None:
         nursery.cancel_scope.cancel()
 
 
-def _socket_inode(port: int) -> str:
-    """The inode of the connected socket that is bound to this local port (Linux)."""
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):  # a JVM has IPv6 sockets for IPv4, too
-        with contextlib.suppress(OSError), Path(table).open() as lines:
-            for line in lines:
-                fields = line.split()
-                if fields[1].endswith(f":{port:04X}") and fields[3] == "01":
-                    return fields[9]
+def _socket_inode(local: Address, remote: Address) -> str:
+    """The inode of the connected socket between these IPv4 addresses (Linux).
+
+    A row can be missing once: the kernel shows a table in pieces while it changes.
+    """
+    ends = [f"{_table_address(host)}:{port:04X}" for host, port in (local, remote)]
+    for _ in range(MAX_LOOKS):
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):  # a JVM has IPv6 sockets for IPv4, too
+            with contextlib.suppress(OSError), Path(table).open() as lines:
+                for line in lines:
+                    fields = line.split()
+                    if fields[1].endswith(ends[0]) and fields[2].endswith(ends[1]):
+                        return fields[9]
     return ""
+
+
+def _table_address(host: str) -> str:
+    """An IPv4 address as the tables write it: a word of the machine, in hexadecimal."""
+    return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}"
 
 
 def _sockets_of(pid: int) -> set[str]:

@@ -32,19 +32,25 @@ ROOM: Final = Path(__file__).resolve().parents[1] / "protocol" / "generated"
 
 # By kind: a method of Reader; how it is written, and the name that takes.
 READ: Final = {
-    "bool": "boolean", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
-    "float64": "float64", "uuid": "uuid", "string": "string", "bytes": "binary",
+    "bool": "boolean", "int8": "int8", "int16": "int16", "uint16": "uint16", "int32": "int32",
+    "int64": "int64", "float64": "float64", "uuid": "uuid", "string": "string", "bytes": "binary",
     "records": "binary",
 }  # fmt: skip
 # What librt writes itself.
 PACKED: Final = {"int16": "write_i16_be", "int32": "write_i32_be", "int64": "write_i64_be"}
 WRITE: Final = {
-    "bool": "boolean", "int8": "int8", "float64": "float64", "uuid": "uuid", "string": "string",
-    "bytes": "binary", "records": "records",
+    "bool": "boolean", "int8": "int8", "uint16": "uint16", "float64": "float64", "uuid": "uuid",
+    "string": "string", "bytes": "binary", "records": "records",
 }  # fmt: skip
-ARRAYS: Final = {"string": "strings", "int8": "int8s", "int32": "int32s", "int64": "int64s"}
+ARRAYS: Final = {
+    "string": "strings",
+    "int8": "int8s",
+    "int16": "int16s",
+    "int32": "int32s",
+    "int64": "int64s",
+}
 LEAST_BYTES: Final = {
-    "bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16,
+    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16,
 }  # fmt: skip
 
 Versions = frozenset[int]

@@ -270,6 +270,7 @@ def stages() -> list[Stage]:
             for kind, words in (
                 ("", ["--seeds=100"]),
                 (" of transactions", ["--seeds=50", "--transactions"]),
+                (" of transactions 2", ["--seeds=50", "--transactions-2"]),
                 (" of the client", ["--seeds=50", "--client"]),
             )
         ),

@@ -1,5 +1,5 @@
-"""All 328 broker keys of 3.9, those of groups that came later, the authorizer's, our own, and the
-three that exist only as dynamic configs, in one mapping.
+"""All 328 broker keys of 3.9, those of groups that came later and of the share coordinator, the
+authorizer's, our own, and the three that exist only as dynamic configs, in one mapping.
 
 Also which keys stand for one setting (`log.retention.hours`, `log.retention.ms`), and which keys
 may be prefixed with `listener.name.<listener>.`.
@@ -34,8 +34,7 @@ from .tables import (
 
 _TABLES = (
     zookeeper, server, network, replication, log, cleaner, groups, transactions, quotas,
-    monitoring, security, tokens, tiered, kraft, groups4, authorizer, extensions,
-    share_coordinator,
+    monitoring, security, tokens, tiered, kraft, groups4, share_coordinator, authorizer, extensions,
 )  # fmt: skip
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(

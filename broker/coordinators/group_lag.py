@@ -65,7 +65,7 @@ class GroupLag:
         metrics.table(
             labels[:1],
             lambda: (((found.group_id,), found) for found in list(self._groups)),
-            {group + "members": lambda found: len(found.members)},
+            {group + "members": lambda found: len((found.consumer or found).members)},
         )
 
     # Rows

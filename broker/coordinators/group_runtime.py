@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from ...coordinator.group.commit_attempt import client_error, partition_errors
 from ...coordinator.group.commit_plan import CommitPlan
 from ...coordinator.group.commits import RepeatedCommit
-from ...coordinator.group.consumer.config import ConsumerGroupConfig
+from ...coordinator.group.consumer.config import ConsumerGroupConfig, MigrationPolicy
+from ...coordinator.group.consumer.consumer_group import ConsumerGroupState
 from ...coordinator.group.consumer.target_assignment import ASSIGNORS
 from ...coordinator.group.consumer.topics import TopicImage
 from ...coordinator.group.core import (
@@ -34,6 +36,7 @@ from ...coordinator.group.core import (
 from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.share.config import ShareGroupConfig
 from ...coordinator.group.states import GroupState
+from ...coordinator.group.streams.config import StreamsGroupConfig
 from ...protocol.api import ApiKey
 from ...protocol.apis.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.errors import ErrorCode
@@ -43,6 +46,7 @@ from ...protocol.records.compression import Compression
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.types import ProduceResult, ProduceResults, ReplicatedAppend
 from ...storage.append_info import AppendOrigin
+from ..config.group_configs import broker_value
 from ..replicas.applied_replicas import AppliedReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 from .persister import Persister
@@ -90,6 +94,9 @@ def consumer_group_config(config: KafkaConfig) -> ConsumerGroupConfig:
         assignors=tuple(name for name in assignors if name in ASSIGNORS) or tuple(ASSIGNORS),
         assignment_interval_ms=value("group.consumer.assignment.interval.ms"),
         regex_refresh_interval_ms=value("group.consumer.regex.refresh.interval.ms"),
+        migration_policy=MigrationPolicy(
+            broker_value(config, "group.consumer.migration.policy").lower()
+        ),
     )
 
 
@@ -100,6 +107,19 @@ def share_group_config(config: KafkaConfig) -> ShareGroupConfig:
         session_timeout_ms=value("group.share.session.timeout.ms"),
         heartbeat_interval_ms=value("group.share.heartbeat.interval.ms"),
         max_size=value("group.share.max.size"),
+    )
+
+
+def streams_group_config(config: KafkaConfig) -> StreamsGroupConfig:
+    """The part for the groups of Streams applications."""
+    value = config.value
+    return StreamsGroupConfig(
+        session_timeout_ms=value("group.streams.session.timeout.ms"),
+        heartbeat_interval_ms=value("group.streams.heartbeat.interval.ms"),
+        max_size=value("group.streams.max.size"),
+        num_standby_replicas=value("group.streams.num.standby.replicas"),
+        initial_rebalance_delay_ms=value("group.streams.initial.rebalance.delay.ms"),
+        assignment_interval_ms=value("group.streams.assignment.interval.ms"),
     )
 
 
@@ -129,10 +149,19 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
         share_config: ShareGroupConfig | None = None,
+        streams_config: StreamsGroupConfig | None = None,
     ) -> None:
         super().__init__(
             replicas,
-            GroupCoordinator(config, new_uuid, replicas.wall, consumer_config, image, share_config),
+            GroupCoordinator(
+                config,
+                new_uuid,
+                replicas.wall,
+                consumer_config,
+                image,
+                share_config,
+                streams_config,
+            ),
             {
                 Reply: self._reply,
                 Append: self._append,
@@ -180,7 +209,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         for state in GroupState:
 
             def count(state: GroupState = state) -> int:
-                return sum(group.state is state for group in groups)
+                return sum(group.consumer is None and group.state is state for group in groups)
 
             metrics.gauge(manager + f"numgroups{state.value.lower()}", count)
         coordinator = "kafka_server_group_coordinator_metrics_"
@@ -189,8 +218,19 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             ("offset_deletion_count", lambda: stats.offsets_deleted),
             ("offset_expiration_count", lambda: stats.offsets_expired),
             ("group_completed_rebalance_count", lambda: stats.rebalances_completed),
+            ("consumer_group_rebalance_count", lambda: stats.consumer_rebalances),
         ):
             metrics.gauge(coordinator + name, read)
+        metrics.gauge_family(coordinator + "group_count", ("protocol",), self._by_protocol)
+        metrics.gauge_family(coordinator + "consumer_group_count", ("state",), self._by_state)
+
+    def _by_protocol(self) -> Iterable[tuple[tuple[str, ...], int]]:
+        new = sum(group.consumer is not None for group in self.machine.groups)
+        return [(("classic",), len(self.machine.groups) - new), (("consumer",), new)]
+
+    def _by_state(self) -> Iterable[tuple[tuple[str, ...], int]]:
+        states = Counter(g.consumer.state for g in self.machine.groups if g.consumer is not None)
+        return [((state.value.lower(),), states[state]) for state in ConsumerGroupState]
 
     # Effects
 

@@ -1,6 +1,6 @@
 """Sends transaction markers: a task and a connection for each broker that leads partitions.
 
-Job: send the markers that wait for a broker as one WriteTxnMarkers v1, report the answer. Failed
+Job: send the markers that wait for a broker as one WriteTxnMarkers, report the answer. Failed
 markers are reported as unanswered, and come again from the coordinator, by then perhaps for another
 leader. Markers for partitions that this broker leads are written at once, some partitions at a
 time, and without a request, so that none can arrive late.
@@ -57,7 +57,7 @@ class MarkerSender:
         *,
         timeout_ms: int,
         connect: Connect = connect_plaintext,
-        version: int = NEWEST.write_txn_markers,
+        version: Callable[[], int] = lambda: NEWEST.write_txn_markers,
     ) -> None:
         """`writer` writes into the partitions that this broker leads."""
         self._broker_id = broker_id
@@ -132,7 +132,13 @@ class MarkerSender:
 
     def _write_piece(self) -> None:
         job = self.queues.take_piece(self._broker_id, self.max_own_partitions)
-        marker = Marker(job.producer_id, job.producer_epoch, job.coordinator_epoch, job.committed)
+        marker = Marker(
+            job.producer_id,
+            job.producer_epoch,
+            job.coordinator_epoch,
+            job.committed,
+            job.transaction_version,
+        )
         try:
             self._writer.write(marker, job.partitions, partial(self._on_results, job))
         except BrokenInvariant:
@@ -170,7 +176,7 @@ class MarkerSender:
         results: Mapping[int, Results] = {}
         if connection is not None:
             try:
-                response = await connection.send(markers_request(jobs), self._version)
+                response = await connection.send(markers_request(jobs), self._version())
             except ChannelError as error:
                 logger.info("Broker %d has not got %d markers: %s", broker_id, len(jobs), error)
             else:

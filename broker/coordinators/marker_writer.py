@@ -35,6 +35,7 @@ class Marker(NamedTuple):
     producer_epoch: int
     coordinator_epoch: int
     committed: bool
+    transaction_version: int = 0
 
 
 class MarkerWriter:
@@ -68,7 +69,11 @@ class MarkerWriter:
                 entries[key] = bytearray(batch)  # its offset is written into it
         write = _Write(marker, errors, on_written, self._on_offsets_ended)
         append = ReplicatedAppend(
-            ACKS_ALL, self._timeout_ms, now_ms, origin=AppendOrigin.COORDINATOR
+            ACKS_ALL,
+            self._timeout_ms,
+            now_ms,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=marker.transaction_version,
         )
         results = self._replicas.append(entries, append, _the_write, (write,))
         if results is not None:

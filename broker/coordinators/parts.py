@@ -6,14 +6,23 @@ Job: build them and connect them with each other, from the configuration. Nothin
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
+from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.features import Feature
 from ..cluster.parts import Control, Ground
 from ..config.group_configs import GroupConfigs
 from ..replicas.parts import Replicas
 from .end_offsets import EndOffsets
 from .group_lag import GroupLag
-from .group_runtime import GroupRuntime, consumer_group_config, group_config, share_group_config
+from .group_runtime import (
+    GroupRuntime,
+    consumer_group_config,
+    group_config,
+    share_group_config,
+    streams_group_config,
+)
 from .marker_writer import MarkerWriter
 from .producer_ids import ProducerIds, allocate_from_controller, allocate_from_zookeeper
 from .share_runtime import ShareRuntime, share_config
@@ -50,6 +59,7 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         consumer_config=consumer_group_config(config),
         image=image,
         share_config=share_group_config(config),
+        streams_config=streams_group_config(config),
     )
     group_configs = GroupConfigs(config)
     group_configs.on_change.append(groups.machine.group_config_changed)
@@ -70,13 +80,15 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         connect=connect,
         clock=clock,
         load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
-        markers_version=config.inter_broker_protocol.write_txn_markers,
+        markers_version=partial(_markers_version, ground),
+        version=lambda: ground.features.levels.get(Feature.TRANSACTION, 0),
     )
     verifier = TransactionVerifier(
         control.cache,
         listener,
         str(ground.broker_id),
         transactions.machine.verify_partitions,
+        transactions.add_partitions,
         connect=connect,
         timeout_ms=request_timeout_ms,
     )
@@ -110,6 +122,13 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
             replicas.manager, control.cache, listener, str(ground.broker_id), connect=connect
         ),
     )
+
+
+def _markers_version(ground: Ground) -> int:
+    """Of WriteTxnMarkers: the newest one that all brokers serve."""
+    if ground.features.levels:
+        return API_TABLE[ApiKey.WRITE_TXN_MARKERS].highest(ground.features.levels)
+    return ground.config.inter_broker_protocol.write_txn_markers
 
 
 def register_gauges(

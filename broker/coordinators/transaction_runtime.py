@@ -12,7 +12,7 @@ Mirrors the scheduling in Kafka's TransactionCoordinator and TransactionStateMan
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import trio
@@ -21,17 +21,18 @@ from ...coordinator.partition_load import PartitionLoad
 from ...coordinator.transaction.core import (
     AllocateProducerId,
     Append,
+    Attempt,
     Effect,
-    InitAttempt,
     MarkerJob,
     Reply,
     SendMarkers,
     TransactionConfig,
 )
+from ...coordinator.transaction.metadata import RAISES_EPOCHS
 from ...coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.invariants import BrokenInvariant
-from ...protocol.topics import TRANSACTIONS_TOPIC
+from ...protocol.topics import TRANSACTIONS_TOPIC, TopicPartition
 from ...replication.inter_broker import NEWEST
 from ...replication.types import ACKS_ALL, ProduceResult
 from ..cluster.broker_connection import Connect, connect_plaintext
@@ -91,12 +92,14 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
         clock: Callable[[], int],
         load_buffer_bytes: int,
         connect: Connect = connect_plaintext,
-        markers_version: int = NEWEST.write_txn_markers,
+        markers_version: Callable[[], int] = lambda: NEWEST.write_txn_markers,
+        version: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`listener` is the one on which the other brokers are asked to write markers."""
+        """`listener` is the one on which the other brokers are asked to write markers; `version`
+        gives the finalized transaction.version."""
         super().__init__(
             replicas,
-            TransactionCoordinator(config, replicas.wall),
+            TransactionCoordinator(config, replicas.wall, version),
             {
                 Reply: self._reply,
                 Append: self._append,
@@ -142,6 +145,29 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
             coordinator + "partition_load_time_avg", lambda: sum(times) / max(1, len(times))
         )
 
+    # For the leaders of this broker
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        on_answer: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Add partitions for a producer of version 2, without a request; `on_answer` gets an error
+        for each of them, NONE included."""
+        self.machine.add_partitions(
+            _OwnQuestion(partitions, on_answer),
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            partitions,
+            self.now_ms,
+            client_version=RAISES_EPOCHS,
+        )
+        self.perform()
+
     # Effects
 
     def _reply(self, effect: Reply) -> None:
@@ -172,7 +198,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
     def _start_allocating(self, effect: AllocateProducerId) -> None:
         self._start(self._allocate, effect.attempt)
 
-    async def _allocate(self, attempt: InitAttempt) -> None:
+    async def _allocate(self, attempt: Attempt) -> None:
         allocated: int | ErrorCode
         try:
             allocated = await self._producer_ids.next_id()
@@ -192,3 +218,23 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
         if load is not None:
             self.markers.queues.unload(partition)
         return load
+
+
+class _OwnQuestion:
+    """The token of partitions that this broker's own leaders add."""
+
+    __slots__ = ("_on_answer", "_partitions")
+
+    def __init__(
+        self,
+        partitions: Collection[TopicPartition],
+        on_answer: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        self._partitions = partitions
+        self._on_answer = on_answer
+
+    def answer(self, error: ErrorCode) -> None:
+        self._on_answer(dict.fromkeys(self._partitions, error))
+
+    def close(self) -> None:
+        """There is no connection to close."""

@@ -1,12 +1,12 @@
-"""Asks transaction coordinators whether partitions belong to an open transaction (KIP-890, part 1).
+"""Asks transaction coordinators whether partitions belong to an open transaction (KIP-890).
 
 A `Question` names a transaction and partitions; its `on_answer` gets the partitions that do not
-belong to it, each with its error (none: all do). Questions to one coordinator wait while one
-request to it is under way and then go out together, in AddPartitionsToTxn with verify_only, over
-one connection a broker. The own coordinator is asked at once and without a request; Kafka makes no
-difference. There is one question a transactional id in a
-request: of two that wait, the one with the higher epoch stays and the other's producer is fenced;
-of two with the same epoch the later stays, since it is the client's retry.
+belong to it, each with its error (none: all do). For a producer of version 2 it adds them to the
+transaction instead (`adds`). Questions to one coordinator wait while one request to it is under way
+and then go out together, in AddPartitionsToTxn, over one connection a broker. The own coordinator
+is asked at once and without a request; Kafka makes no difference. There is one question a
+transactional id in a request: of two that wait, the one with the higher epoch stays and the other's
+producer is fenced; of two with the same epoch the later stays, since it is the client's retry.
 
 A coordinator that knows no verification (before 3.6) verifies everything by its silence.
 
@@ -16,7 +16,8 @@ Mirrors kafka.server.AddPartitionsToTxnManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import trio
@@ -52,12 +53,14 @@ Answer = Mapping[TopicPartition, ErrorCode]
 # The own coordinator: (transactional id, producer id, producer epoch, partitions) to an error for
 # each of them, NONE included.
 VerifyHere = Callable[[str, int, int, Iterable[TopicPartition]], Answer]
+# The same for partitions to add; the errors come later.
+AddHere = Callable[[str, int, int, Collection[TopicPartition], Callable[[Answer], None]], None]
 
 
 class Question:
-    """Do these partitions belong to the producer's open transaction?"""
+    """Do these partitions belong to the producer's open transaction? With `adds`: they do now."""
 
-    __slots__ = ("keys", "knows_abortable", "on_answer", "producer_epoch", "producer_id",
+    __slots__ = ("adds", "keys", "knows_abortable", "on_answer", "producer_epoch", "producer_id",
                  "transactional_id")  # fmt: skip
 
     def __init__(
@@ -69,8 +72,10 @@ class Question:
         on_answer: Callable[[Answer], None],
         *,
         knows_abortable: bool,
+        adds: bool = False,
     ) -> None:
         """`knows_abortable`: the client understands TRANSACTION_ABORTABLE."""
+        self.adds = adds
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
@@ -108,6 +113,7 @@ class TransactionVerifier:
         listener: str,
         client_id: str,
         verify_here: VerifyHere,
+        add_here: AddHere,
         *,
         connect: Connect = connect_plaintext,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
@@ -117,6 +123,7 @@ class TransactionVerifier:
         self._listener = listener
         self._client_id = client_id
         self._verify_here = verify_here
+        self._add_here = add_here
         self._connect = connect
         self._timeout_ms = timeout_ms
         self._channels: dict[int, _Channel] = {}
@@ -144,10 +151,31 @@ class TransactionVerifier:
             self._nursery.start_soon(channel.run)
         channel.add(question)
 
+    def call_later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Call `action` after that time; at once if this does not run."""
+        if self._nursery is None:
+            action()
+        else:
+            self._nursery.start_soon(self._wait, delay_ms, action)
+
+    @staticmethod
+    async def _wait(delay_ms: int, action: Callable[[], None]) -> None:
+        await trio.sleep(delay_ms / 1000)
+        try:
+            action()
+        except BrokenInvariant:
+            raise
+        except Exception:
+            logger.exception("Going on after a question that was asked again failed")
+
     def _answer_here(self, question: Question) -> None:
-        verified = self._verify_here(
-            question.transactional_id, question.producer_id, question.producer_epoch, question.keys
-        )
+        producer = (question.transactional_id, question.producer_id, question.producer_epoch)
+        if question.adds:
+            self._add_here(*producer, question.keys, partial(self._answered_here, question))
+        else:
+            self._answered_here(question, self._verify_here(*producer, question.keys))
+
+    def _answered_here(self, question: Question, verified: Answer) -> None:
         errors = {key: question.error_for(error) for key, error in verified.items() if error}
         self.failure_count += len(errors)
         question.on_answer(errors)  # it handles its own errors
@@ -298,7 +326,7 @@ def _request(questions: Iterable[Question]) -> AddPartitionsToTxnRequest:
                 transactional_id=question.transactional_id,
                 producer_id=question.producer_id,
                 producer_epoch=question.producer_epoch,
-                verify_only=True,
+                verify_only=not question.adds,
                 topics=[
                     AddPartitionsToTxnTopic(name=topic, partitions=indexes)
                     for topic, indexes in partitions.items()

@@ -26,6 +26,8 @@ from ...coordinator.group.consumer.consumer_group import ConsumerGroupState
 from ...coordinator.group.group_coordinator import GROUP_TYPE
 from ...coordinator.group.share.share_group import GROUP_TYPE as SHARE_GROUP_TYPE
 from ...coordinator.group.states import GroupState
+from ...coordinator.group.streams.streams_group import GROUP_TYPE as STREAMS_GROUP_TYPE
+from ...coordinator.group.streams.streams_group import StreamsGroupState
 from ...protocol.acls import ResourceType
 from ...protocol.api import ApiKey
 from ...protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 _FIRST_MISSING_VERSION = 6
 
-_STATES = {state.value for state in (*GroupState, *ConsumerGroupState)}
-_TYPES = {GROUP_TYPE, CONSUMER_GROUP_TYPE, SHARE_GROUP_TYPE}
+_STATES = {state.value for state in (*GroupState, *ConsumerGroupState, *StreamsGroupState)}
+_TYPES = {GROUP_TYPE, CONSUMER_GROUP_TYPE, SHARE_GROUP_TYPE, STREAMS_GROUP_TYPE}
 
 # Sizes that no group reaches, or that would not fit into a record of the offsets topic.
 MAX_PROTOCOLS = 1000

@@ -16,6 +16,7 @@ from ...protocol.api import ApiKey
 from ...protocol.features import Feature
 from ...replication.fetch_session import FetchSessions
 from ..cluster.parts import Control, Ground
+from ..cluster.streams_topics import StreamsTopics
 from ..coordinators.parts import Coordinators
 from ..network.dispatcher import Dispatcher
 from ..network.request import Handler
@@ -62,6 +63,7 @@ from .share_groups import ShareGroupHandlers
 from .share_states import ShareStateHandlers
 from .shares import ShareHandlers
 from .static_members import without_static_members
+from .streams_groups import StreamsGroupHandlers
 from .telemetry import TelemetryHandlers
 from .topics import TopicHandlers
 from .transactional_produce import TransactionalProduce
@@ -220,6 +222,9 @@ def _of_coordinators(ground: Ground, lower: Lower) -> _Some:
         **ConsumerGroupHandlers(groups, lambda: ground.features.levels).handlers(),
         **ShareGroupHandlers(groups).handlers(),
         **ShareGroupOffsetHandlers(groups, cache, lower.coordinators.ends).handlers(),
+        **StreamsGroupHandlers(
+            groups, StreamsTopics(lower.control.creator, ground.clock)
+        ).handlers(),
         **group_offsets.handlers(),
     }
     if not ground.config.inter_broker_protocol.has_static_members:

@@ -3,9 +3,10 @@
 | API | versions | notes |
 |---|---|---|
 | InitProducerId | 0-5 | without transactional id any broker gives a new producer id, epoch 0 |
-| AddPartitionsToTxn | 0-5 | v0-3 of clients; v4+ of brokers, several transactions, verify_only |
+| AddPartitionsToTxn | 0-5 | v0-3 of clients; v4+ of brokers, several transactions: to verify, or |
+| | | add for producers of transaction version 2 |
 | AddOffsetsToTxn | 0-4 | adds the group's partition of `__consumer_offsets` |
-| EndTxn | 0-4 | |
+| EndTxn | 0-5 | v5 raises the epoch, and answers the next producer id and epoch |
 | DescribeTransactions | 0 | |
 | ListTransactions | 0-2 | v1 filters by duration, v2 by a pattern |
 
@@ -21,8 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ...coordinator.transaction.core import InitAttempt, InitResult
-from ...coordinator.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ...coordinator.transaction.core import EndResult, InitAttempt, InitResult
+from ...coordinator.transaction.metadata import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    RAISES_EPOCHS,
+)
 from ...coordinator.transaction.states import STATES_BY_LABEL
 from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
 _FIRST_FENCED_INIT_VERSION = 4
 _FIRST_FENCED_VERSION = 2
 _FIRST_BATCHED_VERSION = 4
+_FIRST_RAISING_END_VERSION = 5
 
 
 class TransactionHandlers:
@@ -144,8 +150,9 @@ class TransactionHandlers:
             part.answer_each(runtime.machine.verify_partitions(*producer, epoch, partitions))
         else:
             runtime.machine.add_partitions(
-                part, *producer, epoch, partitions, runtime.now_ms, call.connection
-            )
+                part, *producer, epoch, partitions, runtime.now_ms, call.connection,
+                RAISES_EPOCHS if call.is_batched else 0,
+            )  # fmt: skip
             runtime.perform()
 
     def _refused(
@@ -183,14 +190,18 @@ class TransactionHandlers:
     def end(self, request: Request) -> None:
         body: EndTxnRequest = request.body
         runtime = self._runtime
+        raises = request.api_version >= _FIRST_RAISING_END_VERSION
         runtime.machine.end_transaction(
-            _ErrorCall(request, lambda error: EndTxnResponse(error_code=error)),
+            _EndCall(request)
+            if raises
+            else _ErrorCall(request, lambda error: EndTxnResponse(error_code=error)),
             body.transactional_id,
             body.producer_id,
             body.producer_epoch,
             runtime.now_ms,
             committed=body.committed,
             connection=request.peer.number,
+            client_version=RAISES_EPOCHS if raises else 0,
         )
         runtime.perform()
 
@@ -279,6 +290,27 @@ class _ErrorCall:
     def answer(self, error: ErrorCode) -> None:
         knows_fenced = self._request.api_version >= _FIRST_FENCED_VERSION
         self._request.respond(self._response(_old_error(error, knows_fenced=knows_fenced)))
+
+    def close(self) -> None:
+        self._request.close()
+
+
+class _EndCall:
+    """An EndTxn of a producer of transaction version 2."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def answer(self, result: EndResult) -> None:
+        self._request.respond(
+            EndTxnResponse(
+                error_code=result.error,
+                producer_id=result.producer_id,
+                producer_epoch=result.producer_epoch,
+            )
+        )
 
     def close(self) -> None:
         self._request.close()

@@ -1,9 +1,10 @@
-"""TxnOffsetCommit v0-4: offsets of a group that become visible when a transaction commits.
+"""TxnOffsetCommit v0-5: offsets of a group that become visible when a transaction commits.
 
 Before the commit goes to the group coordinator, the transaction is verified with its own
 coordinator, as a produce is (KIP-890, part 1): the offsets topic's partition must have been added
 to it by AddOffsetsToTxn. v2 brings leader epochs, v3 member and generation (KIP-447), v4 the error
-TRANSACTION_ABORTABLE. Clients below v2 do not know COORDINATOR_LOAD_IN_PROGRESS here.
+TRANSACTION_ABORTABLE; from v5 on the offsets topic's partition is added to the transaction here
+(part 2). Clients below v2 do not know COORDINATOR_LOAD_IN_PROGRESS here.
 
 Mirrors KafkaApis.handleTxnOffsetCommitRequest and GroupCoordinator.handleTxnCommitOffsets. Left
 out: authorization.
@@ -20,7 +21,7 @@ from ...protocol.apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffset
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.producers import begin_verification
-from ...storage.verification import NOT_VERIFIED, VerificationGuard
+from ...storage.verification import NOT_ADDED, NOT_VERIFIED, VerificationGuard
 from ..coordinators.group_runtime import GroupRuntime
 from ..coordinators.transaction_verifier import Answer, Question, TransactionVerifier
 from ..replicas.applied_replicas import AppliedReplicas
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _FIRST_VERSION_WITH_LOADING = 2
 _FIRST_VERSION_WITH_ABORTABLE = 4
+_FIRST_VERSION_THAT_ADDS = 5
 _NO_SEQUENCE = -1
 
 
@@ -70,7 +72,8 @@ class TxnOffsetCommitHandler:
         if error is not ErrorCode.NONE:
             commit.refuse(error)
             return
-        if not self._is_enabled():
+        adds = request.api_version >= _FIRST_VERSION_THAT_ADDS
+        if not (adds or self._is_enabled()):
             commit.proceed(None)
             return
         key = (OFFSETS_TOPIC, machine.partition_for(body.group_id))
@@ -81,11 +84,14 @@ class TxnOffsetCommitHandler:
             body.producer_epoch,
             _NO_SEQUENCE,
             self._replicas.clock(),
+            adds=adds,
         )
         if isinstance(guard, ErrorCode):
             commit.refuse(client_error(guard))
         elif guard is None:
-            commit.proceed(NOT_VERIFIED)  # the transaction is open, or has just been ended
+            commit.proceed(
+                NOT_ADDED if adds else NOT_VERIFIED
+            )  # the transaction is open, or has just been ended
         else:
             self._verifier.ask(
                 Question(
@@ -95,6 +101,7 @@ class TxnOffsetCommitHandler:
                     [key],
                     _Verified(commit, guard),
                     knows_abortable=request.api_version >= _FIRST_VERSION_WITH_ABORTABLE,
+                    adds=adds,
                 )
             )
 

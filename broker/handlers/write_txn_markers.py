@@ -1,4 +1,4 @@
-"""WriteTxnMarkers v0-1: the end of a transaction, written into the partitions that it touched.
+"""WriteTxnMarkers v0-2: the end of a transaction, written into the partitions that it touched.
 
 The markers are written by `coordinators.marker_writer`. The answer goes out when all of them are
 replicated (or have failed), with an error for each partition. This broker's own coordinator does
@@ -71,6 +71,7 @@ class WriteTxnMarkersHandler:
                 entry.producer_epoch,
                 entry.coordinator_epoch,
                 entry.transaction_result,
+                entry.transaction_version,
             )
             self._writer.write(marker, _partitions(entry), partial(call.written, index))
         if not body.markers:

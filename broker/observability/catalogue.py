@@ -204,6 +204,9 @@ _ATTRIBUTES = {
         "offset-deletion-count": "Offsets deleted by administrators.",
         "offset-expiration-count": "Offsets that offsets.retention.minutes removed.",
         "group-completed-rebalance-count": "Completed rebalances.",
+        "group-count": "Groups by their protocol: classic, or consumer (KIP-848).",
+        "consumer-group-count": "Groups of the consumer protocol by their state.",
+        "consumer-group-rebalance-count": "Epochs of groups of the consumer protocol.",
     },
     "kafka.server:type=transaction-coordinator-metrics": {
         "partition-load-time-max": "Longest of the last loads of transaction states, in ms.",

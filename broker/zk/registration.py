@@ -19,13 +19,14 @@ import binascii
 import json
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
     Create,
     Delete,
+    Exists,
     Flow,
     GetChildren,
     GetData,
@@ -38,6 +39,7 @@ from ...protocol.zookeeper.operations import (
 from ...replication.controller import znodes
 from ...replication.controller.znodes import BrokerRegistration
 from ...replication.inter_broker import NEWEST
+from .zookeeper import NO_SESSION, ZooKeeper
 from .zookeeper_client import ZooKeeperUnavailable, open_zookeeper
 from .zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 
@@ -137,6 +139,27 @@ def register_broker(
                 "use another broker.id, or wait for zookeeper.session.timeout.ms and start again"
             )
         expect((yield from run_one(Delete(path))), path, ZkCode.NO_NODE)
+
+
+async def register_in_session(
+    zookeeper: ZooKeeper,
+    registration: Callable[[int], Flow[int]],
+    remember: Callable[[tuple[int, bytes]], None],
+) -> int:
+    """Run `registration` of the live session's id; return the broker epoch.
+
+    `remember` gets the session first: if the process is killed, its successor must be able to
+    close the session. If another session takes its place meanwhile, both run again for that one.
+    """
+    while True:
+        session = zookeeper.session
+        if session == NO_SESSION:
+            await zookeeper.execute_one(Exists("/"))  # answered in the next session
+            continue
+        remember(session)
+        broker_epoch = await zookeeper.run(registration(session[0]))
+        if zookeeper.session == session:
+            return broker_epoch
 
 
 def _check_endpoints(

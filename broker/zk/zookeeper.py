@@ -27,6 +27,8 @@ from ...protocol.zookeeper.operations import Flow, SessionExpired, ZkOperation, 
 logger = logging.getLogger("pybroker.broker.cluster.zookeeper_client")
 T = TypeVar("T")
 
+NO_SESSION = (0, bytes(16))
+
 
 class SessionEvent(Enum):
     CONNECTED = "connected"
@@ -51,7 +53,10 @@ class ZooKeeper(ABC):
     @property
     @abstractmethod
     def session(self) -> tuple[int, bytes]:
-        """Session id and password of the live session, to be re-attached after a crash."""
+        """Session id and password of the live session, to be re-attached after a crash.
+
+        NO_SESSION between one that expired and the next.
+        """
 
     @property
     @abstractmethod

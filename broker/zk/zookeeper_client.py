@@ -41,7 +41,7 @@ from .kazoo_parts import (
     quiet_logger,
     sasl_options,
 )
-from .zookeeper import SessionEvent, WatchCallback, ZooKeeper
+from .zookeeper import NO_SESSION, SessionEvent, WatchCallback, ZooKeeper
 from .zookeeper_security import (
     CLIENT_SECTION,
     CREDENTIALS_FILE,
@@ -66,7 +66,6 @@ RECONNECT_MAX_DELAY_S = 1.0
 # States of kazoo in which no thread of its connects any more: refused, or something failed in it.
 ENDED = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 REFUSED_DELAY_S = 1.0  # as Kafka's ZooKeeperClient waits after a failed login
-NO_SESSION = (0, b"\0" * 16)
 
 
 class ZooKeeperUnavailable(Exception):

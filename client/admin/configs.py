@@ -63,6 +63,8 @@ __all__ = [
 
 R = TypeVar("R", bound=Message)
 
+_WITH_KINDS_VERSION = 1  # of ListConfigResources
+
 
 class Configs:
     """`Configs(cluster)`; each method raises ClientError if the cluster does not answer."""
@@ -73,8 +75,11 @@ class Configs:
     async def list(self, kind: ResourceKind) -> list[ConfigResource]:
         """The resources of a kind that have configs, sorted. Raises Unsupported before Kafka 4."""
         request = ListConfigResourcesRequest(resource_types=[kind])
-        answer = await self._ask(
-            None, ApiKey.LIST_CONFIG_RESOURCES, request, ListConfigResourcesResponse
+        answer = await self._cluster.ask_anyone(
+            ApiKey.LIST_CONFIG_RESOURCES,
+            request,
+            ListConfigResourcesResponse,
+            newest=_WITH_KINDS_VERSION,
         )
         asked = self._cluster.asks("describe_configs")
         asked.check(answer.error_code, None, "cannot list resources")

@@ -1,7 +1,8 @@
 """Groups: list, describe, delete, and remove members; their offsets are in `group_offsets`.
 
 Assignments are decoded for consumer groups; other kinds of groups have formats of their own. Groups
-of the KIP-848 protocol do not exist in ZooKeeper mode.
+of the consumer protocol (KIP-848) are described by a request of their own: DescribeGroups says that
+they do not exist.
 Mirrors: listConsumerGroups, describeConsumerGroups, deleteConsumerGroups and
 removeMembersFromConsumerGroup of KafkaAdminClient.
 """
@@ -12,6 +13,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...protocol.api import ApiKey
+from ...protocol.apis.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupDescribeResponseAssignment,
+    ConsumerGroupDescribeResponseDescribedGroup,
+)
 from ...protocol.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ...protocol.apis.describe_groups import (
     DescribedGroupMember,
@@ -22,12 +29,13 @@ from ...protocol.apis.describe_groups import (
 from ...protocol.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from ...protocol.codec import decode_versioned
-from ...protocol.errors import ProtocolError
+from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 from ...protocol.primitives import Buffer
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster, CoordinatorKind
 from ..connection import Connection
+from ..errors import Unsupported
 from .results import Results
 from .routing import Answer, Purpose, ask_brokers, ask_coordinators
 
@@ -35,16 +43,18 @@ CONSUMER_PROTOCOL = "consumer"
 STATE_FILTER_VERSION = 4  # of ListGroups (KIP-518)
 SEVERAL_MEMBERS_VERSION = 3  # of LeaveGroup (KIP-345)
 DEAD = "Dead"  # the state of a group that does not exist
+_NO_CONSUMER_GROUP = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group; the state is "" if an old broker does not send it."""
+    """A group; state and type are "" if an old broker does not send them."""
 
     group_id: str
     protocol_type: str
     state: str
     coordinator: int
+    group_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,9 @@ class GroupMember:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    # Of the consumer protocol only: its epoch, and the partitions that it is to have.
+    epoch: int = -1
+    target: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,10 @@ class GroupDescription:
     protocol_type: str
     assignor: str
     members: tuple[GroupMember, ...]
+    # Of the consumer protocol (KIP-848): the group's epoch, and that of the members' target.
+    is_consumer_group: bool = False
+    epoch: int = -1
+    target_epoch: int = -1
 
     @property
     def is_there(self) -> bool:
@@ -80,9 +97,12 @@ class Groups:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def list(self, states: Collection[str] = ()) -> Results[int, tuple[ListedGroup, ...]]:
-        """The groups of each broker; with `states`, only those in one of them."""
+    async def list(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> Results[int, tuple[ListedGroup, ...]]:
+        """The groups of each broker; with `states` or `types`, only those of one of them."""
         wanted = {state.lower() for state in states}
+        kinds = {kind.lower() for kind in types}
 
         async def ask(connection: Connection, broker_id: int) -> tuple[ListedGroup, ...]:
             key = ApiKey.LIST_GROUPS
@@ -92,9 +112,12 @@ class Groups:
             what = f"cannot list the groups of broker {broker_id}"
             self._cluster.asks("describe").check(answer.error_code, None, what)
             return tuple(
-                ListedGroup(one.group_id, one.protocol_type, one.group_state, broker_id)
+                ListedGroup(
+                    one.group_id, one.protocol_type, one.group_state, broker_id, one.group_type
+                )
                 for one in answer.groups
-                if not wanted or one.group_state.lower() in wanted
+                if (not wanted or one.group_state.lower() in wanted)
+                and (not kinds or one.group_type.lower() in kinds)
             )
 
         return await ask_brokers(self._cluster, None, ask)
@@ -109,9 +132,13 @@ class Groups:
             answer = await connection.request(
                 ApiKey.DESCRIBE_GROUPS, request, DescribeGroupsResponse
             )
-            return {
+            answers = {
                 one.group_id: Answer(one.error_code, None, _described(one)) for one in answer.groups
             }
+            missing = [one.group_id for one in answer.groups if one.group_state == DEAD]
+            if missing:
+                answers.update(await _described_consumer_groups(connection, missing))
+            return answers
 
         purpose = Purpose("describe", "cannot describe group")
         return await ask_coordinators(self._cluster, CoordinatorKind.GROUP, group_ids, ask, purpose)
@@ -169,6 +196,54 @@ class Groups:
         purpose = Purpose("read", "cannot remove member")
         error = purpose.error(self._cluster, member, code, None) if code else None
         results.put(member, None, error)
+
+
+async def _described_consumer_groups(
+    connection: Connection, group_ids: list[str]
+) -> dict[str, Answer[GroupDescription]]:
+    """Those that are of the consumer protocol."""
+    key = ApiKey.CONSUMER_GROUP_DESCRIBE
+    try:
+        connection.version(key)
+    except Unsupported:
+        return {}
+    request = ConsumerGroupDescribeRequest(group_ids=group_ids)
+    answer = await connection.request(key, request, ConsumerGroupDescribeResponse)
+    return {
+        one.group_id: Answer(one.error_code, one.error_message, _consumer_group(one))
+        for one in answer.groups
+        if one.error_code not in _NO_CONSUMER_GROUP
+    }
+
+
+def _consumer_group(one: ConsumerGroupDescribeResponseDescribedGroup) -> GroupDescription:
+    return GroupDescription(
+        group_id=one.group_id,
+        state=one.group_state,
+        protocol_type=CONSUMER_PROTOCOL,
+        assignor=one.assignor_name,
+        members=tuple(
+            GroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                _places(member.assignment),
+                member.member_epoch,
+                _places(member.target_assignment),
+            )
+            for member in one.members
+        ),
+        is_consumer_group=True,
+        epoch=one.group_epoch,
+        target_epoch=one.assignment_epoch,
+    )
+
+
+def _places(assignment: ConsumerGroupDescribeResponseAssignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted((one.topic_name, n) for one in assignment.topic_partitions for n in one.partitions)
+    )
 
 
 def _described(one: DescribeGroupsResponseDescribedGroup) -> GroupDescription:

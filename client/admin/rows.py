@@ -90,6 +90,7 @@ def group_rows(found: Results[int, tuple[ListedGroup, ...]]) -> list[Row]:
         {
             "group": one.group_id,
             "state": one.state,
+            "type": one.group_type,
             "protocol": one.protocol_type,
             "coordinator": one.coordinator,
         }
@@ -100,6 +101,7 @@ def group_rows(found: Results[int, tuple[ListedGroup, ...]]) -> list[Row]:
 
 
 def member_rows(group: GroupDescription) -> list[Row]:
+    """A row a member."""
     return [
         {
             "group": group.group_id,
@@ -108,9 +110,20 @@ def member_rows(group: GroupDescription) -> list[Row]:
             "client": one.client_id,
             "host": one.host,
             "partitions": [place_text(place) for place in one.assignment],
+            **(_progress(one) if group.is_consumer_group else {}),
         }
         for one in group.members
     ]
+
+
+def _progress(member: GroupMember) -> Row:
+    """A member of the consumer protocol on its way to its target."""
+    target, owned = set(member.target), set(member.assignment)
+    return {
+        "epoch": member.epoch,
+        "to come": [place_text(place) for place in sorted(target - owned)],
+        "to go": [place_text(place) for place in sorted(owned - target)],
+    }
 
 
 def lag_rows(

@@ -137,7 +137,8 @@ class Group:
         if not self.is_subscribed:
             return
         self._match()
-        shapes = self._fetcher.view.shapes(self._led_counts)
+        view = self._fetcher.view
+        shapes = view.shapes(self._led_counts.keys() - view.errors.keys())
         if any(shape.partition_count != self._led_counts[t] for t, shape in shapes.items()):
             self.membership.rejoin("the number of partitions has changed")
         self._wake_all()
@@ -356,6 +357,9 @@ class Group:
         view = TopicsView()
         if topics:
             view.take(await self._cluster.metadata(topics))
+        if view.errors:
+            # A broker that has just started knows no topics: `on_metadata` notices when one does.
+            self._fetcher.refresh_metadata()
         shapes = view.shapes(topics)
         known = {name: shape.partition_count for name, shape in shapes.items()}
         self._led_counts = {name: known.get(name, 0) for name in topics}

@@ -347,7 +347,7 @@ class AsyncioConsumer(_Hosted[Consumer]):
     async def _next_batch(self, limit: int, timeout_seconds: float | None) -> ReceivedBatch | None:
         """The next batch; one that a cancelled call has not received comes again."""
         host = self._host
-        future = host.call(host.client.polling.next_batch, limit, timeout_seconds)
+        future = host.call_in_turn(host.client.polling.next_batch, limit, timeout_seconds)
         return await asyncio.wrap_future(future)
 
     # Positions

@@ -406,7 +406,7 @@ class BlockingConsumer:
     def _next_batch(self, limit: int, timeout_seconds: float | None) -> ReceivedBatch | None:
         """The next batch; one that an interrupted call has not received comes again."""
         host = self._host
-        return self._wait(host.call(host.client.polling.next_batch, limit, timeout_seconds))
+        return self._wait(host.call_in_turn(host.client.polling.next_batch, limit, timeout_seconds))
 
     # Positions
 

@@ -5,7 +5,8 @@ block outside, and closes the client as its own block would have: after an excep
 promises of a good end, after a cancellation at once.
 
 Invariants: each call has one outcome, also when the client closes meanwhile; a call that its caller
-cancels is cancelled in the trio thread.
+cancels is cancelled in the trio thread, a while later; calls in turn begin when the one before has
+really ended.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Host(Generic[C]):
         self._thread: TrioThread | None = None  # from `open` on
         self._nursery: trio.Nursery | None = None  # of calls, while the client is open
         self._calls: dict[trio.CancelScope, None] = {}
+        self._turn = trio.Lock()
         self._scope = trio.CancelScope()  # of the client's block
         self._end = trio.Event()  # of the block outside
         self._error: BaseException | None = None  # by which it ended
@@ -104,6 +106,18 @@ class Host(Generic[C]):
         if not thread.run_soon(start):
             _fail(future, _closed())
         return future
+
+    def call_in_turn(
+        self, function: Callable[P, Awaitable[R]], *arguments: P.args, **keywords: P.kwargs
+    ) -> Future[R]:
+        """`call`, behind all calls of this kind, those that their callers have cancelled included:
+        a cancelled call may still have its result."""
+
+        async def in_turn() -> R:
+            async with self._turn:
+                return await function(*arguments, **keywords)
+
+        return self.call(in_turn)
 
     def call_at_once(
         self, function: Callable[P, R], *arguments: P.args, **keywords: P.kwargs

@@ -3,7 +3,7 @@
 Requests with temporary errors are retried for as long as the producer blocks (`max_block_ms`); a
 coordinator that has moved is looked up. A fence, or an error while aborting, ends the producer;
 other errors doom the transaction.
-Mirrors: TransactionManager's request handlers; KIP-98, KIP-360, KIP-447.
+Mirrors: TransactionManager's request handlers; KIP-98, KIP-360, KIP-447, KIP-890.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from ...protocol.apis.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from ...protocol.errors import ErrorCode
+from ...protocol.features import Feature
 from ...protocol.schema import Message
 from ..cluster import RETRY_BACKOFF_SECONDS, Cluster, CoordinatorKind, retrying
+from ..connection import Connection
 from ..errors import ClientError, LoginError, ProducerFenced, Refused, Unsupported
 from ..refusals import NotAllowed
 from .batch import Identity
@@ -42,6 +44,8 @@ BUSY_PAUSE_SECONDS = 0.02  # while the coordinator still completes the last tran
 LAST_FOR_CLIENTS = 3  # of AddPartitionsToTxn; later versions are for brokers
 FIRST_THAT_RAISES_EPOCHS = 3  # of InitProducerId
 FIRST_WITH_MEMBERS = 3  # of TxnOffsetCommit
+FIRST_THAT_ADDS_OFFSETS = 5  # of TxnOffsetCommit
+FIRST_END_THAT_RAISES = 5  # of EndTxn
 
 _FENCES = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
@@ -93,6 +97,9 @@ class Coordination:
         self._cluster = cluster
         self._settings = settings
         self._id = settings.transactional_id
+        self._features_epoch = -1
+        # Whether the cluster has transaction version 2, as a coordinator told last.
+        self.has_version_2 = False
 
     async def initialise(self, identity: Identity) -> Identity:
         """Get a newer epoch than any before; `identity` is ours, if we have one. Raises
@@ -167,9 +174,13 @@ class Coordination:
         )
 
     async def commit_offsets(
-        self, identity: Identity, offsets: Offsets, group: GroupMetadata
+        self, identity: Identity, offsets: Offsets, group: GroupMetadata, *, adds: bool = False
     ) -> None:
-        """Commit offsets at the group's coordinator. Raises ClientError."""
+        """Commit offsets at the group's coordinator; with `adds` it adds them to the transaction,
+        if it can. Raises ClientError."""
+        if not adds or not await self._adds_offsets(group.group_id):
+            await self.add_offsets(identity, group.group_id)
+            adds = False
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, partition), to_commit in offsets.items():
             if isinstance(to_commit, int):
@@ -208,24 +219,38 @@ class Coordination:
             lambda answer: [
                 part.error_code for topic in answer.topics for part in topic.partitions
             ],
+            newest=FIRST_THAT_ADDS_OFFSETS if adds else None,
             of=(CoordinatorKind.GROUP, group.group_id),
         )
 
-    async def end(self, identity: Identity, *, is_commit: bool) -> None:
-        """Commit or abort the transaction. Raises ClientError."""
+    async def _adds_offsets(self, group_id: str) -> bool:
+        """Whether the connection to the group's coordinator offers it."""
+        try:
+            coordinator = await self._cluster.coordinator(CoordinatorKind.GROUP, group_id)
+            newest = coordinator.version(ApiKey.TXN_OFFSET_COMMIT, FIRST_THAT_ADDS_OFFSETS)
+        except ClientError:
+            return False
+        return newest >= FIRST_THAT_ADDS_OFFSETS
+
+    async def end(self, identity: Identity, *, is_commit: bool, raises: bool = False) -> Identity:
+        """Commit or abort the transaction; the identity of the next one. Raises ClientError."""
         request = EndTxnRequest(
             transactional_id=self._id,
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
             committed=is_commit,
         )
-        await self._ask(
+        answer = await self._ask(
             "commit" if is_commit else "abort",
             ApiKey.END_TXN,
             lambda _version: request,
             EndTxnResponse,
             lambda answer: [answer.error_code],
+            newest=FIRST_END_THAT_RAISES if raises else None,
         )
+        if answer.producer_id < 0:  # a version that raises nothing
+            return identity
+        return Identity(answer.producer_id, answer.producer_epoch)
 
     async def _ask(
         self,
@@ -246,6 +271,8 @@ class Coordination:
                 pause = RETRY_BACKOFF_SECONDS
                 try:
                     coordinator = await self._cluster.coordinator(kind, name)
+                    if kind is CoordinatorKind.TRANSACTION:
+                        self._learn(coordinator)
                     answer = await coordinator.request(key, question, answer_class, newest=newest)
                 except (LoginError, Refused, Unsupported):
                     raise
@@ -264,6 +291,12 @@ class Coordination:
                         pause = BUSY_PAUSE_SECONDS
                 await trio.sleep(pause)
         raise ClientError(f"cannot {what} within {self._settings.max_block_ms} ms: {problem}")
+
+    def _learn(self, coordinator: Connection) -> None:
+        """Learn the finalized features, of which a new connection knows more."""
+        if coordinator.features_epoch >= self._features_epoch:
+            self._features_epoch = coordinator.features_epoch
+            self.has_version_2 = coordinator.features.get(Feature.TRANSACTION, 0) >= 2
 
     def _check(self, code: ErrorCode, what: str, kind: CoordinatorKind, name: str) -> None:
         """Raises ClientError unless the error is temporary."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -38,10 +38,12 @@ from .completion import Completion
 from .delivery import outcomes_of
 from .partition_queue import PartitionQueue
 from .state import ProducerState
+from .transaction import Transaction
 
 MAX_REQUESTS = 5  # to one broker
 FIRST_WITH_BATCHES = 3  # of Produce: before it, brokers take message sets
 FIRST_WITH_ZSTD = 7
+FIRST_THAT_ADDS = 12  # partitions to a transaction, where the cluster has version 2
 MAX_PAUSE_MS = 60_000  # of a round that nothing wakes
 ROOM_SHARE = 8  # this part of the memory must be free before calls that wait for room continue
 OVERDUE_MS = 2_000  # without an answer: then metadata is fetched from other brokers
@@ -238,6 +240,9 @@ class Sender:
     def _sendable(self, found: Sent, connection: Connection) -> Sent:
         """The batches that this broker supports; the others fail."""
         can_be = []
+        transaction = self._transaction
+        if transaction is not None and transaction.is_version_2:
+            found = self._in_transaction(found, connection, transaction)
         for queue, batch in found:
             error = self._objection(batch, connection)
             if error is None:
@@ -245,6 +250,29 @@ class Sender:
             else:
                 self._completion.fail(queue, batch, error)
         return can_be
+
+    def _in_transaction(
+        self, found: Sent, connection: Connection, transaction: Transaction
+    ) -> Sent:
+        """The batches whose partitions the broker adds to the transaction, or that are in it."""
+        with suppress(Unsupported):
+            if connection.version(ApiKey.PRODUCE, self._newest) >= FIRST_THAT_ADDS:
+                transaction.has_sent = True
+                return found
+        known = []
+        for queue, batch in found:
+            place = (queue.topic, queue.partition)
+            if place in transaction.added:
+                known.append((queue, batch))
+            elif transaction.must_add(*place):
+                self._state.prerequisites_wanted.set()
+        return known
+
+    @property
+    def _newest(self) -> int | None:
+        """The newest version of Produce; None: that of Kafka 3.9."""
+        transaction = self._transaction
+        return FIRST_THAT_ADDS if transaction is not None and transaction.is_version_2 else None
 
     def _objection(self, batch: Batch, connection: Connection) -> ClientError | None:
         """The error if the broker is too old for the batch."""
@@ -282,6 +310,7 @@ class Sender:
                 partial(self._request, share),
                 ProduceResponse,
                 partial(self._take_answer, link, number),
+                newest=self._newest,
             )
         except ClientError as error:
             self._take_answer(link, number, error)

@@ -3,7 +3,11 @@
 Pure. `MOVES` has the legal steps. A failure in a transaction dooms it: it can only be aborted, and
 its numbers begin anew under another epoch (KIP-360). A fence or a refusal of the id ends the
 producer.
-Mirrors: TransactionManager's states. Leaves out KIP-890 part 2, which our brokers do not support.
+
+With transaction version 2 (KIP-890, part 2) the brokers add what is written to the transaction, and
+its end raises the epoch. A connection to a broker that was made before the cluster had it does not
+offer it: there, partitions are added as before.
+Mirrors: TransactionManager's states.
 """
 
 from __future__ import annotations
@@ -50,7 +54,9 @@ class Transaction:
         self.added: set[Partition] = set()  # the coordinator knows these
         self.missing: set[Partition] = set()  # to be added at the coordinator
         self.has_offsets = False
+        self.has_sent = False  # something that a broker adds by itself
         self.needs_epoch = False
+        self.is_version_2 = False  # the cluster has it, and our epoch is one of version 2
 
     def move(self, state: State) -> None:
         if state not in MOVES[self.state]:
@@ -66,6 +72,7 @@ class Transaction:
         self.added.clear()
         self.missing.clear()
         self.has_offsets = False
+        self.has_sent = False
 
     def check_open(self, what: str) -> None:
         """Raises TransactionAborted if it is doomed, ClientError if there is none."""
@@ -76,6 +83,10 @@ class Transaction:
 
     def use(self, topic: str, partition: int) -> bool:
         """Record a partition in use; whether the coordinator must be asked to add it."""
+        return not self.is_version_2 and self.must_add(topic, partition)
+
+    def must_add(self, topic: str, partition: int) -> bool:
+        """Record that the broker of this partition does not add it; as `use`."""
         place = (topic, partition)
         if place in self.added or place in self.missing:
             return False
@@ -83,7 +94,9 @@ class Transaction:
         return True
 
     def may_send(self, topic: str, partition: int) -> bool:
-        return (topic, partition) in self.added and self.state in (State.OPEN, State.COMMITTING)
+        place = (topic, partition)
+        is_known = place in self.added or (self.is_version_2 and place not in self.missing)
+        return is_known and self.state in (State.OPEN, State.COMMITTING)
 
     @property
     def is_lost(self) -> bool:
@@ -110,7 +123,7 @@ class Transaction:
     @property
     def is_known_to_coordinator(self) -> bool:
         """Whether the coordinator knows it; if not, its end needs no request."""
-        return bool(self.added) or self.has_offsets
+        return bool(self.added) or self.has_offsets or self.has_sent
 
     def _misuse(self, what: str) -> ClientError:
         if self.state is State.DEAD:

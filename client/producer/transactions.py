@@ -44,6 +44,7 @@ class Transactions:
         transaction = self._transaction
         self._identities.take(await self._coordination.initialise(self._identities.current))
         transaction.needs_epoch = False
+        transaction.is_version_2 = self._coordination.has_version_2
         if transaction.state is State.NEW:
             transaction.move(State.READY)
 
@@ -68,7 +69,9 @@ class Transactions:
 
     def begin(self) -> None:
         """Begin a transaction. Raises ClientError."""
-        self._transaction.begin()
+        transaction = self._transaction
+        transaction.begin()
+        transaction.is_version_2 &= self._coordination.has_version_2
 
     async def commit(self) -> None:
         """See `Producer.commit_transaction`."""
@@ -98,8 +101,9 @@ class Transactions:
         identity = self._identities.current
         try:
             transaction.has_offsets = True
-            await self._coordination.add_offsets(identity, group.group_id)
-            await self._coordination.commit_offsets(identity, offsets, group)
+            await self._coordination.commit_offsets(
+                identity, offsets, group, adds=transaction.is_version_2
+            )
         except ClientError as error:
             self._failed(error)
             raise
@@ -108,8 +112,16 @@ class Transactions:
         transaction = self._transaction
         try:
             if transaction.is_known_to_coordinator:
-                await self._coordination.end(self._identities.current, is_commit=is_commit)
-            if transaction.needs_epoch:
+                identity = self._identities.current
+                ended = await self._coordination.end(
+                    identity, is_commit=is_commit, raises=transaction.is_version_2
+                )
+                if ended != identity:
+                    self._identities.take(ended)
+                    transaction.needs_epoch = False
+            # An epoch of before version 2 may be that of a late request.
+            is_new = self._coordination.has_version_2 and not transaction.is_version_2
+            if transaction.needs_epoch or is_new:
                 await self.initialise()
         except ClientError as error:
             if not is_commit or isinstance(error, ProducerFenced):

@@ -46,8 +46,8 @@ function oneGroup(main, name) {
       fill(history, states.slice(-50).map((entry) => h("li", {}, h("time", {}, entry.at.toLocaleTimeString("en-GB")), h("span", {}, entry.state))));
     }
     const known = one.partitions.filter((part) => part.lag !== null);
-    fill(summary, facts({ State: h("span", { class: `badge ${one.state === "Stable" ? "good" : "late"}` }, one.state), Assignor: one.assignor || "–", Members: one.members.length, Lag: count(known.reduce((sum, part) => sum + part.lag, 0)) }));
-    fill(members, table("Members and their partitions", [["Client", (one) => one.client], ["Id", (one) => one.member, "long"], ["Static id", (one) => one.instance ?? "–"], ["Host", (one) => one.host], ["Partitions", (one) => one.partitions.join(", "), "long"]], one.members, "no members"));
+    fill(summary, facts({ State: h("span", { class: `badge ${one.state === "Stable" ? "good" : "late"}` }, one.state), Assignor: one.assignor || "–", ...(one.epoch < 0 ? {} : { Epoch: one.epoch, "Target of epoch": one.target_epoch }), Members: one.members.length, Lag: count(known.reduce((sum, part) => sum + part.lag, 0)) }));
+    fill(members, table("Members and their partitions", [["Client", (one) => one.client], ["Id", (one) => one.member, "long"], ["Static id", (one) => one.instance ?? "–"], ["Host", (one) => one.host], ["Partitions", (one) => one.partitions.join(", "), "long"], ...(one.epoch < 0 ? [] : [["Epoch", (member) => member.epoch], ["To come", (member) => member["to come"].join(", ") || "–", "long"], ["To go", (member) => member["to go"].join(", ") || "–", "long"]])], one.members, "no members"));
     fill(partitions, table("Where the group stands", [
       ["Topic", (part) => h("a", { href: link("topics", part.topic) }, part.topic)], ["Partition", (part) => part.partition, "number"],
       ["Committed", (part) => count(part.offset), "number"], ["End", (part) => count(part.end), "number"],

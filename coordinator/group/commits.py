@@ -27,18 +27,18 @@ from ...protocol.apis.offset_fetch import (
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import NOT_SEEN
+from .changing_group import ChangingGroup
 from .commit_attempt import CommitAttempt, client_error, partition_errors
 from .commit_plan import CommitPlan
-from .consumer.commits import (
+from .core import Core
+from .group import CONSUMER_PROTOCOL_TYPE, Group
+from .modern_offsets import (
     check_commit,
     check_fetch,
     check_partition,
     end_records,
     is_current_member,
 )
-from .consumer.consumer_group import ConsumerGroup
-from .core import Core
-from .group import CONSUMER_PROTOCOL_TYPE, Group
 from .offsets import INVALID_OFFSET, NO_EXPIRE_TIMESTAMP, NO_LEADER_EPOCH, OffsetAndMetadata
 from .rebalance import Rebalance
 from .records import (
@@ -103,8 +103,8 @@ class Commits:
             group, error = self._find_group_for_commit(request, now_ms, is_old=is_old)
             if error is not ErrorCode.NONE:
                 attempt.fail_rest(error)
-            elif group is not None and group.consumer is not None:
-                self._check_partitions(group.consumer, attempt)
+            elif group is not None and group.modern is not None:
+                self._check_partitions(group.modern, attempt)
             elif group is not None and group.state is not GroupState.EMPTY:
                 self._rebalance.restart_session(group.members[request.member_id], now_ms)
         attempt.refuse_too_large(self._core.config.offset_metadata_max_bytes)
@@ -132,9 +132,9 @@ class Commits:
             if generation_id >= 0:
                 return None, ErrorCode.ILLEGAL_GENERATION
             return self._core.create_group(request.group_id, now_ms), ErrorCode.NONE
-        if group.consumer is not None:
+        if group.modern is not None:
             member_id = request.member_id
-            return group, check_commit(group.consumer, member_id, generation_id, is_old=is_old)
+            return group, check_commit(group.modern, member_id, generation_id, is_old=is_old)
         if generation_id < 0 and group.state is GroupState.EMPTY:
             return group, ErrorCode.NONE
         if generation_id < 0 and not request.member_id and request.group_instance_id is None:
@@ -147,7 +147,7 @@ class Commits:
         return group, error
 
     def _check_partitions(
-        self, group: ConsumerGroup, attempt: CommitAttempt[OffsetCommitRequest]
+        self, group: ChangingGroup, attempt: CommitAttempt[OffsetCommitRequest]
     ) -> None:
         """Refuse the partitions that a member has not got in the epoch that it commits in."""
         request, topic_id = attempt.request, self._topic_id
@@ -190,8 +190,8 @@ class Commits:
         if group is None or not core.may_repeat_commits:
             return None
         generation_id = plan.generation_id
-        if group.consumer is not None:
-            is_current = is_current_member(group.consumer, plan.member_id, generation_id)
+        if group.modern is not None:
+            is_current = is_current_member(group.modern, plan.member_id, generation_id)
             if plan.is_old or not is_current:
                 return None
         elif generation_id < 0:
@@ -247,8 +247,8 @@ class Commits:
         the consumer protocol looks at the member."""
         error = self._core.check_group(group_id, allow_empty_id=True)
         group = self._core.groups.get(group_id)
-        if error is ErrorCode.NONE and group is not None and group.consumer is not None:
-            error = check_fetch(group.consumer, member_id, member_epoch)
+        if error is ErrorCode.NONE and group is not None and group.modern is not None:
+            error = check_fetch(group.modern, member_id, member_epoch)
         if error is not ErrorCode.NONE:
             return OffsetFetchResponseGroup(group_id=group_id, error_code=error)
         if topics is None:
@@ -285,7 +285,7 @@ class Commits:
             if group is None:
                 error = ErrorCode.GROUP_ID_NOT_FOUND
             elif (
-                group.consumer is None
+                group.modern is None
                 and group.state is not GroupState.EMPTY
                 and group.protocol_type != CONSUMER_PROTOCOL_TYPE
             ):
@@ -342,8 +342,8 @@ class Commits:
         remove: Callable[..., list[TopicPartition]] = partial(
             group.offsets.remove_expired, now_ms, wall_ms, core.config.offsets_retention_ms
         )
-        if group.consumer is not None:
-            return remove(None, group.consumer.subscribed_topics)
+        if group.modern is not None:
+            return remove(None, group.modern.subscribed_topics)
         if group.protocol_type is None:
             return remove()
         if group.state is GroupState.EMPTY:
@@ -369,8 +369,8 @@ class Commits:
         records = offset_tombstones(group.group_id, removed, stamp_ms)
         is_left_over = not group.has_members and group.offsets.is_empty and not group.is_share
         if is_deleted or is_left_over:
-            if group.consumer is not None:
-                records += end_records(group.consumer, stamp_ms)
+            if group.modern is not None:
+                records += end_records(group.modern, stamp_ms)
             group.transition_to(GroupState.DEAD, now_ms)
             self._core.forget_group(group)
             logger.info("group %r: removed in generation %d", group.group_id, group.generation_id)

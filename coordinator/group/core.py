@@ -80,13 +80,21 @@ AppendCompletion = Callable[[int, ErrorCode, int, int], None]
 class GroupStats:
     """Counts since the start, as Kafka's group-coordinator-metrics."""
 
-    __slots__ = ("offsets_committed", "offsets_deleted", "offsets_expired", "rebalances_completed")
+    __slots__ = (
+        "consumer_rebalances",
+        "offsets_committed",
+        "offsets_deleted",
+        "offsets_expired",
+        "rebalances_completed",
+    )
 
     def __init__(self) -> None:
         self.offsets_committed = 0
         self.offsets_deleted = 0
         self.offsets_expired = 0
         self.rebalances_completed = 0
+        # Epochs that members began, of groups of the consumer protocol.
+        self.consumer_rebalances = 0
 
 
 class Core:
@@ -169,9 +177,8 @@ class Core:
         del self.groups[group.group_id]
         timers = [group.join_timer, group.sync_timer, *group.pending_members.values()]
         timers.extend(member.session_timer for member in group.members.values())
-        if group.consumer is not None:
-            timers.extend(group.consumer.session_timers.values())
-            timers.extend(timer for timer, _ in group.consumer.rebalance_timers.values())
+        if group.modern is not None:
+            timers.extend(group.modern.timers())
         for timer in timers:
             self.timers.cancel(timer)
         for producer_id in [p for p, g in self.groups_by_producer.items() if group.group_id in g]:

@@ -22,11 +22,13 @@ from ...protocol.codec import decode
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from .changing_group import ChangingGroup
 from .consumer.consumer_group import ConsumerGroup
 from .members import JoinTicket, Member, MemberProtocol
 from .offsets import OffsetStore
 from .share.share_group import ShareGroup
 from .states import GroupState, check_transition
+from .streams.streams_group import StreamsGroup
 from .timers import Timer, TimerKind
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
@@ -50,13 +52,13 @@ class Group:
     __slots__ = (
         "_protocol_support",
         "awaiting_join_count",
-        "consumer",
         "generation_id",
         "group_id",
         "initial_delay",
         "join_timer",
         "leader_id",
         "members",
+        "modern",
         "new_member_added",
         "offsets",
         "partition",
@@ -78,9 +80,9 @@ class Group:
         self.group_id = group_id
         # Of the offsets topic; never changes.
         self.partition = partition
-        # The state of a group of the consumer protocol (KIP-848): of what follows, it has only the
-        # offsets, and is Empty without members. None: the group is a classic one.
-        self.consumer: ConsumerGroup | None = None
+        # The state of a group of another protocol than the classic one (KIP-848, KIP-1071): of what
+        # follows, it has only the offsets, and is Empty without members. None: it is a classic one.
+        self.modern: ChangingGroup | None = None
         # Set by `transition_to`, and by `loaded`; never Dead in the coordinator's map.
         self.state = GroupState.EMPTY
         # When it entered its state, by the monotonic clock; None: the state was read from the log.
@@ -147,22 +149,53 @@ class Group:
         group.subscribed_topics = group._compute_subscribed_topics()
         return group
 
+    def begin_classic(self, generation_id: int, members: Collection[Member], now_ms: int) -> None:
+        """The consumer group has gone back to the classic protocol, with these members."""
+        self.end_classic()
+        self.modern = None
+        self.generation_id = generation_id
+        for member in members:
+            self.add(member)
+        self.protocol_name = self.select_protocol()
+        self.state = GroupState.STABLE
+        self.state_since_ms = now_ms
+        self.subscribed_topics = self._compute_subscribed_topics()
+
     def end_classic(self) -> None:
-        """The group follows the consumer protocol now: nothing of the classic one is left."""
+        """The group follows the consumer protocol now: nothing of the classic one is left. Its
+        timers were stopped before."""
+        for of_members in (self.members, self.static_members, self.pending_members):
+            of_members.clear()
+        self.pending_sync_members.clear()
+        self._protocol_support.clear()
+        self.awaiting_join_count = 0
+        self.new_member_added = False
+        self.initial_delay = self.storing_generation_id = self.subscribed_topics = None
+        self.state = GroupState.EMPTY
         self.generation_id = 0
         self.protocol_type = self.protocol_name = self.leader_id = None
         self.state_since_ms = self.state_timestamp_ms = None
 
     @property
+    def consumer(self) -> ConsumerGroup | None:
+        """The state of a group of the consumer protocol."""
+        return self.modern if isinstance(self.modern, ConsumerGroup) else None
+
+    @property
+    def streams(self) -> StreamsGroup | None:
+        """The state of the group of a Streams application."""
+        return self.modern if isinstance(self.modern, StreamsGroup) else None
+
+    @property
     def is_share(self) -> bool:
-        """Whether `consumer` is a share group (KIP-932)."""
+        """Whether it is a share group (KIP-932)."""
         return isinstance(self.consumer, ShareGroup)
 
     @property
     def has_members(self) -> bool:
-        """Whether it has members, of either protocol."""
-        if self.consumer is not None:
-            return bool(self.consumer.members)
+        """Whether it has members, of any protocol."""
+        if self.modern is not None:
+            return bool(self.modern.members)
         return self.state is not GroupState.EMPTY
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
@@ -354,8 +387,8 @@ class Group:
         self.transition_to(next_state, now_ms)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        if self.consumer is not None:
-            return self.consumer.is_subscribed_to(topic)
+        if self.modern is not None:
+            return self.modern.is_subscribed_to(topic)
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def _count_protocols(self, member: Member, change: int) -> None:

@@ -36,6 +36,7 @@ from ...protocol.apis.offset_commit import OffsetCommitRequest
 from ...protocol.apis.offset_delete import OffsetDeleteRequest
 from ...protocol.apis.offset_fetch import OffsetFetchResponseGroup
 from ...protocol.apis.share_group_describe import DescribedGroup
+from ...protocol.apis.streams_group_describe import StreamsGroupDescribeResponseDescribedGroup
 from ...protocol.apis.sync_group import SyncGroupRequest
 from ...protocol.apis.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.errors import ErrorCode
@@ -43,6 +44,7 @@ from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import WallClock
 from .commit_plan import CommitPlan
 from .commits import Commits, RepeatedCommit
+from .consumer.classic_members import ClassicMembers
 from .consumer.config import ConsumerGroupConfig
 from .consumer.consumer_group import GROUP_TYPE as CONSUMER_GROUP_TYPE
 from .consumer.describing import describe_consumer_group
@@ -51,7 +53,8 @@ from .consumer.requests import Beat
 from .consumer.topics import NoTopics, TopicImage
 from .core import Core, Effect, GroupConfig, GroupStats
 from .group import CONSUMER_PROTOCOL_TYPE, Group
-from .joining import JoinAttempt, Joining
+from .join_attempt import JoinAttempt
+from .joining import Joining
 from .loader import PartitionLoad
 from .members import JoinTicket
 from .membership import Membership
@@ -64,6 +67,12 @@ from .share.share_group import GROUP_TYPE as SHARE_GROUP_TYPE
 from .share.share_group import ShareGroup
 from .stable_fetch import StableFetches, Wanted
 from .states import GroupState
+from .streams.config import StreamsGroupConfig
+from .streams.describing import describe_streams_group
+from .streams.heartbeats import StreamsGroups
+from .streams.requests import Beat as StreamsBeat
+from .streams.streams_group import GROUP_TYPE as STREAMS_GROUP_TYPE
+from .streams.streams_group import PROTOCOL_TYPE as STREAMS_PROTOCOL_TYPE
 from .timers import Timer, TimerKind
 from .transactions import TransactionalCommits
 
@@ -77,7 +86,7 @@ class GroupCoordinator:
 
     __slots__ = (
         "_commits", "_consumer_config", "_consumers", "_core", "_image", "_joining", "_membership",
-        "_rebalance", "_stable_fetches", "_transactions", "shares",
+        "_rebalance", "_stable_fetches", "_streams", "_transactions", "shares",
     )  # fmt: skip
 
     def __init__(
@@ -88,17 +97,24 @@ class GroupCoordinator:
         consumer_config: ConsumerGroupConfig | None = None,
         image: TopicImage | None = None,
         share_config: ShareGroupConfig | None = None,
+        streams_config: StreamsGroupConfig | None = None,
     ) -> None:
         """`new_uuid` gives the random part of member ids. `wall` beside the `now_ms` of all calls;
-        without one they are the same. `image`: the topics, for groups of the consumer protocol."""
+        without one they are the same. `image`: the topics, for groups that are not classic."""
         self._core = Core(config, new_uuid, wall)
         self._consumer_config = consumer_config or ConsumerGroupConfig()
         self._image: TopicImage = image or NoTopics()
-        self._consumers = ConsumerGroups(self._core, self._consumer_config, self._image)
-        self.shares = ShareGroupOffsets(self._core, share_config or ShareGroupConfig(), self._image)
-        self._rebalance = Rebalance(self._core)
-        self._joining = Joining(self._core, self._rebalance)
-        self._membership = Membership(self._core, self._rebalance)
+        core, rebalance = self._core, Rebalance(self._core)
+        self._rebalance = rebalance
+        self._consumers = ConsumerGroups(core, self._consumer_config, self._image, rebalance)
+        self.shares = ShareGroupOffsets(
+            core, share_config or ShareGroupConfig(), self._image, rebalance
+        )
+        classic_members = ClassicMembers(core, self._consumers, rebalance, self._image)
+        self._joining = Joining(core, rebalance, classic_members)
+        self._membership = Membership(core, rebalance, classic_members)
+        streams_config = streams_config or StreamsGroupConfig()
+        self._streams = StreamsGroups(core, streams_config, self._image, rebalance)
         self._commits = Commits(self._core, self._rebalance, self._image.topic_id)
         self._stable_fetches = StableFetches(self._core, self._commits)
         self._transactions = TransactionalCommits(self._core)
@@ -151,6 +167,18 @@ class GroupCoordinator:
             return
         if timer.kind is TimerKind.CONSUMER_REBALANCE:
             self._consumers.rebalance_timed_out(timer.owner, timer.member_id, now_ms)
+            return
+        if timer.kind is TimerKind.STREAMS_SESSION:
+            self._streams.session_expired(timer.owner, timer.member_id, now_ms)
+            return
+        if timer.kind is TimerKind.STREAMS_REBALANCE:
+            self._streams.rebalance_timed_out(timer.owner, timer.member_id, now_ms)
+            return
+        if timer.kind is TimerKind.STREAMS_INITIAL_DELAY:
+            self._streams.initial_delay_over(timer.owner, now_ms)
+            return
+        if timer.kind in (TimerKind.CONSUMER_JOIN, TimerKind.CONSUMER_SYNC):
+            self._consumers.classic_timed_out(timer.owner, timer.member_id, timer.kind, now_ms)
             return
         group: Group = timer.owner
         if timer.kind is TimerKind.SESSION:
@@ -259,6 +287,8 @@ class GroupCoordinator:
         if group.consumer is not None:
             of_kind = self.shares if group.is_share else self._consumers
             of_kind.loaded(group.consumer, now_ms)
+        elif group.streams is not None:
+            self._streams.loaded(group.streams, now_ms)
 
     # Requests of members
 
@@ -306,19 +336,32 @@ class GroupCoordinator:
         """The outcome of an InitializeStates."""
         self.shares.states_initialized(request, response, now_ms)
 
+    def streams_heartbeat(self, beat: StreamsBeat, now_ms: int) -> None:
+        """StreamsGroupHeartbeat, answered with a HeartbeatResult."""
+        self._streams.heartbeat(beat, now_ms)
+
     def topics_changed(self, names: Collection[str]) -> None:
         """Topics were made or deleted, or have other partitions."""
         self._consumers.topics_changed(names)
         self.shares.topics_changed(names)
+        self._streams.topics_changed(names)
 
     def group_config_changed(self, group_id: str, values: Mapping[str, Any]) -> None:
         """A group sets these configs itself from now on, whether it exists or not."""
         self._consumers.group_config_changed(group_id, values)
         self.shares.group_config_changed(group_id, values)
+        self._streams.group_config_changed(group_id, values)
 
     def consumer_config_changed(self, config: ConsumerGroupConfig) -> None:
         """The broker's configuration of consumer groups, where they do not set their own."""
         self._consumers.config_changed(config)
+
+    def streams_config_changed(self, config: StreamsGroupConfig) -> None:
+        """The broker's configs for streams groups have changed."""
+        self._streams.config_changed(config)
+
+    def streams_heartbeat_interval_ms(self, group_id: str) -> int:
+        return self._streams.config_of(group_id).heartbeat_interval_ms
 
     # Offsets
 
@@ -455,6 +498,21 @@ class GroupCoordinator:
             error_message=f"Group {group_id} {what}.",
         )
 
+    def describe_streams_group(self, group_id: str) -> StreamsGroupDescribeResponseDescribedGroup:
+        """The group of a Streams application."""
+        error = self._core.check_group(group_id, allow_empty_id=True)
+        if error is not ErrorCode.NONE:
+            return StreamsGroupDescribeResponseDescribedGroup(group_id=group_id, error_code=error)
+        holder = self._core.groups.get(group_id)
+        if holder is not None and holder.streams is not None:
+            return describe_streams_group(holder.streams)
+        what = "not found" if holder is None else "is not a streams group"
+        return StreamsGroupDescribeResponseDescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} {what}.",
+        )
+
     def states_to_delete(self, group_ids: Iterable[str]) -> list[DeleteShareGroupStateRequest]:
         """The states of the share groups among these that may be deleted: they go first."""
         found = []
@@ -473,7 +531,7 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             return view
         group = self._core.groups.get(group_id)
-        if group is None or group.consumer is not None:
+        if group is None or group.modern is not None:
             view.group_state = GroupState.DEAD.value
             return view
         view.group_state = group.state.value
@@ -532,6 +590,13 @@ def _listed(group: Group) -> ListedGroup:
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             group_state=group.consumer.state.value,
             group_type=CONSUMER_GROUP_TYPE,
+        )
+    if group.streams is not None:
+        return ListedGroup(
+            group_id=group.group_id,
+            protocol_type=STREAMS_PROTOCOL_TYPE,
+            group_state=group.streams.state.value,
+            group_type=STREAMS_GROUP_TYPE,
         )
     return ListedGroup(
         group_id=group.group_id,

@@ -16,56 +16,24 @@ import logging
 from functools import partial
 from typing import Final
 
-from ...protocol.apis.join_group import JoinGroupRequest
 from ...protocol.errors import ErrorCode
-from .consumer.commits import end_records
+from .consumer.classic_members import ClassicMembers
 from .core import Core
 from .group import Group
-from .members import JoinTicket, Member, MemberProtocol, printable_reason
+from .join_attempt import JoinAttempt
+from .members import JoinTicket, Member
+from .modern_offsets import end_records
 from .rebalance import Rebalance, store_error
 from .states import GroupState
 from .timers import Timer, TimerKind
 
 logger = logging.getLogger("pybroker.coordinator.group.joining")
 
-_FIRST_REBALANCE_TIMEOUT_VERSION: Final = 1
 _FIRST_MEMBER_ID_REQUIRED_VERSION: Final = 4
 _FIRST_SKIP_ASSIGNMENT_VERSION: Final = 9
 
 # "-" and a UUID are appended, and the whole must fit a protocol string.
 _MAX_ID_PREFIX_BYTES: Final = 32_767 - 37
-
-
-class JoinAttempt:
-    """One JoinGroup with the values that the coordinator needs."""
-
-    __slots__ = (
-        "client_host",
-        "client_id",
-        "protocols",
-        "rebalance_timeout_ms",
-        "request",
-        "ticket",
-    )
-
-    def __init__(
-        self, ticket: JoinTicket, request: JoinGroupRequest, client_id: str, client_host: str
-    ) -> None:
-        self.ticket = ticket
-        self.request = request
-        self.client_id = client_id
-        self.client_host = client_host
-        # Copied: the request's bytes are views into a network buffer.
-        self.protocols = [MemberProtocol(p.name, bytes(p.metadata)) for p in request.protocols]
-        self.rebalance_timeout_ms = (
-            request.rebalance_timeout_ms
-            if ticket.api_version >= _FIRST_REBALANCE_TIMEOUT_VERSION
-            else request.session_timeout_ms
-        )
-
-    @property
-    def reason(self) -> str:
-        return printable_reason(self.request.reason)
 
 
 class StaticReplacement:
@@ -103,11 +71,12 @@ class StaticReplacement:
 class Joining:
     """The part of the coordinator that lets members in."""
 
-    __slots__ = ("_core", "_rebalance")
+    __slots__ = ("_classic_members", "_core", "_rebalance")
 
-    def __init__(self, core: Core, rebalance: Rebalance) -> None:
+    def __init__(self, core: Core, rebalance: Rebalance, classic_members: ClassicMembers) -> None:
         self._core = core
         self._rebalance = rebalance
+        self._classic_members = classic_members
 
     def join(self, attempt: JoinAttempt, now_ms: int) -> None:
         request = attempt.request
@@ -129,12 +98,15 @@ class Joining:
             self._rebalance.answer_join_error(attempt.ticket, error, request.member_id)
             return
         assert group is not None
-        if group.consumer is not None:
-            if group.has_members or group.is_share:
+        if group.modern is not None:
+            if group.has_members and group.consumer is not None and not group.is_share:
+                self._classic_members.join(group.consumer, attempt, now_ms)
+                return
+            if group.has_members:
                 inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                 self._rebalance.answer_join_error(attempt.ticket, inconsistent, request.member_id)
                 return
-            end_consumer_group(self._core, group, now_ms)
+            end_modern_group(self._core, group, now_ms)
         if not self._accepts(group, request.member_id):
             self._reject(group, attempt)
         elif request.member_id:
@@ -330,10 +302,12 @@ class Joining:
         self._rebalance.restart_session(member, now_ms)
 
 
-def end_consumer_group(core: Core, group: Group, now_ms: int) -> None:
-    """A group of the consumer protocol without members is a classic one from now on."""
-    assert group.consumer is not None
-    records = end_records(group.consumer, core.wall.stamp_ms(now_ms))
+def end_modern_group(core: Core, group: Group, now_ms: int) -> None:
+    """A group of another protocol without members is a classic one from now on."""
+    assert group.modern is not None
+    records = end_records(group.modern, core.wall.stamp_ms(now_ms))
     core.append_and_forget(group.partition, records)
-    group.consumer = None
+    for timer in list(group.modern.timers()):
+        core.timers.cancel(timer)
+    group.modern = None
     group.state_since_ms = now_ms

@@ -22,6 +22,7 @@ from ...protocol.records.control import ControlRecordType, parse_control_record_
 from ...protocol.records.record import Record
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from .. import partition_load
+from .changing_group import ChangingGroup
 from .consumer import records as consumer_records
 from .consumer.consumer_group import ConsumerGroup
 from .group import Group
@@ -38,8 +39,20 @@ from .records import (
 )
 from .share import records as share_records
 from .share.share_group import ShareGroup
+from .streams import records as streams_records
+from .streams.streams_group import StreamsGroup
 
 _PREFIX_BYTES = 2
+# The kinds of groups that are not classic: whether a key is of one, its reader, and a new group.
+_MODERN = (
+    (consumer_records.is_consumer_group_key, consumer_records.read, ConsumerGroup),
+    (share_records.is_share_group_key, share_records.read, ShareGroup),
+    (streams_records.is_streams_group_key, streams_records.read, StreamsGroup),
+)
+
+
+def _is_modern_key(key: bytes) -> bool:
+    return any(is_key(key) for is_key, _, _ in _MODERN)
 
 
 class RawValue(NamedTuple):
@@ -56,12 +69,12 @@ class PartitionLoad(partition_load.PartitionLoad):
     """The records of one partition read so far."""
 
     __slots__ = (
-        "_consumer_groups",
         "_groups",
+        "_modern_groups",
         "_offsets",
         "_pending",
-        "_raw_consumer_groups",
         "_raw_groups",
+        "_raw_modern_groups",
         "_raw_offsets",
         "_raw_pending",
         "markers",
@@ -75,12 +88,12 @@ class PartitionLoad(partition_load.PartitionLoad):
         self.markers: list[tuple[int, bool]] = []
         # By key without its version: the versions of offset keys have the same fields.
         self._raw_groups: RawOffsets = {}
-        # Of groups of the consumer protocol, by whole key.
-        self._raw_consumer_groups: RawOffsets = {}
+        # Of groups that are not classic, by whole key.
+        self._raw_modern_groups: RawOffsets = {}
         self._raw_offsets: RawOffsets = {}
         self._raw_pending: dict[int, RawOffsets] = {}
         self._groups: dict[str, Group] = {}
-        self._consumer_groups: dict[str, ConsumerGroup] = {}
+        self._modern_groups: dict[str, ChangingGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[str, dict[int, dict[TopicPartition, CommittedOffset]]] = {}
 
@@ -122,13 +135,11 @@ class PartitionLoad(partition_load.PartitionLoad):
                     self._raw_groups.pop(key[_PREFIX_BYTES:], None)
                 else:
                     self._raw_groups[key[_PREFIX_BYTES:]] = RawValue(base_offset, value)
-            elif key is not None and (
-                consumer_records.is_consumer_group_key(key) or share_records.is_share_group_key(key)
-            ):
+            elif key is not None and _is_modern_key(key):
                 if value is None:
-                    self._raw_consumer_groups.pop(bytes(key), None)
+                    self._raw_modern_groups.pop(bytes(key), None)
                 else:
-                    self._raw_consumer_groups[bytes(key)] = RawValue(base_offset, value)
+                    self._raw_modern_groups[bytes(key)] = RawValue(base_offset, value)
             else:
                 self._skip(f"record at offset {offset}", f"unknown kind of key, {prefix!r}")
 
@@ -144,23 +155,10 @@ class PartitionLoad(partition_load.PartitionLoad):
                 self._groups[group_id] = decode_group_value(group_id, self.partition, value.data)
             except ProtocolError as error:
                 self._skip(f"a group in the batch at offset {value.record_offset}", error)
-        for key, value in self._raw_consumer_groups.items():
-            try:
-                is_share = share_records.is_share_group_key(key)
-                of_kind = share_records if is_share else consumer_records
-                group_id, change = of_kind.read(key, value.data)
-            except ProtocolError as error:
-                self._skip(f"a group in the batch at offset {value.record_offset}", error)
-            else:
-                known = self._consumer_groups.get(group_id)
-                if known is None or isinstance(known, ShareGroup) is not is_share:
-                    made = ShareGroup(group_id) if is_share else ConsumerGroup(group_id)
-                    self._consumer_groups[group_id] = made
-                self._consumer_groups[group_id].apply(change)
-                if last.get(group_id, -1) <= value.record_offset:
-                    self._groups.pop(group_id, None)
+        for key, value in self._raw_modern_groups.items():
+            self._decode_modern(key, value, last)
         for group_id in self._groups:
-            self._consumer_groups.pop(group_id, None)
+            self._modern_groups.pop(group_id, None)
         for group_id, partition, committed in self._decode_offsets(self._raw_offsets):
             self._offsets.setdefault(group_id, {})[partition] = committed
         for producer_id, raw_offsets in self._raw_pending.items():
@@ -168,9 +166,22 @@ class PartitionLoad(partition_load.PartitionLoad):
                 by_producer = self._pending.setdefault(group_id, {})
                 by_producer.setdefault(producer_id, {})[partition] = committed
         self._raw_groups = {}
-        self._raw_consumer_groups = {}
+        self._raw_modern_groups = {}
         self._raw_offsets = {}
         self._raw_pending = {}
+
+    def _decode_modern(self, key: bytes, value: RawValue, last: dict[str, int]) -> None:
+        _, read, new_group = next(kind for kind in _MODERN if kind[0](key))
+        try:
+            group_id, change = read(key, value.data)
+        except ProtocolError as error:
+            self._skip(f"a group in the batch at offset {value.record_offset}", error)
+            return
+        if type(self._modern_groups.get(group_id)) is not new_group:
+            self._modern_groups[group_id] = new_group(group_id)
+        self._modern_groups[group_id].apply(change)
+        if last.get(group_id, -1) <= value.record_offset:
+            self._groups.pop(group_id, None)
 
     def _decode_offsets(
         self, raw_offsets: RawOffsets
@@ -187,9 +198,9 @@ class PartitionLoad(partition_load.PartitionLoad):
     def groups(self, now_ms: int) -> list[Group]:
         """The groups of the partition, with their offsets; call once, at the end."""
         self.decode()
-        for group_id, consumer in self._consumer_groups.items():
+        for group_id, modern in self._modern_groups.items():
             self._groups[group_id] = Group(group_id, self.partition, now_ms)
-            self._groups[group_id].consumer = consumer
+            self._groups[group_id].modern = modern
         for group_id in self._offsets.keys() | self._pending.keys():
             if group_id not in self._groups:
                 self._groups[group_id] = Group(group_id, self.partition, now_ms)

@@ -23,6 +23,7 @@ from ...protocol.apis.leave_group import (
 )
 from ...protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...protocol.errors import ErrorCode
+from .consumer.classic_members import ClassicMembers
 from .core import Core
 from .group import Group
 from .members import SyncTicket, printable_reason
@@ -38,17 +39,21 @@ _FIRST_LEAVE_BATCH_VERSION: Final = 3
 class Membership:
     """The part of the coordinator that members of a generation talk to."""
 
-    __slots__ = ("_core", "_rebalance")
+    __slots__ = ("_classic_members", "_core", "_rebalance")
 
-    def __init__(self, core: Core, rebalance: Rebalance) -> None:
+    def __init__(self, core: Core, rebalance: Rebalance, classic_members: ClassicMembers) -> None:
         self._core = core
         self._rebalance = rebalance
+        self._classic_members = classic_members
 
     # SyncGroup
 
     def sync(self, token: object, request: SyncGroupRequest, api_version: int, now_ms: int) -> None:
         group = self._core.groups.get(request.group_id)
         error = self._check_sync(group, request, api_version)
+        if error is ErrorCode.NONE and group is not None and group.consumer is not None:
+            self._classic_members.sync(group.consumer, token, request, now_ms)
+            return
         if error is not ErrorCode.NONE:
             self._core.reply(token, SyncGroupResponse(error_code=error))
             return
@@ -77,6 +82,8 @@ class Membership:
             return error
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
+        if group.consumer is not None:
+            return ErrorCode.NONE if group.has_members else ErrorCode.UNKNOWN_MEMBER_ID
         error = group.validate_member(request.member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
@@ -139,6 +146,8 @@ class Membership:
         group = self._core.groups.get(request.group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
+        if group.consumer is not None:
+            return self._classic_members.heartbeat(group.consumer, request, now_ms)
         error = group.validate_member(request.member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
@@ -158,6 +167,12 @@ class Membership:
         leaving = request.members if is_batch else [MemberIdentity(member_id=request.member_id)]
         error = self._core.check_group(request.group_id)
         errors: list[ErrorCode] = []
+        group = self._core.groups.get(request.group_id)
+        if error is ErrorCode.NONE and group is not None and group.consumer is not None:
+            self._classic_members.leave(
+                group.consumer, token, leaving, is_batch=is_batch, now_ms=now_ms
+            )
+            return
         if error is ErrorCode.NONE:
             errors = self._leave_all(request.group_id, leaving, now_ms)
         response = LeaveGroupResponse(error_code=error)

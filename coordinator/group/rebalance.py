@@ -70,10 +70,14 @@ class Rebalance:
     # Answers
 
     def answer_join_error(self, ticket: JoinTicket, error: ErrorCode, member_id: str) -> None:
+        self._core.reply(ticket.token, self.join_error(ticket, error, member_id))
+
+    @staticmethod
+    def join_error(ticket: JoinTicket, error: ErrorCode, member_id: str) -> JoinGroupResponse:
         response = JoinGroupResponse(error_code=error, member_id=member_id)
         if ticket.api_version >= _FIRST_NULL_PROTOCOL_NAME_VERSION:
             response.protocol_name = None
-        self._core.reply(ticket.token, response)
+        return response
 
     def answer_join(
         self,
@@ -296,6 +300,33 @@ class Rebalance:
     def _stop_waiting_for_sync(self, group: Group) -> None:
         group.pending_sync_members.clear()
         self._core.timers.cancel(group.sync_timer)
+
+    # Going over to the consumer protocol
+
+    def interrupt(self, group: Group) -> None:
+        """Tell all that wait in a rebalance to join anew."""
+        for member in group.members.values():
+            self.take_join(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+            self.take_sync(group, member, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def stop_classic(self, group: Group) -> None:
+        """No timer of the classic protocol goes off any more."""
+        for member_id in list(group.pending_members):
+            self.remove_pending_member(group, member_id)
+        for timer in (group.join_timer, group.sync_timer):
+            self._core.timers.cancel(timer)
+        for member in group.members.values():
+            self._core.timers.cancel(member.session_timer)
+
+    def resume_classic(self, group: Group, now_ms: int) -> None:
+        """The group is a classic one after all, with the members that it has."""
+        for member in group.members.values():
+            self.restart_session(member, now_ms)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            timeout_ms = max(group.rebalance_timeout_ms, MIN_JOIN_RETRY_MS)
+            self._core.timers.reschedule(group.join_timer, now_ms + timeout_ms)
+        elif group.state is GroupState.COMPLETING_REBALANCE:
+            self.prepare(group, "it stays a classic group", now_ms)
 
     # Storing
 

@@ -20,6 +20,12 @@ class TimerKind(Enum):
     OFFSET_EXPIRY = "offset expiry"
     CONSUMER_SESSION = "consumer session"
     CONSUMER_REBALANCE = "consumer rebalance"
+    # Of classic members of consumer groups.
+    CONSUMER_JOIN = "consumer join"
+    CONSUMER_SYNC = "consumer sync"
+    STREAMS_SESSION = "streams session"
+    STREAMS_REBALANCE = "streams rebalance"
+    STREAMS_INITIAL_DELAY = "streams initial delay"
 
 
 class Timer(TimerEntry):
@@ -30,5 +36,5 @@ class Timer(TimerEntry):
     def __init__(self, kind: TimerKind, owner: Any = None, member_id: str = "") -> None:
         super().__init__()
         self.kind = kind
-        self.owner = owner  # a Group, or a ConsumerGroup
+        self.owner = owner  # a Group, or a ChangingGroup
         self.member_id = member_id

@@ -23,9 +23,9 @@ from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ..connection_order import ConnectionOrders
 from .commit_attempt import CommitAttempt, client_error
-from .consumer.commits import check_commit
 from .core import Core
 from .group import Group
+from .modern_offsets import check_commit
 from .offsets import OffsetAndMetadata
 from .records import offset_commit_records
 from .states import GroupState
@@ -107,11 +107,11 @@ class TransactionalCommits:
         if group is None:
             group = self._core.create_group(request.group_id, now_ms)
         generation_id = request.generation_id
-        if group.consumer is not None:
+        if group.modern is not None:
             is_named = request.member_id or request.group_instance_id is not None
             if generation_id < 0 and not is_named:
                 return group, ErrorCode.NONE
-            return group, check_commit(group.consumer, request.member_id, generation_id)
+            return group, check_commit(group.modern, request.member_id, generation_id)
         if generation_id < 0 and group.state is GroupState.EMPTY:
             return group, ErrorCode.NONE
         if generation_id < 0 and not request.member_id and request.group_instance_id is None:

@@ -10,6 +10,8 @@ nothing of an earlier leadership reaches a later one.
 Mirrors Kafka's TransactionStateManager (state, appendTransactionToLog).
 """
 
+from __future__ import annotations
+
 import heapq
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -47,6 +49,14 @@ class InitResult(NamedTuple):
     producer_epoch: int = -1
 
 
+class EndResult(NamedTuple):
+    """The answer to EndTxn; since version 5 with the producer of the next transaction."""
+
+    error: ErrorCode
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
 class InitAttempt(NamedTuple):
     """An InitProducerId request; `expected` is the producer id and epoch that its sender has."""
 
@@ -54,6 +64,27 @@ class InitAttempt(NamedTuple):
     transactional_id: str
     timeout_ms: int
     expected: tuple[int, int] | None
+
+
+class EndAttempt(NamedTuple):
+    """An EndTxn request. `client_version` is the transaction version of its sender, `connection` is
+    larger for a connection that was accepted later."""
+
+    token: Any
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    client_version: int = 0
+    connection: int = 0
+
+
+class FenceAttempt(NamedTuple):
+    """An open transaction that is to be aborted, and its producer fenced; `on_end` gets NONE once
+    that is logged, or the error."""
+
+    found: Found
+    on_end: Callable[[ErrorCode], None]
 
 
 class MarkerJob(NamedTuple):
@@ -66,10 +97,11 @@ class MarkerJob(NamedTuple):
     producer_epoch: int
     committed: bool
     partitions: frozenset[TopicPartition]
+    transaction_version: int = 0
 
 
 class Reply(NamedTuple):
-    """Effect: answer the request that came with `token`: an InitResult or an ErrorCode."""
+    """Effect: answer the request that came with `token`: InitResult, EndResult or ErrorCode."""
 
     token: Any
     result: Any
@@ -93,7 +125,7 @@ class SendMarkers(NamedTuple):
 class AllocateProducerId(NamedTuple):
     """Effect: call `producer_id_allocated` with the attempt and a new producer id."""
 
-    attempt: InitAttempt
+    attempt: Attempt
 
 
 Effect = Reply | Append | SendMarkers | AllocateProducerId
@@ -133,6 +165,9 @@ class Found(NamedTuple):
     metadata: TransactionMetadata
 
 
+Attempt = InitAttempt | EndAttempt | FenceAttempt
+
+
 class Core:
     """State and services that the parts of the coordinator share."""
 
@@ -148,11 +183,18 @@ class Core:
         "owned",
         "partition_count",
         "partition_epochs",
+        "version",
         "wall",
     )
 
-    def __init__(self, config: TransactionConfig, wall: WallClock | None = None) -> None:
+    def __init__(
+        self,
+        config: TransactionConfig,
+        wall: WallClock | None = None,
+        version: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.config = config
+        self.version = version  # the finalized level of transaction.version
         self.wall = wall or WallClock()  # beside the `now_ms` of all calls: timestamps are its
         self.is_active = False
         self.partition_count = 0
@@ -256,7 +298,7 @@ class Core:
             done(error, now_ms)
 
         stamp_ms = self.wall.stamp_ms(now_ms)
-        record = transaction_record(metadata.transactional_id, transition, stamp_ms)
+        record = transaction_record(metadata.transactional_id, transition, stamp_ms, self.version())
         timeout_ms = transition.timeout_ms
         if not is_asked_for:
             timeout_ms = max(timeout_ms, self.config.request_timeout_ms)
@@ -291,7 +333,9 @@ class Core:
             done(error or answer)
 
         stamp_ms = self.wall.stamp_ms(now_ms)
-        record = transaction_record(metadata.transactional_id, metadata.as_logged(), stamp_ms)
+        record = transaction_record(
+            metadata.transactional_id, metadata.as_logged(), stamp_ms, self.version()
+        )
         self.append_records(
             found.owner.partition, [record], self.config.request_timeout_ms, completion
         )

@@ -14,12 +14,31 @@ Cases of EndTxn from a client, by state:
   no coordinator any more): CONCURRENT_TRANSACTIONS.
 - anything else: INVALID_TXN_STATE.
 
+Cases of EndTxn in version 2 (KIP-890, part 2), where each end raises the epoch. Its epoch tells a
+retry (it has the epoch before the current one, or the last epoch of the producer id before) from
+the next end (it has the current one), so no answer from memory can be about another transaction
+than the sender's, and none that confirms needs a proof:
+- a transition is pending: CONCURRENT_TRANSACTIONS.
+- another producer id: INVALID_PRODUCER_ID_MAPPING.
+- another epoch than the current one (in Prepare*, than the one before; in Complete*, than both):
+  PRODUCER_FENCED.
+- Ongoing: log the decision, with the next epoch; the answer has the producer id and epoch after it.
+- Complete* and the same end, as a retry: NONE, with the current producer id and epoch.
+- Empty or Complete*, and abort under the current epoch: log an abort without partitions, so that
+  the epoch is raised. It may have touched partitions that the coordinator does not know.
+- Prepare* and the same end: CONCURRENT_TRANSACTIONS.
+- anything else: INVALID_TXN_STATE.
+If the epochs are used up, a new producer id is allocated first, and the request is handled again.
+
+A fence under transaction.version 2 is such an abort too: the raised epoch counts once it is logged.
+
 Cases of a marker's answer: NONE, or a partition that never gets one: done. INVALID_PRODUCER_EPOCH
 and TRANSACTION_COORDINATOR_FENCED: another coordinator or producer is ahead, so this transaction is
 abandoned here. Any other error is retried, on the leader of that moment. Markers with errors that
 Kafka calls impossible (they end its sender thread) are retried as well, with a warning.
 
-Mirrors Kafka's TransactionCoordinator.endTransaction, TransactionMarkerChannelManager (without its
+Mirrors Kafka's TransactionCoordinator.endTransaction and endTransactionWithTV1,
+TransactionMarkerChannelManager (without its
 queues: markers.py) and TransactionMarkerRequestCompletionHandler.
 """
 
@@ -30,9 +49,24 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
-from .core import Core, Found, MarkerJob, SendMarkers
-from .metadata import TransactionMetadata, Transition
+from .core import (
+    AllocateProducerId,
+    Core,
+    EndAttempt,
+    EndResult,
+    FenceAttempt,
+    Found,
+    MarkerJob,
+    SendMarkers,
+)
+from .metadata import (
+    MAX_PRODUCER_EPOCH,
+    RAISES_EPOCHS,
+    TransactionMetadata,
+    Transition,
+)
 from .states import (
+    COMPLETE,
     PREPARED,
     TransactionState,
     complete_state,
@@ -59,6 +93,8 @@ _EXPECTED = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
+# These end a producer, so they are said only by who is the coordinator.
+_PROVED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE})
 # The completion is tried again after these; without it the transaction would never end.
 _RETRIED_COMPLETION = frozenset(ErrorCode) - {
     ErrorCode.NONE,
@@ -80,8 +116,8 @@ class _End(NamedTuple):
     """An end that is being logged."""
 
     found: Found
+    transition: Transition
     on_end: Callable[[ErrorCode], None]
-    committed: bool
     is_fence: bool
 
 
@@ -98,36 +134,92 @@ class Ending:
 
     # The decision
 
-    def end(
-        self,
-        token: object,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        now_ms: int,
-        *,
-        committed: bool,
-        connection: int,
-    ) -> None:
+    def end(self, attempt: EndAttempt, now_ms: int) -> None:
         """EndTxn of a client."""
-        reply = partial(self._core.reply, token)
-        found = self._core.find(
-            transactional_id, producer_id, unknown=ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if attempt.client_version >= RAISES_EPOCHS:
+            self._end_and_raise(attempt, None, now_ms)
+            return
+        core, committed = self._core, attempt.committed
+        reply = partial(core.reply, attempt.token)
+        found = core.find(
+            attempt.transactional_id,
+            attempt.producer_id,
+            unknown=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         )
         if isinstance(found, ErrorCode):
             reply(found)
             return
         metadata = found.metadata
-        if metadata.producer_epoch != producer_epoch:
-            self._core.prove(found, ErrorCode.PRODUCER_FENCED, now_ms, reply)
-        elif metadata.is_late(connection):
+        if metadata.producer_epoch != attempt.producer_epoch:
+            core.prove(found, ErrorCode.PRODUCER_FENCED, now_ms, reply)
+        elif metadata.is_late(attempt.connection):
             reply(ErrorCode.NOT_COORDINATOR)
         elif metadata.pending_state is not None:
             reply(ErrorCode.CONCURRENT_TRANSACTIONS)
         elif metadata.state is TransactionState.ONGOING:
-            self._log_decision(_End(found, reply, committed, is_fence=False), now_ms)
+            transition = metadata.prepare_end(core.wall.stamp_ms(now_ms), committed=committed)
+            self._log_decision(_End(found, transition, reply, is_fence=False), now_ms)
         else:
-            self._core.prove(found, _error_of_ended(metadata, committed=committed), now_ms, reply)
+            core.prove(found, _error_of_ended(metadata, committed=committed), now_ms, reply)
+
+    def allocated(
+        self, attempt: EndAttempt | FenceAttempt, allocated: int | ErrorCode, now_ms: int
+    ) -> None:
+        """Go on with the next producer id, or not if there is none."""
+        if isinstance(attempt, EndAttempt):
+            if isinstance(allocated, ErrorCode):
+                self._core.reply(attempt.token, EndResult(allocated))
+            else:
+                self._end_and_raise(attempt, allocated, now_ms)
+        elif isinstance(allocated, ErrorCode):
+            attempt.on_end(allocated)
+        elif not self._core.is_current(attempt.found):
+            attempt.on_end(ErrorCode.NOT_COORDINATOR)
+        elif attempt.found.metadata.may_be_fenced:
+            self._fence_and_raise(attempt, allocated, now_ms)
+        else:
+            attempt.on_end(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    def _end_and_raise(self, attempt: EndAttempt, new_producer_id: int | None, now_ms: int) -> None:
+        core = self._core
+
+        def reply(error: ErrorCode) -> None:
+            core.reply(attempt.token, EndResult(error))
+
+        owner = core.owner_of(attempt.transactional_id)
+        if isinstance(owner, ErrorCode):
+            reply(owner)
+            return
+        metadata = owner.transactions.get(attempt.transactional_id)
+        if metadata is None:
+            reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            return
+        found = Found(owner, metadata)
+        error = _error_of_end(metadata, attempt)
+        if error is None:
+            if metadata.is_epoch_exhausted and new_producer_id is None:
+                core.emit(AllocateProducerId(attempt))
+                return
+            transition = metadata.prepare_end_and_raise(
+                core.wall.stamp_ms(now_ms),
+                new_producer_id if metadata.is_epoch_exhausted else None,
+                committed=attempt.committed,
+            )
+
+            def decided(error: ErrorCode) -> None:
+                if error is not ErrorCode.NONE:
+                    reply(error)
+                    return
+                core.reply(attempt.token, EndResult(error, *metadata.identity_after))
+
+            self._log_decision(_End(found, transition, decided, is_fence=False), now_ms)
+        elif error is ErrorCode.NONE:
+            current = (metadata.producer_id, metadata.producer_epoch)
+            core.reply(attempt.token, EndResult(error, *current))
+        elif error in _PROVED:
+            core.prove(found, error, now_ms, reply)
+        else:
+            reply(error)
 
     def fence_and_abort(
         self, found: Found, now_ms: int, on_end: Callable[[ErrorCode], None] = lambda _: None
@@ -136,20 +228,35 @@ class Ending:
 
         `on_end` gets NONE once that is replicated, or why it is not.
         """
-        epoch = found.metadata.prepare_epoch_fence()
-        found.metadata.fence(epoch)
-        self._log_decision(_End(found, on_end, committed=False, is_fence=True), now_ms)
+        if self._core.version() >= RAISES_EPOCHS:
+            self._fence_and_raise(FenceAttempt(found, on_end), None, now_ms)
+            return
+        metadata = found.metadata
+        metadata.fence(metadata.prepare_epoch_fence())
+        transition = metadata.prepare_end(self._core.wall.stamp_ms(now_ms), committed=False)
+        self._log_decision(_End(found, transition, on_end, is_fence=True), now_ms)
+
+    def _fence_and_raise(
+        self, attempt: FenceAttempt, new_producer_id: int | None, now_ms: int
+    ) -> None:
+        found = attempt.found
+        is_exhausted = found.metadata.is_epoch_exhausted
+        if is_exhausted and new_producer_id is None:
+            self._core.emit(AllocateProducerId(attempt))
+            return
+        transition = found.metadata.prepare_end_and_raise(
+            self._core.wall.stamp_ms(now_ms),
+            new_producer_id if is_exhausted else None,
+            committed=False,
+        )
+        self._log_decision(_End(found, transition, attempt.on_end, is_fence=True), now_ms)
 
     def _log_decision(self, end: _End, now_ms: int) -> None:
-        transition = end.found.metadata.prepare_end(
-            self._core.wall.stamp_ms(now_ms), committed=end.committed
-        )
-
         def decided(error: ErrorCode, now_ms: int) -> None:
             self._decided(end, error, now_ms)
 
         self._core.append_transition(
-            end.found, transition, now_ms, decided, is_asked_for=not end.is_fence
+            end.found, end.transition, now_ms, decided, is_asked_for=not end.is_fence
         )
 
     def _decided(self, end: _End, error: ErrorCode, now_ms: int) -> None:
@@ -179,6 +286,7 @@ class Ending:
             producer_epoch=metadata.producer_epoch,
             committed=committed,
             partitions=frozenset(metadata.partitions),
+            transaction_version=metadata.client_version,
         )
         self._core.emit(SendMarkers(job))
 
@@ -296,3 +404,38 @@ def _error_of_ended(metadata: TransactionMetadata, *, committed: bool) -> ErrorC
     if metadata.state is prepare_state(committed=committed):
         return ErrorCode.CONCURRENT_TRANSACTIONS
     return ErrorCode.INVALID_TXN_STATE
+
+
+def _error_of_end(metadata: TransactionMetadata, attempt: EndAttempt) -> ErrorCode | None:
+    """EndTxn in version 2: the error, NONE for a retry of what is done; None: decide."""
+    epoch, committed = attempt.producer_epoch, attempt.committed
+    state = metadata.state
+    is_before_raise = metadata.producer_epoch == epoch + 1
+    is_before_new_id = (
+        metadata.last_producer_id == attempt.producer_id
+        and epoch == MAX_PRODUCER_EPOCH - 1
+        and metadata.producer_epoch == 0
+    )
+    is_retry = is_before_raise or is_before_new_id
+    if metadata.pending_state is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if metadata.producer_id != attempt.producer_id and not is_before_new_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if state in PREPARED:
+        is_valid = is_before_raise
+    elif state in COMPLETE:
+        is_valid = is_retry or metadata.producer_epoch == epoch
+    else:
+        is_valid = metadata.producer_epoch == epoch
+    if not is_valid:
+        return ErrorCode.PRODUCER_FENCED
+    if state is prepare_state(committed=committed):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if is_retry:
+        is_done = state is complete_state(committed=committed)
+        return ErrorCode.NONE if is_done else ErrorCode.INVALID_TXN_STATE
+    if committed and state is not TransactionState.ONGOING:
+        return ErrorCode.INVALID_TXN_STATE
+    if committed and epoch == MAX_PRODUCER_EPOCH:  # invented: no producer is given it
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return None

@@ -104,6 +104,7 @@ def markers_request(jobs: Iterable[MarkerJob]) -> WriteTxnMarkersRequest:
                 transaction_result=job.committed,
                 topics=_topics(job.partitions),
                 coordinator_epoch=job.coordinator_epoch,
+                transaction_version=job.transaction_version,
             )
             for job in jobs
         ]

@@ -8,8 +8,13 @@ Invariants: at most one pending transition; states follow `states.VALID_PREVIOUS
 epoch goes up by at most one a transition, or to 0 with a new producer id; a transition to Ongoing
 only adds partitions, one to Prepare* changes none.
 
-Mirrors Kafka's TransactionMetadata and TxnTransitMetadata. Different: a transaction at the largest
-epoch can be fenced (Kafka throws, and never ends it).
+A transaction has the version of its producer: up to 1 the epoch stays the same; in version 2
+(KIP-890, part 2) the decision raises it, so that no request or marker of one transaction counts in
+the next. If that uses up the epochs, the decision names the next producer id, and the completion
+changes to it. An abort without a transaction is legal then, and raises the epoch as well.
+
+Mirrors Kafka's TransactionMetadata and TxnTransitMetadata of 4.3; with version 0 those of 3.9.
+Different: a transaction at the largest epoch can be fenced (3.9 throws, and never ends it).
 """
 
 from typing import NamedTuple
@@ -20,6 +25,8 @@ from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import NOT_SEEN
 from ..connection_order import ConnectionOrder
 from .states import (
+    COMPLETE,
+    EXPIRING,
     PREPARED,
     VALID_PREVIOUS,
     TransactionState,
@@ -28,6 +35,7 @@ from .states import (
 )
 
 NO_PRODUCER_ID = -1
+RAISES_EPOCHS = 2  # the transaction version since which each end raises the epoch
 NO_PRODUCER_EPOCH = -1
 MAX_PRODUCER_EPOCH = 2**15 - 1
 
@@ -50,14 +58,23 @@ class Transition(NamedTuple):
     partitions: frozenset[TopicPartition]
     start_ms: int
     update_ms: int
+    last_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    client_version: int = 0
+
+    @property
+    def raises_epoch(self) -> bool:
+        return self.client_version >= RAISES_EPOCHS
 
 
 class TransactionMetadata:
     __slots__ = (
         "_connections",
+        "client_version",
         "is_fencing",
         "last_producer_epoch",
         "last_producer_id",
+        "next_producer_id",
         "opened_ms",
         "partitions",
         "pending_state",
@@ -82,6 +99,9 @@ class TransactionMetadata:
         state: TransactionState = _S.EMPTY,
         partitions: frozenset[TopicPartition] = frozenset(),
         start_ms: int = NO_TIMESTAMP,
+        last_producer_id: int = NO_PRODUCER_ID,
+        next_producer_id: int = NO_PRODUCER_ID,
+        client_version: int = 0,
     ) -> None:
         # Never changes.
         self.transactional_id = transactional_id
@@ -89,9 +109,14 @@ class TransactionMetadata:
         # of one producer id never goes back; NO_PRODUCER_EPOCH: it has not begun.
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
-        # The values before that, which a producer may still send; never in the log.
-        self.last_producer_id = NO_PRODUCER_ID
+        # The values before that, which a producer may still send; the epoch is never in the log,
+        # the id only since transaction.version 1.
+        self.last_producer_id = last_producer_id
         self.last_producer_epoch = NO_PRODUCER_EPOCH
+        # Of a transaction that is Prepare*: the producer id after it, if its epochs are used up.
+        self.next_producer_id = next_producer_id
+        # The transaction version of the client that asked for the last transition.
+        self.client_version = client_version
         # How long a transaction may stay open, from the producer's last InitProducerId.
         self.timeout_ms = timeout_ms
         # The logged state: `complete` sets it along `VALID_PREVIOUS`; never Dead, never a fence.
@@ -122,6 +147,18 @@ class TransactionMetadata:
         return is_epoch_exhausted(self.producer_epoch)
 
     @property
+    def raises_epoch(self) -> bool:
+        """Whether the producer of the last transition knows version 2."""
+        return self.client_version >= RAISES_EPOCHS
+
+    @property
+    def identity_after(self) -> tuple[int, int]:
+        """The producer id and epoch when the decided transaction is complete."""
+        if self.raises_epoch and self.next_producer_id != NO_PRODUCER_ID:
+            return self.next_producer_id, 0
+        return self.producer_id, self.producer_epoch
+
+    @property
     def is_stable(self) -> bool:
         """Whether it is as logged, without a transition or markers under way."""
         return (
@@ -150,6 +187,11 @@ class TransactionMetadata:
         if self.opened_ms == NOT_SEEN and wall_ms is None:
             return False
         return self.open_ms(now_ms, wall_ms or 0) > self.timeout_ms
+
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether its transaction is open, and not being ended."""
+        return self.state is _S.ONGOING and self.pending_state is None
 
     @property
     def has_failed_fence(self) -> bool:
@@ -184,10 +226,11 @@ class TransactionMetadata:
         return self._prepare_empty(producer_id, 0, last_epoch, timeout_ms, stamp_ms)
 
     def prepare_add_partitions(
-        self, partitions: frozenset[TopicPartition], stamp_ms: int
+        self, partitions: frozenset[TopicPartition], stamp_ms: int, client_version: int = 0
     ) -> Transition:
         start_ms = self.start_ms if self.state is _S.ONGOING else stamp_ms
-        return self._prepare(_S.ONGOING, self.partitions | partitions, start_ms, stamp_ms)
+        transition = self._prepare(_S.ONGOING, self.partitions | partitions, start_ms, stamp_ms)
+        return transition._replace(client_version=client_version)
 
     def prepare_epoch_fence(self) -> int:
         """An abort that also fences the producer: the epoch to abort with.
@@ -212,14 +255,47 @@ class TransactionMetadata:
         self.is_fencing = True
 
     def prepare_end(self, stamp_ms: int, *, committed: bool) -> Transition:
+        """Decide, under the same epoch."""
+        if self.state in EXPIRING:
+            raise BrokenInvariant(f"{self} has no transaction to end")
         state = prepare_state(committed=committed)
-        return self._prepare(state, self.partitions, self.start_ms, stamp_ms)
+        transition = self._prepare(state, self.partitions, self.start_ms, stamp_ms)
+        return transition._replace(client_version=0)
+
+    def prepare_end_and_raise(
+        self, stamp_ms: int, next_producer_id: int | None, *, committed: bool
+    ) -> Transition:
+        """Decide in version 2: the marker has the next epoch. `next_producer_id` is needed if the
+        epochs are used up (`is_epoch_exhausted`).
+
+        A transaction at the largest epoch, which no producer was given, can only be aborted.
+        """
+        if self.is_epoch_exhausted != (next_producer_id is not None):
+            raise BrokenInvariant(f"{self} is to be followed by producer {next_producer_id}")
+        epoch = self.producer_epoch + 1
+        if epoch > MAX_PRODUCER_EPOCH:
+            if committed:
+                raise BrokenInvariant(f"{self} is to be committed, under an epoch of nobody")
+            epoch = MAX_PRODUCER_EPOCH
+        start_ms = self.start_ms if self.state is _S.ONGOING else stamp_ms
+        state = prepare_state(committed=committed)
+        transition = self._prepare(state, self.partitions, start_ms, stamp_ms)
+        return transition._replace(
+            producer_epoch=epoch,
+            last_producer_epoch=self.producer_epoch,
+            next_producer_id=NO_PRODUCER_ID if next_producer_id is None else next_producer_id,
+            client_version=RAISES_EPOCHS,
+        )
 
     def prepare_complete(self, stamp_ms: int) -> Transition:
         """The transition to log when all markers are written; the log has the decision already."""
         self.is_fencing = False
         state = complete_state(committed=self.state is _S.PREPARE_COMMIT)
-        return self._prepare(state, (), self.start_ms, stamp_ms)
+        transition = self._prepare(state, (), self.start_ms, stamp_ms)
+        producer_id, epoch = self.identity_after
+        return transition._replace(
+            producer_id=producer_id, producer_epoch=epoch, next_producer_id=NO_PRODUCER_ID
+        )
 
     def prepare_dead(self) -> None:
         self._begin(_S.DEAD)
@@ -239,6 +315,9 @@ class TransactionMetadata:
             frozenset(),
             NO_TIMESTAMP,
             stamp_ms,
+            self.producer_id,
+            self.next_producer_id,
+            self.client_version,
         )
 
     def _prepare(
@@ -258,6 +337,9 @@ class TransactionMetadata:
             frozenset(partitions),
             start_ms,
             stamp_ms,
+            self.producer_id,
+            self.next_producer_id,
+            self.client_version,
         )
 
     def _begin(self, state: TransactionState) -> None:
@@ -278,6 +360,9 @@ class TransactionMetadata:
             frozenset(self.partitions),
             NO_TIMESTAMP if self.state is _S.EMPTY else self.start_ms,
             self.update_ms,
+            self.last_producer_id,
+            self.next_producer_id,
+            self.client_version,
         )
 
     # Completing
@@ -294,8 +379,17 @@ class TransactionMetadata:
                 if self.state is not _S.ONGOING:
                     self.opened_ms = prepared_ms
                 self.start_ms = transition.start_ms
-            elif state not in PREPARED:
+            elif state in PREPARED:
+                self.start_ms = transition.start_ms
+            else:
                 self.partitions.clear()
+            if transition.raises_epoch:
+                self.last_producer_id = transition.last_producer_id
+                self.last_producer_epoch = transition.last_producer_epoch
+                self.producer_id = transition.producer_id
+                self.producer_epoch = transition.producer_epoch
+            self.next_producer_id = transition.next_producer_id
+        self.client_version = transition.client_version
         self.update_ms = transition.update_ms
         self.used_ms = prepared_ms
         self.pending_state = None
@@ -310,15 +404,25 @@ class TransactionMetadata:
         if state is _S.EMPTY:
             is_good &= transition.producer_epoch == 0 if is_new_producer else bump in (0, 1)
         else:
-            is_good &= (
-                not is_new_producer and bump == 0 and self.timeout_ms == transition.timeout_ms
-            )
+            is_good &= self.timeout_ms == transition.timeout_ms
+            if transition.raises_epoch and state in PREPARED:
+                at_the_end = self.producer_epoch == MAX_PRODUCER_EPOCH
+                is_good &= not is_new_producer and bump == (0 if at_the_end else 1)
+                is_good &= transition.last_producer_epoch == self.producer_epoch
+            elif state not in COMPLETE or not is_new_producer:
+                is_good &= not is_new_producer and bump == 0
+            else:
+                is_good &= (transition.producer_id, transition.producer_epoch) == (
+                    self.identity_after
+                )
         if state is _S.ONGOING:
             is_good &= self.partitions <= transition.partitions
         elif state in PREPARED:
-            is_good &= (
-                self.partitions == transition.partitions and self.start_ms == transition.start_ms
-            )
+            is_good &= self.partitions == transition.partitions
+            if self.state is _S.ONGOING:
+                is_good &= self.start_ms == transition.start_ms
+            else:
+                is_good &= transition.raises_epoch
         if not is_good:
             raise BrokenInvariant(f"{self} of {sorted(self.partitions)} completes {transition}")
 

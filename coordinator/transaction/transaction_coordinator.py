@@ -14,8 +14,9 @@ owned or neither.
 
 The parts: `producers` (InitProducerId), `ending` (EndTxn, markers, completion), this file (life
 cycle, loading, partitions of transactions, timeouts and expiry, descriptions). The handlers
-authorize, and check that partitions exist. Left out: transaction.version 1 and 2 (flexible records,
-KIP-890 part 2), which need KRaft.
+authorize, and check that partitions exist. `version` gives the finalized transaction.version: 1
+brings flexible records, 2 the raise of the epoch with each end (KIP-890, part 2), for aborts of the
+coordinator's own; requests of clients have the version of their client. Rules: SEMANTICS 15.
 """
 
 import logging
@@ -34,8 +35,11 @@ from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import WallClock
 from .core import (
+    Attempt,
     Core,
     Effect,
+    EndAttempt,
+    EndResult,
     Found,
     InitAttempt,
     MarkerJob,
@@ -44,7 +48,7 @@ from .core import (
 )
 from .ending import Ending
 from .loader import PartitionLoad
-from .metadata import TransactionMetadata
+from .metadata import RAISES_EPOCHS, TransactionMetadata
 from .producers import Producers
 from .records import transaction_tombstone
 from .states import (
@@ -64,9 +68,14 @@ class TransactionCoordinator:
 
     __slots__ = ("_abort_check_ms", "_core", "_ending", "_expiry_check_ms", "_producers")
 
-    def __init__(self, config: TransactionConfig, wall: WallClock | None = None) -> None:
+    def __init__(
+        self,
+        config: TransactionConfig,
+        wall: WallClock | None = None,
+        version: Callable[[], int] = lambda: 0,
+    ) -> None:
         """`wall` beside the `now_ms` of all calls; without one they are the same."""
-        self._core = Core(config, wall)
+        self._core = Core(config, wall, version)
         self._ending = Ending(self._core)
         self._producers = Producers(self._core, self._ending)
         self._abort_check_ms: int | None = None
@@ -186,10 +195,13 @@ class TransactionCoordinator:
         self._producers.init(attempt, None, now_ms)
 
     def producer_id_allocated(
-        self, attempt: InitAttempt, allocated: int | ErrorCode, now_ms: int
+        self, attempt: Attempt, allocated: int | ErrorCode, now_ms: int
     ) -> None:
         """Apply the result of an AllocateProducerId: a new producer id, or an error."""
-        self._producers.allocated(attempt, allocated, now_ms)
+        if isinstance(attempt, InitAttempt):
+            self._producers.allocated(attempt, allocated, now_ms)
+        else:
+            self._ending.allocated(attempt, allocated, now_ms)
 
     def add_partitions(
         self,
@@ -200,11 +212,19 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         now_ms: int,
         connection: int = 0,
+        client_version: int = 0,
     ) -> None:
         """AddPartitionsToTxn, and AddOffsetsToTxn; answered with an ErrorCode.
 
-        `connection` is larger for a connection that was accepted later.
+        `connection` is larger for a connection that was accepted later. `client_version` is the
+        transaction version of the producer: in version 2 leaders add partitions for it, each over
+        its own connection, and its epoch tells whether it is late.
         """
+        if client_version >= RAISES_EPOCHS:
+            self._add_of_epoch(
+                token, transactional_id, producer_id, producer_epoch, partitions, now_ms
+            )
+            return
         core = self._core
         reply = partial(core.reply, token)
         found = self._find_id(transactional_id, producer_id)
@@ -225,6 +245,46 @@ class TransactionCoordinator:
         else:
             transition = metadata.prepare_add_partitions(
                 frozenset(partitions), core.wall.stamp_ms(now_ms)
+            )
+            core.append_transition(found, transition, now_ms, lambda error, _: reply(error))
+
+    def _add_of_epoch(
+        self,
+        token: object,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        """Add partitions in version 2. What is pending counts first: the producer may know the next
+        producer id before the end of its transaction is complete."""
+        core = self._core
+        reply = partial(core.reply, token)
+        owner = core.owner_of(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
+        if isinstance(owner, ErrorCode):
+            reply(owner)
+            return
+        metadata = owner.transactions.get(transactional_id)
+        if metadata is None:
+            reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            return
+        found = Found(owner, metadata)
+        if metadata.pending_state is not None:
+            reply(ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif metadata.producer_id != producer_id:
+            reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        elif metadata.producer_epoch != producer_epoch:
+            core.prove(found, ErrorCode.PRODUCER_FENCED, now_ms, reply)
+        elif metadata.state in PREPARED:
+            reply(ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(
+            partitions
+        ):
+            reply(ErrorCode.NONE)
+        else:
+            transition = metadata.prepare_add_partitions(
+                frozenset(partitions), core.wall.stamp_ms(now_ms), RAISES_EPOCHS
             )
             core.append_transition(found, transition, now_ms, lambda error, _: reply(error))
 
@@ -270,13 +330,18 @@ class TransactionCoordinator:
         *,
         committed: bool,
         connection: int = 0,
+        client_version: int = 0,
     ) -> None:
-        """EndTxn; answered with an ErrorCode. `connection`: see `add_partitions`."""
+        """EndTxn; answered with an ErrorCode, in version 2 with an EndResult. `connection` and
+        `client_version`: see `add_partitions`."""
+        attempt = EndAttempt(
+            token, transactional_id, producer_id, producer_epoch, committed,
+            client_version, connection,
+        )  # fmt: skip
         if transactional_id:
-            self._ending.end(
-                token, transactional_id, producer_id, producer_epoch, now_ms,
-                committed=committed, connection=connection,
-            )  # fmt: skip
+            self._ending.end(attempt, now_ms)
+        elif client_version >= RAISES_EPOCHS:
+            self._core.reply(token, EndResult(ErrorCode.INVALID_REQUEST))
         else:
             self._core.reply(token, ErrorCode.INVALID_REQUEST)
 

@@ -1,7 +1,8 @@
 """TxnOffsetCommit: offsets of a group that are committed with a transaction (KIP-98).
 
 Producers send it to the group's coordinator.
-Versions: 2 adds leader epochs, 3 group members (KIP-447) and is flexible.
+Versions: 2 adds leader epochs, 3 group members (KIP-447) and is flexible; 5 adds the group's
+offsets to the transaction itself (KIP-890, part 2).
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -13,6 +14,7 @@ from typing import Final
 from ..access_rules import WRITE_TRANSACTION, AccessRules, on_each_topic, on_group
 from ..acls import AclOperation
 from ..api_page import Api, elements
+from ..features import Later
 from ..schema import Message, Struct, array, int16, int32, int64, message, string
 
 
@@ -28,7 +30,7 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-@message(api_key=28, kind="request", valid="0-4", flexible="3+")
+@message(api_key=28, kind="request", valid="0-5", flexible="3+")
 class TxnOffsetCommitRequest(Message):
     transactional_id: str = string()
     group_id: str = string()
@@ -50,7 +52,7 @@ class TxnOffsetCommitResponseTopic(Struct):
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-@message(api_key=28, kind="response", valid="0-4", flexible="3+")
+@message(api_key=28, kind="response", valid="0-5", flexible="3+")
 class TxnOffsetCommitResponse(Message):
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)
@@ -64,6 +66,7 @@ API: Final = Api(
     ),
     elements=(elements("topics.partitions", "topics.partitions"),),
     since="0.11",
+    later=Later(5),
     needs_metadata=True,
     has_small_answers=True,
 )

@@ -1,7 +1,7 @@
 """WriteTxnMarkers: the end of transactions, for the logs of their partitions (KIP-98).
 
 Transaction coordinators send it to leaders, and tools to end a hanging transaction (KIP-664).
-Versions: 1 is flexible.
+Versions: 1 is flexible; 2 says by which transaction version a marker is checked (KIP-1228).
 
 Mirrors: the schemas of this name in clients/src/main/resources/common/message.
 """
@@ -13,7 +13,8 @@ from typing import Final
 from ..access_rules import AccessRules, on_cluster
 from ..acls import AclOperation
 from ..api_page import Api, elements
-from ..schema import Message, Struct, array, boolean, int16, int32, int64, message, string
+from ..features import Later
+from ..schema import Message, Struct, array, boolean, int8, int16, int32, int64, message, string
 
 
 class WritableTxnMarkerTopic(Struct):
@@ -27,9 +28,10 @@ class WritableTxnMarker(Struct):
     transaction_result: bool = boolean()
     topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic)
     coordinator_epoch: int = int32()
+    transaction_version: int = int8("2+", default=0, ignorable=True)
 
 
-@message(api_key=27, kind="request", valid="0-1", flexible="1+")
+@message(api_key=27, kind="request", valid="0-2", flexible="1+")
 class WriteTxnMarkersRequest(Message):
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
 
@@ -49,7 +51,7 @@ class WritableTxnMarkerResult(Struct):
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
 
 
-@message(api_key=27, kind="response", valid="0-1", flexible="1+")
+@message(api_key=27, kind="response", valid="0-2", flexible="1+")
 class WriteTxnMarkersResponse(Message):
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)
 
@@ -60,5 +62,6 @@ API: Final = Api(
     access=AccessRules((on_cluster(AclOperation.ALTER, AclOperation.CLUSTER_ACTION),)),
     elements=(elements("markers.topics.partition_indexes", "markers.topics.partitions"),),
     since="0.11",
+    later=Later(2),
     is_exempt=True,
 )

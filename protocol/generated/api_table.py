@@ -82,6 +82,8 @@ class ApiKey(IntEnum):
     WRITE_SHARE_GROUP_STATE = 85
     DELETE_SHARE_GROUP_STATE = 86
     READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
@@ -117,9 +119,9 @@ VERSIONS: Final[tuple[Row, ...]] = (
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 0, 4, 4, None, None),
     (ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 5, 3, None, None),
     (ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, 3, None, None),
-    (ApiKey.END_TXN, "EndTxn", 0, 4, 3, None, None),
-    (ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 0, 1, 1, None, None),
-    (ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 4, 3, None, None),
+    (ApiKey.END_TXN, "EndTxn", 0, 5, 3, 5, None),
+    (ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 0, 2, 1, 2, None),
+    (ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5, 3, 5, None),
     (ApiKey.DESCRIBE_ACLS, "DescribeAcls", 0, 3, 2, None, None),
     (ApiKey.CREATE_ACLS, "CreateAcls", 0, 3, 2, None, None),
     (ApiKey.DELETE_ACLS, "DeleteAcls", 0, 3, 2, None, None),
@@ -174,6 +176,8 @@ VERSIONS: Final[tuple[Row, ...]] = (
         0,
         "share.version",
     ),
+    (ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", 0, 0, 0, 0, "streams.version"),
+    (ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", 0, 0, 0, 0, "streams.version"),
     (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", 0, 1, 0, 0, "share.version"),
     (ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", 0, 0, 0, 0, "share.version"),
     (ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", 0, 0, 0, 0, "share.version"),

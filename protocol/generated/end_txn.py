@@ -42,6 +42,12 @@ def read_EndTxnResponse(r: Reader, version: i64) -> Any:
     m: Any = _EndTxnResponse()
     m.throttle_time_ms = r.int32()
     m.error_code = r.int16()
+    if version >= 5:
+        m.producer_id = r.int64()
+        m.producer_epoch = r.int16()
+    else:
+        m.producer_id = -1
+        m.producer_epoch = -1
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -50,4 +56,7 @@ def write_EndTxnResponse(w: Writer, m: Any, version: i64) -> None:
     out = w.out
     write_i32_be(out, m.throttle_time_ms)
     write_i16_be(out, m.error_code)
+    if version >= 5:
+        write_i64_be(out, m.producer_id)
+        write_i16_be(out, m.producer_epoch)
     w.unknown_tags("EndTxnResponse", m.unknown_tagged_fields)

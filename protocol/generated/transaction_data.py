@@ -13,9 +13,10 @@ from ..messages.transaction_data import (
 )
 from ..packed import write_i16_be, write_i32_be, write_i64_be
 from ..reader import Reader
-from ..schema import made_by_readers
+from ..schema import NO_TAGS, made_by_readers
 from ..writer import Writer
 
+_NO_TAGS: Final = NO_TAGS
 _PartitionsSchema: Final[Any] = made_by_readers(PartitionsSchema)
 _TransactionLogKey: Final[Any] = made_by_readers(TransactionLogKey)
 _TransactionLogValue: Final[Any] = made_by_readers(TransactionLogValue)
@@ -47,6 +48,38 @@ def write_PartitionsSchema(w: Writer, m: Any, version: i64) -> None:
     w.unknown_tags("PartitionsSchema", m.unknown_tagged_fields)
 
 
+def read_tags_of_TransactionLogValue(r: Reader, m: Any, version: i64) -> None:
+    m.previous_producer_id = -1
+    m.next_producer_id = -1
+    m.client_transaction_version = 0
+    m.next_producer_epoch = -1
+    m.unknown_tagged_fields = _NO_TAGS
+    tags = r.tag_count()
+    if not tags:
+        return
+    unknown: dict[int, bytes] = {}
+    tag: i64 = -1
+    for _ in range(tags):
+        tag = r.next_tag(tag)
+        end = r.tag_end
+        if tag == 0:
+            m.previous_producer_id = r.int64()
+            r.end_tag("TransactionLogValue.previous_producer_id", end)
+        elif tag == 1:
+            m.next_producer_id = r.int64()
+            r.end_tag("TransactionLogValue.next_producer_id", end)
+        elif tag == 2:
+            m.client_transaction_version = r.int16()
+            r.end_tag("TransactionLogValue.client_transaction_version", end)
+        elif tag == 3:
+            m.next_producer_epoch = r.int16()
+            r.end_tag("TransactionLogValue.next_producer_epoch", end)
+        else:
+            unknown[tag] = r.unknown_tag()
+    if unknown:
+        m.unknown_tagged_fields = unknown
+
+
 def read_TransactionLogValue(r: Reader, version: i64) -> Any:
     m: Any = _TransactionLogValue()
     m.producer_id = r.int64()
@@ -59,8 +92,53 @@ def read_TransactionLogValue(r: Reader, version: i64) -> Any:
     )
     m.transaction_last_update_timestamp_ms = r.int64()
     m.transaction_start_timestamp_ms = r.int64()
-    m.unknown_tagged_fields = r.unknown_tags()
+    read_tags_of_TransactionLogValue(r, m, version)
     return m
+
+
+def _write_known_tags_of_TransactionLogValue(outer: Writer, m: Any, version: i64) -> None:
+    known: list[tuple[int, Writer]] = []
+    if m.previous_producer_id != -1:
+        w = outer.inner()
+        out = w.out
+        write_i64_be(out, m.previous_producer_id)
+        known.append((0, w))
+    if m.next_producer_id != -1:
+        w = outer.inner()
+        out = w.out
+        write_i64_be(out, m.next_producer_id)
+        known.append((1, w))
+    if m.client_transaction_version != 0:
+        w = outer.inner()
+        out = w.out
+        write_i16_be(out, m.client_transaction_version)
+        known.append((2, w))
+    if m.next_producer_epoch != -1:
+        w = outer.inner()
+        out = w.out
+        write_i16_be(out, m.next_producer_epoch)
+        known.append((3, w))
+    outer.tags(known, m.unknown_tagged_fields)
+
+
+def write_tags_of_TransactionLogValue(w: Writer, m: Any, version: i64) -> None:
+    if version <= 0 and m.previous_producer_id != -1:
+        w.refuse("TransactionLogValue.previous_producer_id")
+    if version <= 0 and m.next_producer_id != -1:
+        w.refuse("TransactionLogValue.next_producer_id")
+    if version <= 0 and m.client_transaction_version != 0:
+        w.refuse("TransactionLogValue.client_transaction_version")
+    if version <= 0 and m.next_producer_epoch != -1:
+        w.refuse("TransactionLogValue.next_producer_epoch")
+    if w.flexible and (
+        m.previous_producer_id != -1
+        or m.next_producer_id != -1
+        or m.client_transaction_version != 0
+        or m.next_producer_epoch != -1
+    ):
+        _write_known_tags_of_TransactionLogValue(w, m, version)
+    else:
+        w.unknown_tags("TransactionLogValue", m.unknown_tagged_fields)
 
 
 def write_TransactionLogValue(w: Writer, m: Any, version: i64) -> None:
@@ -75,4 +153,4 @@ def write_TransactionLogValue(w: Writer, m: Any, version: i64) -> None:
         write_PartitionsSchema(w, item, version)
     write_i64_be(out, m.transaction_last_update_timestamp_ms)
     write_i64_be(out, m.transaction_start_timestamp_ms)
-    w.unknown_tags("TransactionLogValue", m.unknown_tagged_fields)
+    write_tags_of_TransactionLogValue(w, m, version)

@@ -51,6 +51,10 @@ def read_WritableTxnMarker(r: Reader, version: i64) -> Any:
     count = r.count("topics", False, 3)
     m.topics = [read_WritableTxnMarkerTopic(r, version) for _ in range(count)]
     m.coordinator_epoch = r.int32()
+    if version >= 2:
+        m.transaction_version = r.int8()
+    else:
+        m.transaction_version = 0
     m.unknown_tagged_fields = r.unknown_tags()
     return m
 
@@ -65,6 +69,8 @@ def write_WritableTxnMarker(w: Writer, m: Any, version: i64) -> None:
     for item in topics:
         write_WritableTxnMarkerTopic(w, item, version)
     write_i32_be(out, m.coordinator_epoch)
+    if version >= 2:
+        w.int8(m.transaction_version)
     w.unknown_tags("WritableTxnMarker", m.unknown_tagged_fields)
 
 

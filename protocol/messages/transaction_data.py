@@ -23,9 +23,13 @@ class PartitionsSchema(Struct):
 @message(kind="data", valid="0-1", flexible="1+")
 class TransactionLogValue(Message):
     producer_id: int = int64()
+    previous_producer_id: int = int64("1+", default=-1, tag=0)
+    next_producer_id: int = int64("1+", default=-1, tag=1)
     producer_epoch: int = int16()
+    next_producer_epoch: int = int16("1+", default=-1, tag=3)
     transaction_timeout_ms: int = int32()
     transaction_status: int = int8()
     transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
     transaction_last_update_timestamp_ms: int = int64()
     transaction_start_timestamp_ms: int = int64()
+    client_transaction_version: int = int16("1+", default=0, tag=2)

@@ -25,8 +25,12 @@ from pybroker_kafka.client.errors import (
 )
 from pybroker_kafka.client.producer import Delivery, OutgoingRecord, RecordMetadata
 from pybroker_kafka.protocol.api import ApiKey
+from pybroker_kafka.protocol.features import Feature
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.wire import TRANSACTION, WireClient
+from tests.wire.feature_steps import SAFE_DOWNGRADE, UPGRADE, finalize
+from tests.wire.transaction_steps import describe
 
 CONFIG = {
     "transaction.state.log.replication.factor": "1",
@@ -318,7 +322,32 @@ async def test_what_is_cancelled(kafka: BrokerProcess) -> None:
     assert [one.value for one in await in_thread(kafka, topic)] == [b"one", b"two"]
 
 
-async def test_transactions(kafka: BrokerProcess) -> None:
+@pytest.fixture(params=[0, 2])
+def version(request: pytest.FixtureRequest, kafka: BrokerProcess) -> Iterator[int]:
+    """The transaction.version of the cluster."""
+    level: int = request.param
+    if level:
+        needs_features(kafka)
+    with WireClient(kafka.bootstrap) as wire:
+        finalize(wire, {Feature.TRANSACTION: level} if level else {})
+    yield level
+    with WireClient(kafka.bootstrap) as wire:
+        finalize(wire, {Feature.TRANSACTION: 0} if level else {}, SAFE_DOWNGRADE)
+
+
+def needs_features(kafka: BrokerProcess) -> None:
+    if isinstance(kafka, ApacheKafkaProcess):
+        pytest.skip("Kafka 3.9 has no features in ZooKeeper mode")
+
+
+def epoch_of(kafka: BrokerProcess, name: str) -> int:
+    with WireClient(kafka.bootstrap) as wire:
+        wire.coordinator(name, TRANSACTION)
+        epoch: int = describe(wire, name).producer_epoch
+        return epoch
+
+
+async def test_transactions(kafka: BrokerProcess, version: int) -> None:
     one, other = new_topic(), new_topic()
     async with Producer(kafka.bootstrap, transactional_id=f"id-{one}") as producer:
         with pytest.raises(ClientError, match="outside a transaction"):
@@ -347,9 +376,37 @@ async def test_transactions(kafka: BrokerProcess) -> None:
     )
     consumer.close()
     assert committed.offset == 3
+    # Since version 2 each end raises the epoch; before, so does what an abort has lost.
+    assert (epoch_of(kafka, f"id-{one}") >= 6) is (version == 2)
 
 
-async def test_transactions_whatever_is_cut_or_killed(kafka: BrokerProcess) -> None:
+async def test_a_producer_lives_through_the_change(kafka: BrokerProcess) -> None:
+    """It learns the features with a new connection, and changes between two transactions."""
+    needs_features(kafka)
+    topic = new_topic()
+    name = f"id-{topic}"
+    epochs = []
+    async with Producer(kafka.bootstrap, transactional_id=name) as producer:
+        for turn, (level, kind) in enumerate(
+            ((0, UPGRADE), (2, UPGRADE), (0, SAFE_DOWNGRADE), (2, UPGRADE))
+        ):
+            with WireClient(kafka.bootstrap) as wire:
+                finalize(wire, {Feature.TRANSACTION: level} if turn else {}, kind)
+            for number in range(4):
+                async with producer.transaction():
+                    await producer.send(topic, b"%d-%d" % (turn, number), partition=0)
+                if number == 1:
+                    kafka.kill()
+                    await trio.to_thread.run_sync(kafka.start)
+            epochs.append(epoch_of(kafka, name))
+    with WireClient(kafka.bootstrap) as wire:
+        finalize(wire, {Feature.TRANSACTION: 0}, SAFE_DOWNGRADE)
+    read = [one.value for one in await in_thread(kafka, topic, committed=True)]
+    assert read == [b"%d-%d" % (turn, number) for turn in range(4) for number in range(4)]
+    assert epochs[0] < epochs[1] <= epochs[2] < epochs[3]
+
+
+async def test_transactions_whatever_is_cut_or_killed(kafka: BrokerProcess, version: int) -> None:
     topic = new_topic()
     network = ShortLivedNetwork(6)
     committed = 0
@@ -369,7 +426,7 @@ async def test_transactions_whatever_is_cut_or_killed(kafka: BrokerProcess) -> N
     assert values == sorted(b"%d-%d" % (t, n) for t in range(committed) for n in range(20))
 
 
-async def test_from_topic_to_topic_exactly_once(kafka: BrokerProcess) -> None:
+async def test_from_topic_to_topic_exactly_once(kafka: BrokerProcess, version: int) -> None:
     """Read, write and commit in transactions, some of which are aborted."""
     source, target, group = new_topic(), new_topic(), f"group-{next(_names)}"
     count = 600
@@ -411,7 +468,7 @@ async def test_from_topic_to_topic_exactly_once(kafka: BrokerProcess) -> None:
     assert len(await in_thread(kafka, target)) > count
 
 
-async def test_a_second_producer_fences_the_first(kafka: BrokerProcess) -> None:
+async def test_a_second_producer_fences_the_first(kafka: BrokerProcess, version: int) -> None:
     topic = new_topic()
     async with Producer(kafka.bootstrap, transactional_id=f"id-{topic}") as first:
         first.begin_transaction()

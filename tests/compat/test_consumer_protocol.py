@@ -1,7 +1,9 @@
 """Consumers of the consumer protocol (KIP-848) on a broker with group.version finalized.
 
 librdkafka's, and the Java consumer of Kafka 4.3.1: they share a topic, take over from members that
-leave or are killed, and follow a regular expression to a topic that is made later.
+leave or are killed, and follow a regular expression to a topic that is made later. Beside them in
+one group are consumers of the classic protocol, of librdkafka and kafka-python: a group rolls from
+one protocol to the other and back.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from typing import Any
 import pytest
 
 from pybroker_kafka.protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from pybroker_kafka.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pybroker_kafka.protocol.apis.list_groups import ListGroupsRequest
 from pybroker_kafka.protocol.features import Feature
+from tests.support.commands import Commands
 from tests.support.maven import compiled, maven_jars
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
@@ -25,6 +30,7 @@ from tests.support.wire import Topic, WireClient, unique
 from tests.wire.feature_steps import finalize
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
+kafka_python = pytest.importorskip("kafka")
 
 PARTITIONS = 4
 SOURCE = Path(__file__).resolve().parents[1] / "support" / "java" / "ConsumerProtocol.java"
@@ -40,12 +46,20 @@ CONFIG = {
 class Librdkafka:
     """A consumer of librdkafka that a thread polls."""
 
-    def __init__(self, bootstrap: str, group: str, subscription: str) -> None:
+    def __init__(
+        self, bootstrap: str, group: str, subscription: str, protocol: str = "consumer"
+    ) -> None:
+        of_classic = {
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": 10_000,
+            "heartbeat.interval.ms": 500,
+        }
         self._consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": group,
-                "group.protocol": "consumer",
+                "group.protocol": protocol,
+                **(of_classic if protocol == "classic" else {}),
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "topic.metadata.refresh.interval.ms": 1000,
@@ -69,7 +83,44 @@ class Librdkafka:
                 self.errors.append(message.error())
                 continue
             self.read.append((message.topic(), message.partition(), message.offset()))
-            self._consumer.commit(message, asynchronous=False)
+            try:
+                self._consumer.commit(message, asynchronous=False)
+            except confluent_kafka.KafkaException as error:
+                # A classic member commits, and the group is about to rebalance.
+                self.errors.append(error)
+        self._consumer.close()
+
+    def leave(self) -> None:
+        self._is_done = True
+        self._thread.join()
+
+
+class KafkaPython:
+    """A consumer of kafka-python, of the classic protocol, that a thread polls."""
+
+    def __init__(self, bootstrap: str, group: str, subscription: str) -> None:
+        self._consumer = kafka_python.KafkaConsumer(
+            subscription,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            enable_auto_commit=True,
+            auto_commit_interval_ms=100,
+            auto_offset_reset="earliest",
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=500,
+        )
+        self.read: list[tuple[str, int, int]] = []
+        self.owned: set[tuple[str, int]] = set()
+        self._is_done = False
+        self._thread = threading.Thread(target=self._poll)
+        self._thread.start()
+
+    def _poll(self) -> None:
+        while not self._is_done:
+            found = self._consumer.poll(timeout_ms=100)
+            self.owned = {(one.topic, one.partition) for one in self._consumer.assignment()}
+            for records in found.values():
+                self.read += [(one.topic, one.partition, one.offset) for one in records]
         self._consumer.close()
 
     def leave(self) -> None:
@@ -217,3 +268,89 @@ def test_a_killed_member_is_replaced(kafka: WireClient, broker: BrokerProcess) -
         java.kill()
         if other is not None:
             other.leave()
+
+
+def total(members: list[Any]) -> int:
+    return sum(len(one.read) for one in members)
+
+
+def test_a_group_rolls_from_protocol_to_protocol(broker: BrokerProcess, kafka: WireClient) -> None:
+    """Librdkafka and kafka-python with the classic one, then the Java consumer with the new one,
+    then classic ones again. While the group is stable each record is read once, and no offset is
+    lost on the way."""
+    topic, group = kafka.create_topic(PARTITIONS), unique("rolling")
+    everybody: list[Any] = []
+
+    def start(kind: Any, *more: str) -> Any:
+        everybody.append(kind(broker.bootstrap, group, topic.name, *more))
+        return everybody[-1]
+
+    def fill_and_read(*members: Any) -> None:
+        until(lambda: shared(list(members), topic))
+        time.sleep(1)  # a rebalance that is still on its way
+        until(lambda: shared(list(members), topic))
+        before = len({place for one in everybody for place in one.read})
+        fill(kafka, topic)
+        wanted = before + 5 * PARTITIONS
+        until(lambda: len({place for one in everybody for place in one.read}) == wanted)
+
+    def group_type() -> str:
+        listed = kafka.call(ListGroupsRequest(), 5).groups
+        return str(next(one.group_type for one in listed if one.group_id == group))
+
+    kafka.coordinator(group)
+    try:
+        old = start(KafkaPython)
+        fill_and_read(old)
+        new = start(Java)
+        fill_and_read(old, new)
+        assert group_type() == "consumer"
+        old.leave()
+        fill_and_read(new)
+        again = start(Librdkafka, "classic")
+        fill_and_read(new, again)
+        assert group_type() == "consumer"
+        new.leave()
+        fill_and_read(again)
+        assert group_type() == "classic"
+        read_twice = total(everybody) - len({place for one in everybody for place in one.read})
+        assert read_twice <= PARTITIONS
+    finally:
+        for one in everybody:
+            one.leave()
+
+
+def test_commands_for_such_a_group(broker: BrokerProcess, kafka: WireClient) -> None:
+    run = Commands(broker.bootstrap)
+    topic, group = kafka.create_topic(2), unique("commands")
+    kafka.coordinator(group)
+    joined = kafka.call(
+        ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=5_000,
+            subscribed_topic_names=[topic.name],
+            topic_partitions=[],
+        ),
+        1,
+    )
+    assert joined.error_code == 0
+    listed = {one["group"]: one for one in run.json("groups", "list", "--type", "consumer")}
+    assert (listed[group]["type"], listed[group]["state"]) == ("consumer", "Stable")
+    assert not run.json("groups", "list", "--type", "classic")
+    (member,) = run.json("groups", "describe", group, "--members")
+    places = [f"{topic.name}-0", f"{topic.name}-1"]
+    assert (member["partitions"], member["epoch"]) == (places, joined.member_epoch)
+    assert (member["to come"], member["to go"]) == ([], [])
+    assert f"Stable in epoch {joined.member_epoch}" in run.text("groups", "describe", group)
+    rows = run.json("groups", "describe", group)
+    assert [row["partition"] for row in rows] == places
+    run.json("groups", "configs", group, "--set", "consumer.session.timeout.ms=9000")
+    until(lambda: [one["value"] for one in run.json("groups", "configs")] == ["9000"])
+    (own,) = run.json("groups", "configs", group)
+    assert (own["key"], own["value"]) == ("consumer.session.timeout.ms", "9000")
+    run.json("groups", "configs", group, "--delete", "consumer.session.timeout.ms")
+    until(lambda: run.json("groups", "configs") == [])
+    assert len(run.json("groups", "configs", group, "--all")) == 17
+    assert "name the groups" in run.refused("groups", "configs", "--delete", "x")

@@ -44,7 +44,7 @@ async def use(kafka: AsyncKafkaCluster, together: Callable[..., Awaitable[None]]
     await together(*[wait] * WAITING, write)
     assert read == [1] * WAITING
     with pytest.raises(ClusterError, match=r"1 of 2 records"):
-        await kafka.records(topic, at_least=2, timeout=0.1)
+        await kafka.records(topic, at_least=2, timeout=3)
     async with kafka.kill(await kafka.leader(topic)) as fault:
         assert fault.is_active
         await kafka.wait_for_isr(topic, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -261,6 +262,18 @@ def test_networks_of_other_clusters(tmp_path: Path, kind: str) -> None:
         kafka.wait_for_isr(topic, 2)
 
 
+def says(connection: socket.socket, seconds: float) -> bytes:
+    """The answer to a byte: `late` after so many seconds, empty when the connection is closed."""
+    connection.settimeout(seconds)
+    try:
+        connection.sendall(b"x")
+        return connection.recv(1)
+    except TimeoutError:
+        return b"late"
+    except OSError:
+        return b""
+
+
 def test_a_network_between_servers_that_are_no_cluster() -> None:
     """Whose connection it is says its process, or the port; the others are clients."""
 
@@ -274,16 +287,6 @@ def test_a_network_between_servers_that_are_no_cluster() -> None:
         with connection, contextlib.suppress(OSError):
             while data := connection.recv(100):
                 connection.sendall(data)
-
-    def says(connection: socket.socket, seconds: float) -> bytes:
-        connection.settimeout(seconds)
-        try:
-            connection.sendall(b"x")
-            return connection.recv(1)
-        except TimeoutError:
-            return b"late"
-        except OSError:
-            return b""
 
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -312,3 +315,34 @@ def test_a_network_between_servers_that_are_no_cluster() -> None:
         network.heal()
         with pytest.raises(ClusterError, match="no link"):
             network.cut("till", "bank")
+
+
+def test_a_local_port_of_several_connections() -> None:
+    """Linux gives connections to different servers the same local port: the test's process has one
+    of them, through a network, and another process has the others."""
+    with contextlib.ExitStack() as stack:
+
+        def server() -> socket.socket:
+            return stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def connection(port: int, local_port: int = 0) -> socket.socket:
+            one = stack.enter_context(socket.socket())
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind(("127.0.0.1", local_port))
+            one.connect(("127.0.0.1", port))
+            return one
+
+        shop = server()
+        network = stack.enter_context(Network())
+        network.belongs("till", os.getpid())
+        till = connection(network.front("shop", shop.getsockname()[1]))
+        local_port = till.getsockname()[1]
+        others = [connection(server().getsockname()[1], local_port) for _ in range(8)]
+        numbers = [one.fileno() for one in others]
+        held = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=numbers)
+        stack.enter_context(held)
+        for one in others:
+            one.close()
+        stack.enter_context(shop.accept()[0])
+        with network.cut("till", "shop"):
+            assert says(till, CALL_SECONDS) == b""

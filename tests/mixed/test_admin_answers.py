@@ -155,6 +155,9 @@ REASONS: dict[str, Callable[[Difference, bool], bool]] = {
     "Apache Kafka has the same text for all that it cannot read": lambda d, _: str(
         d.kafka
     ).startswith("This most likely occurs because of a request being malformed"),
+    "Apache Kafka 3.9 supports no feature": lambda d, _: (
+        d.case == "feature metadata" and "is not supported" in str(d.kafka)
+    ),
     "a topic that is not named is no secret": lambda d, _: (
         d.case == "delete by neither"
         and (d.kafka, d.ours) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)

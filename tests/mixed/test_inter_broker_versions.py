@@ -20,6 +20,7 @@ from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, Dele
 from pybroker_kafka.protocol.apis.init_producer_id import InitProducerIdRequest
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker_kafka.protocol.features import SUPPORTED
 from tests.mixed.cluster import KAFKA_A, OURS, MixedCluster
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
@@ -47,6 +48,13 @@ def test_one_broker_is_as_apache_kafkas(version: str, tmp_path: Path) -> None:
                 told.append(state_of(broker, connect))
             finally:
                 broker.kill()
+    # Apache Kafka 3.9 supports no feature with ZooKeeper.
+    features = [one["/brokers/ids/1"].pop("features", None) for one in told]
+    levels = {
+        name: {"min_version": max(low, 1), "max_version": high}  # 3.9 reads no 0 there
+        for name, (low, high) in SUPPORTED.items()
+    }
+    assert features == ([None, None] if version < "2.7" else [{}, levels])
     assert told[0] == told[1]
     assert ("topic_id" in told[1]["/brokers/topics/made"]) == (version >= "2.8")
 

@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 
 from tests.support.apache_kafka import ApacheKafkaProcess, java_command
+from tests.support.patience import until
 from tests.support.processes import BrokerProcess
 from tests.support.secured_zookeeper import (
     SASL_PASSWORD,
@@ -51,6 +52,8 @@ def settings_for(zookeeper: SecuredZooKeeper, jaas: Path) -> dict[str, str]:
 
 def use(broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    # librdkafka does not ask again for a controller that the first answer does not have.
+    until(lambda: admin.list_topics(timeout=WAIT_S).controller_id == 1)
     for future in admin.create_topics([NewTopic("t", 1, 1), NewTopic("gone", 1, 1)]).values():
         future.result(WAIT_S)
     entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)

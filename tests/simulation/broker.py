@@ -32,7 +32,11 @@ from pybroker_kafka.broker.replicas.fetcher_runtime import FetcherRuntime
 from pybroker_kafka.broker.replicas.log_jobs import run_storage_jobs
 from pybroker_kafka.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker_kafka.broker.resources.clock import LOOK_SECONDS
-from pybroker_kafka.broker.zk.registration import RegistrationError, register_broker
+from pybroker_kafka.broker.zk.registration import (
+    RegistrationError,
+    register_broker,
+    register_in_session,
+)
 from pybroker_kafka.client.security.connector import Link
 from pybroker_kafka.protocol import codec
 from pybroker_kafka.protocol.api import ApiKey
@@ -59,7 +63,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.framing import decode_response
 from pybroker_kafka.protocol.topics import TopicPartition
 from pybroker_kafka.protocol.wall_clock import WallClock
-from pybroker_kafka.protocol.zookeeper.operations import Exists, SessionExpired
+from pybroker_kafka.protocol.zookeeper.operations import Exists, Flow, SessionExpired
 from pybroker_kafka.replication.controller.config import ControllerConfig
 from pybroker_kafka.replication.controller.znodes import BrokerRegistration
 from pybroker_kafka.replication.fetch_session import FetchSessions
@@ -382,13 +386,14 @@ class Broker:
     async def _register(self) -> None:
         endpoint = Endpoint(LISTENER, LISTENER, self.name, 9000 + self.broker_id)
         registration = BrokerRegistration(self.broker_id, (endpoint,))
-        session_id = self.zookeeper.session[0]
-        epoch = await self.zookeeper.run(
-            register_broker(
-                registration, self.wall.at_ms(self.now_ms()), session_id, tuple(self._session_ids)
-            )
+
+        def flow(session_id: int) -> Flow[int]:
+            wall_ms = self.wall.at_ms(self.now_ms())
+            return register_broker(registration, wall_ms, session_id, tuple(self._session_ids))
+
+        epoch = await register_in_session(
+            self.zookeeper, flow, lambda session: self._session_ids.append(session[0])
         )
-        self._session_ids.append(session_id)
         self.manager.leadership.broker_epoch = epoch
         self.kernel.note(f"{self.name} is registered with epoch {epoch}")
 

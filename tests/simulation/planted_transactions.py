@@ -85,7 +85,7 @@ def _together(*patches: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _nastier(fault: Any, **weights: float) -> Iterator[None]:
+def nastier(fault: Any, **weights: float) -> Iterator[None]:
     """A fault that few seeds would meet, in clusters to which what shows it happens more often."""
     with ExitStack() as stack:
         stack.enter_context(fault)
@@ -97,7 +97,7 @@ def _nastier(fault: Any, **weights: float) -> Iterator[None]:
 
 def _late_requests_are_applied() -> Any:
     """A producer's request out of a broken connection counts as one of its next transaction."""
-    return _nastier(
+    return nastier(
         patch.object(TransactionMetadata, "is_late", lambda _self, _connection: False),
         RESETS_WEIGHT=80,
         LATE_SHARE=1.0,
@@ -106,7 +106,7 @@ def _late_requests_are_applied() -> Any:
 
 def _late_markers_are_written() -> Any:
     """Markers out of a coordinator's broken connection end the producer's next transaction."""
-    return _nastier(
+    return nastier(
         patch.object(WriteTxnMarkersHandler, "_is_late", lambda _self, _request: False),
         BROKEN_CONNECTIONS_WEIGHT=80,
         LATE_SHARE=1.0,
@@ -120,7 +120,7 @@ def _late_offsets_are_taken() -> Any:
         def is_late(self, sender: Sender, connection: int) -> bool:
             return False
 
-    return _nastier(
+    return nastier(
         patch.object(group_transactions, "ConnectionOrders", NothingIsLate),
         RESETS_WEIGHT=200,
         LATE_SHARE=1.0,
@@ -136,7 +136,7 @@ def _coordinator_answers_from_memory() -> Any:
     ) -> None:
         done(answer)
 
-    return _nastier(patch.object(Core, "prove", say), ISOLATED_COORDINATORS_WEIGHT=15)
+    return nastier(patch.object(Core, "prove", say), ISOLATED_COORDINATORS_WEIGHT=15)
 
 
 def _unlogged_fences_are_believed() -> Any:
@@ -169,7 +169,7 @@ def _unlogged_fences_are_believed() -> Any:
         channel.add(question)
 
     prove, verify = Core.prove, TransactionCoordinator.verify_partitions
-    return _nastier(
+    return nastier(
         _together(
             patch.object(Core, "prove", say),
             patch.object(TransactionCoordinator, "verify_partitions", check),

@@ -3,7 +3,8 @@
 Seeds run in one process per core. Each failing seed is printed at once. At the end a table shows
 the runs and the failures, with the command that replays the first failure. `--planted` runs the
 planted faults instead, to check that the simulation finds them. `--transactions` simulates a
-cluster with transactions, `--client` one with the real client of `pybroker_kafka.client`.
+cluster with transactions, `--transactions-2` one with transactions of version 2, `--client` one
+with the real client of `pybroker_kafka.client`.
 """
 
 import argparse
@@ -23,10 +24,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pybroker_kafka.compiled import REQUEST_PATH, is_compiled
-from tests.simulation import planted, planted_client, planted_transactions
+from tests.simulation import (
+    planted,
+    planted_client,
+    planted_transactions,
+    planted_transactions_2,
+)
 from tests.simulation.client_cluster import simulate_client
 from tests.simulation.cluster import Result, simulate
-from tests.simulation.transactions import simulate_transactions
+from tests.simulation.transactions import simulate_transactions, simulate_transactions_2
 
 TRACE_TAIL = 150
 CHUNK = 4
@@ -55,8 +61,9 @@ class Kind(NamedTuple):
 
 PLAIN = Kind("", simulate, planted)
 TRANSACTIONS = Kind("--transactions", simulate_transactions, planted_transactions)
+TRANSACTIONS_2 = Kind("--transactions-2", simulate_transactions_2, planted_transactions_2)
 CLIENT = Kind("--client", simulate_client, planted_client)
-KINDS = (PLAIN, TRANSACTIONS, CLIENT)
+KINDS = (PLAIN, TRANSACTIONS, TRANSACTIONS_2, CLIENT)
 
 
 def replay(seed: int, lines: int, fault: str | None, kind: Kind) -> int:
@@ -164,6 +171,9 @@ def main() -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--transactions", action="store_true", help="simulate transactions")
     which.add_argument(
+        "--transactions-2", action="store_true", help="simulate transactions of version 2"
+    )
+    which.add_argument(
         "--client", action="store_true", help="simulate clients of pybroker_kafka.client"
     )
     options = parser.parse_args()
@@ -171,6 +181,8 @@ def main() -> int:
         parser.error("faults are planted in the sources: begin with PYBROKER_COMPILED=loops")
     _prepare()
     kind = CLIENT if options.client else TRANSACTIONS if options.transactions else PLAIN
+    if options.transactions_2:
+        kind = TRANSACTIONS_2
     if options.seed is not None:
         return replay(options.seed, options.lines, options.with_fault, kind)
     if options.planted:

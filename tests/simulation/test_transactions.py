@@ -5,9 +5,9 @@
 
 import pytest
 
-from tests.simulation import planted_transactions
+from tests.simulation import planted_transactions, planted_transactions_2
 from tests.simulation.cluster import Result
-from tests.simulation.transactions import simulate_transactions
+from tests.simulation.transactions import simulate_transactions, simulate_transactions_2
 from tests.support.sources import needs_sources
 
 SEEDS = 12
@@ -56,4 +56,42 @@ def test_a_planted_fault_is_found(name: str) -> None:
     seeds = range(KNOWN_SEEDS[name], KNOWN_SEEDS[name] + planted_transactions.MAX_SEEDS)
     result = planted_transactions.find(name, seeds)
     assert result is not None, f"not found within {planted_transactions.MAX_SEEDS} seeds"
+    print(f"{name}: found at seed {result.seed}: {result.error}")
+
+
+# Of version 2, as above, with `--transactions-2`.
+KNOWN_SEEDS_2 = {
+    "coordinator is not waited for": 0,
+    "next end is taken for a retry": 0,
+}
+
+
+@pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
+def test_transactions_of_version_2_keep_their_promises(first_seed: int) -> None:
+    """Without the protections of ours that those of before need."""
+    committed = 0
+    for seed in range(first_seed, first_seed + CHUNK):
+        result = simulate_transactions_2(seed)
+        if result.error is not None:
+            pytest.fail(told(result), pytrace=False)
+        committed += result.batches
+    assert committed > 0
+
+
+@needs_sources
+@pytest.mark.parametrize("name", planted_transactions_2.HARMLESS)
+def test_what_harms_version_0_does_not_harm_version_2(name: str) -> None:
+    first = KNOWN_SEEDS[name]
+    result = planted_transactions_2.find(name, range(first, first + 2))
+    assert result is None, told(result)
+
+
+@needs_sources
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", KNOWN_SEEDS_2)
+def test_a_planted_fault_of_version_2_is_found(name: str) -> None:
+    first = KNOWN_SEEDS_2[name]
+    seeds = range(first, first + planted_transactions_2.MAX_SEEDS)
+    result = planted_transactions_2.find(name, seeds)
+    assert result is not None, f"not found within {planted_transactions_2.MAX_SEEDS} seeds"
     print(f"{name}: found at seed {result.seed}: {result.error}")

@@ -3,7 +3,8 @@
 A teller has a transactional id; each transaction of its writes to some partitions, and often
 commits an offset of its own group: the number of the transaction. At times it stands still for
 longer than its transaction may take, and goes on as a zombie. What it cannot know it leaves open,
-and begins a new epoch.
+and begins a new epoch. One of version 2 (KIP-890, part 2) adds nothing to its transactions before
+it writes, and gets the epoch of the next one with the end.
 
 The book knows each transaction: what belongs to it, and what its teller was told. Of a transaction
 that was told to be committed readers see all, once; of one that was told to be aborted nothing; of
@@ -176,6 +177,11 @@ class Coordinated(Client):
 
 
 class Teller(Coordinated):
+    produce_version = PRODUCE_VERSION
+    offsets_version = OFFSETS_VERSION
+    end_version = END_VERSION
+    adds = True  # it adds partitions and offsets before it writes them
+
     def __init__(self, cluster: TransactionalCluster, name: str) -> None:
         super().__init__(cluster, name, (TRANSACTIONS_TOPIC, 0))
         self.is_stopping = False
@@ -218,12 +224,14 @@ class Teller(Coordinated):
         self._commit = random.random() >= ABORTED_SHARE
         data = self.cluster.data_keys
         keys = random.sample(data, random.randint(1, len(data)))
-        self._steps = [(self._add, keys)]
+        self._steps = [(self._add, keys)] if self.adds else []
         for _ in range(random.choice((1, 1, 2))):
             self._steps += [(self._produce, key) for key in keys]
         if random.random() < OFFSETS_SHARE:
             self._transaction.has_offset = True
-            self._steps += [(self._add_offsets, None), (self._commit_offset, None)]
+            if self.adds:
+                self._steps.append((self._add_offsets, None))
+            self._steps.append((self._commit_offset, None))
         self._steps.append((self._end, None))
         self._next()
 
@@ -298,7 +306,7 @@ class Teller(Coordinated):
             error = None if answer is None else answer.error_of(key)
             self._judge(error, self._send, what)
 
-        self.ask_leader(key, request, PRODUCE_VERSION, done, lambda: self._send(what))
+        self.ask_leader(key, request, self.produce_version, done, lambda: self._send(what))
 
     def _add_offsets(self, _: None) -> None:
         request = AddOffsetsToTxnRequest(
@@ -335,7 +343,8 @@ class Teller(Coordinated):
             self._judge(error, self._commit_offset, None)
 
         again = self._commit_offset
-        self.ask_leader((OFFSETS_TOPIC, 0), request, OFFSETS_VERSION, done, lambda: again(None))
+        version = self.offsets_version
+        self.ask_leader((OFFSETS_TOPIC, 0), request, version, done, lambda: again(None))
 
     def _end(self, _: None) -> None:
         request = EndTxnRequest(
@@ -349,10 +358,27 @@ class Teller(Coordinated):
             error = None if answer is None else ErrorCode(answer.error_code)
             if error is ErrorCode.NONE:
                 self._transaction.outcome = ErrorCode.NONE if self._commit else ABORTED
+                self._ended(answer)
             self._judge(error, self._end, None)
 
         again = self._end
-        self.ask_leader(self.key, request, END_VERSION, done, lambda: again(None))
+        self.ask_leader(self.key, request, self.end_version, done, lambda: again(None))
+
+    def _ended(self, answer: Any) -> None:
+        """The producer of the next transaction is the same."""
+
+
+class Teller2(Teller):
+    """A producer of transaction version 2."""
+
+    produce_version = 12
+    offsets_version = 5
+    end_version = 5
+    adds = False
+
+    def _ended(self, answer: Any) -> None:
+        self._producer = (answer.producer_id, answer.producer_epoch)
+        self._sequences = {}
 
 
 class CommittedReader(Reader):

@@ -4,13 +4,20 @@
 its partitions, `__transaction_state` and `__consumer_offsets`; all that holds for replication is
 checked for the three of them. What is promised about transactions is checked by the book
 (`transactional_clients.Book`).
+
+`simulate_transactions_2(seed)` has transaction.version 2 and producers of that version. Brokers
+have nothing there that Kafka's do not have: no proofs, and no sense for late requests, which are
+ours for producers of before. What is promised holds all the same, by the epoch of each transaction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import trio
 
@@ -27,8 +34,11 @@ from pybroker_kafka.broker.handlers.transactional_produce import TransactionalPr
 from pybroker_kafka.broker.handlers.transactions import TransactionHandlers
 from pybroker_kafka.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
 from pybroker_kafka.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
+from pybroker_kafka.coordinator.connection_order import ConnectionOrders, Sender
+from pybroker_kafka.coordinator.group import transactions as group_transactions
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.transaction.core import TransactionConfig
+from pybroker_kafka.coordinator.transaction.metadata import RAISES_EPOCHS, TransactionMetadata
 from pybroker_kafka.protocol.api import API_TABLE, ApiKey
 from pybroker_kafka.protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pybroker_kafka.protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -39,6 +49,7 @@ from pybroker_kafka.protocol.apis.offset_fetch import OffsetFetchRequest
 from pybroker_kafka.protocol.apis.txn_offset_commit import TxnOffsetCommitRequest
 from pybroker_kafka.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
 from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.features import NOTHING_FINALIZED, Feature, Levels
 from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from pybroker_kafka.replication.types import LeadershipResult, StopResult
 from tests.simulation.broker import REQUEST_TIMEOUT_MS, Broker, SimulatedRequest
@@ -46,7 +57,13 @@ from tests.simulation.clients import Client
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
 from tests.simulation.network import Exchange
 from tests.simulation.settings import Settings
-from tests.simulation.transactional_clients import Book, CommittedReader, OffsetReader, Teller
+from tests.simulation.transactional_clients import (
+    Book,
+    CommittedReader,
+    OffsetReader,
+    Teller,
+    Teller2,
+)
 from tests.simulation.wires import LISTENER
 
 DATA_PARTITIONS = 2
@@ -71,6 +88,7 @@ SERVED = (
 
 class TransactionalBroker(Broker):
     cluster: TransactionalCluster
+    levels: Levels
     group_config = GroupConfig(offsets_retention_check_interval_ms=EXPIRY_CHECK_MS)
 
     def new_produce_handler(self) -> ProduceHandler:
@@ -81,6 +99,8 @@ class TransactionalBroker(Broker):
     def _build_coordinators(self) -> None:
         replicas, metadata = self.replicas, self.manager.metadata
         self._uuids = 0
+        version = self.cluster.version
+        self.levels = {Feature.TRANSACTION: version} if version else NOTHING_FINALIZED
         self.groups = GroupRuntime(
             replicas, self.group_config, clock=self.now_ms, commit_timeout_ms=REQUEST_TIMEOUT_MS,
             load_buffer_bytes=LOAD_BYTES, new_uuid=self._new_uuid,
@@ -97,14 +117,16 @@ class TransactionalBroker(Broker):
                 abort_timed_out_interval_ms=ABORT_CHECK_MS,
                 remove_expired_interval_ms=EXPIRY_CHECK_MS,
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
+                proves=version < RAISES_EPOCHS,
             ),
             self.producer_ids, markers, listener=LISTENER, clock=self.now_ms,
-            load_buffer_bytes=LOAD_BYTES, connect=self.connect,
+            load_buffer_bytes=LOAD_BYTES, connect=self.connect, version=lambda: version,
+            markers_version=lambda: API_TABLE[ApiKey.WRITE_TXN_MARKERS].highest(self.levels),
         )  # fmt: skip
         self.transactions.markers.max_own_partitions = MAX_OWN_PARTITIONS
         self.verifier = TransactionVerifier(
             metadata, LISTENER, str(self.broker_id), self.transactions.machine.verify_partitions,
-            connect=self.connect, timeout_ms=REQUEST_TIMEOUT_MS,
+            self.transactions.add_partitions, connect=self.connect, timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
         handlers = TransactionHandlers(
             self.transactions, self.producer_ids, metadata, offsets_partition_for=lambda _group: 0
@@ -117,7 +139,7 @@ class TransactionalBroker(Broker):
         offsets = TxnOffsetCommitHandler(self.groups, replicas, self.verifier, lambda: True)
         self.served: dict[type, Any] = {
             ApiVersionsRequest: ApiVersionsHandler(
-                lambda: ((key, 0, API_TABLE[key].highest()) for key in SERVED)
+                lambda: ((key, 0, API_TABLE[key].highest(self.levels)) for key in SERVED)
             ).api_versions,
             AddPartitionsToTxnRequest: handlers.add_partitions,
             AddOffsetsToTxnRequest: handlers.add_offsets,
@@ -170,7 +192,9 @@ def _stopped(coordinator: CoordinatorRuntime[Any, Any], result: StopResult) -> N
 class TransactionalCluster(Cluster):
     brokers: dict[int, TransactionalBroker]  # type: ignore[assignment]
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, version: int = 0) -> None:
+        """`version`: the transaction.version of the cluster and of its tellers."""
+        self.version = version
         super().__init__(seed)
         self.book = Book(self)
         self.tellers: list[Teller] = []
@@ -206,7 +230,8 @@ class TransactionalCluster(Cluster):
 
     def start_clients(self) -> None:
         for number in range(TELLERS):
-            self.tellers.append(Teller(self, f"teller{number}"))
+            teller = Teller if self.version < RAISES_EPOCHS else Teller2
+            self.tellers.append(teller(self, f"teller{number}"))
             self.offset_readers.append(OffsetReader(self, f"teller{number}"))
         self.readers = [CommittedReader(self, f"reader{key[1]}", key) for key in self.data_keys]
         clients: list[Client] = [*self.tellers, *self.readers, *self.offset_readers]
@@ -241,9 +266,33 @@ class TransactionalCluster(Cluster):
         self.book.check()
 
 
-def simulate_transactions(seed: int) -> Result:
+def simulate_transactions_2(seed: int) -> Result:
+    """The same with producers of version 2, and without the protections of those of before."""
+    with unprotected():
+        return simulate_transactions(seed, RAISES_EPOCHS)
+
+
+@contextmanager
+def unprotected() -> Iterator[None]:
+    """No request is too late for its receiver."""
+
+    class NothingIsLate(ConnectionOrders[Sender]):
+        def is_late(self, sender: Sender, connection: int) -> bool:
+            return False
+
+    with ExitStack() as stack:
+        for one in (
+            patch.object(TransactionMetadata, "is_late", lambda _self, _connection: False),
+            patch.object(WriteTxnMarkersHandler, "_is_late", lambda _self, _request: False),
+            patch.object(group_transactions, "ConnectionOrders", NothingIsLate),
+        ):
+            stack.enter_context(one)
+        yield
+
+
+def simulate_transactions(seed: int, version: int = 0) -> Result:
     """Run one seed to its end; whatever it found is in the result."""
-    cluster = TransactionalCluster(seed)
+    cluster = TransactionalCluster(seed, version)
     result = run_cluster(cluster)
     result.batches = sum(
         one.outcome is ErrorCode.NONE for one in cluster.book.transactions.values()

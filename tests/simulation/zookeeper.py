@@ -15,7 +15,13 @@ from typing import Any
 
 import trio
 
-from pybroker_kafka.broker.zk.zookeeper import SessionEvent, WatchCallback, WatchKind, ZooKeeper
+from pybroker_kafka.broker.zk.zookeeper import (
+    NO_SESSION,
+    SessionEvent,
+    WatchCallback,
+    WatchKind,
+    ZooKeeper,
+)
 from pybroker_kafka.protocol.zookeeper import jute
 from pybroker_kafka.protocol.zookeeper.constants import (
     NOTIFICATION_XID,
@@ -64,7 +70,6 @@ from tests.simulation.network import Network
 NAME = "zookeeper"
 TICK_MS = 200
 SECRET = b"0123456789abcdef"
-NO_SESSION = (0, bytes(16))
 RECONNECT_MS = 100
 _REPLY = Struct(">iqi")
 _REQUEST = Struct(">ii")

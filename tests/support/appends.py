@@ -17,7 +17,8 @@ def append_as_leader(
     origin: AppendOrigin = AppendOrigin.CLIENT,
     request_version: int | None = None,
     guard: VerificationGuard | None = None,
+    transaction_version: int = 0,
 ) -> AppendInfo:
     guards = None if guard is None else {(log.topic, log.partition): guard}
-    append = Append(now_ms, request_version, origin, guards)
+    append = Append(now_ms, request_version, origin, guards, transaction_version)
     return log.append_as_leader(records, leader_epoch, append)

@@ -110,6 +110,8 @@ class MessageFactory:
             return bytes([choice]) * 16
         if kind == "float64":
             return DOUBLES[choice % len(DOUBLES)]
+        if kind == "uint16":
+            return self.integer(BITS["int16"], choice) & 0xFFFF
         return self.integer(BITS[kind], choice)
 
     def integer(self, bits: int, choice: int) -> int:

@@ -19,6 +19,7 @@ class Refused(Exception):
 NUMBERS = {
     "int8": ">b",
     "int16": ">h",
+    "uint16": ">H",
     "int32": ">i",
     "int64": ">q",
     "float64": ">d",

@@ -3,6 +3,7 @@
 One partition of the log. It is told what the machine is told, and says what must come out: answers,
 appends (as what they mean), marker jobs. It has no classes for states or transitions, and no code
 of the machine: an id is a dictionary, a transition the dictionary that it will be, the log a list.
+`level` is the finalized transaction.version; requests have the version of their client.
 
 What it leaves to the test: order of calls, outcomes of appends, answers of partitions.
 """
@@ -33,6 +34,7 @@ TRANSLATED = {
     E.MESSAGE_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
 }
 LOGGED_FIELDS = ("pid", "epoch", "timeout", "state", "parts", "start", "update")
+LATER_FIELDS = {"last_pid": -1, "next_pid": -1, "version": 0}  # and what they are before version 1
 
 
 class Twin:
@@ -46,7 +48,9 @@ class Twin:
         self.answers: list[tuple[Any, Any]] = []
         self.appends: list[dict[str, Any]] = []
         self.jobs: list[dict[str, Any]] = []
-        self.allocations: list[Any] = []
+        # A label of who waits for a producer id, and what happens when it comes, or an error.
+        self.allocations: list[tuple[Any, Callable[[int | ErrorCode, int], None]]] = []
+        self.level = 0
         self.retries: list[tuple[int, int, Callable[[int], None]]] = []
         self.ending: dict[str, tuple[Id, Change]] = {}
         self._count = 0
@@ -65,6 +69,12 @@ class Twin:
         def say(error: ErrorCode, pid: int = -1, epoch: int = -1) -> None:
             self.answers.append((call, (error, pid, epoch)))
 
+        def allocated(new_pid: int | ErrorCode, now: int) -> None:
+            if isinstance(new_pid, ErrorCode):
+                say(new_pid)
+            else:
+                self.init(call, name, timeout, expected, now, new_pid)
+
         if not 0 < timeout <= self.max_timeout_ms:
             return say(E.INVALID_TRANSACTION_TIMEOUT)
         if self.unavailable():
@@ -72,12 +82,12 @@ class Twin:
         i = self.ids.get(name)
         if i is None:
             if new_pid is None:
-                self.allocations.append(call)
+                self.allocations.append((call, allocated))
                 return None
             i = self.ids[name] = {
                 "name": name, "pid": new_pid, "epoch": -1, "last_pid": -1, "last_epoch": -1,
                 "timeout": timeout, "state": "Empty", "parts": frozenset(), "start": -1,
-                "update": now, "pending": None, "fencing": False,
+                "update": now, "pending": None, "fencing": False, "next_pid": -1, "version": 0,
             }  # fmt: skip
         if i["pending"]:
             return say(E.CONCURRENT_TRANSACTIONS)
@@ -91,7 +101,7 @@ class Twin:
         last = None if expected is None else expected[1]
         is_exhausted = i["epoch"] >= MAX_EPOCH - 1
         if is_exhausted and last in (None, i["epoch"]) and new_pid is None:
-            self.allocations.append(call)
+            self.allocations.append((call, allocated))
             return None
         new = next_producer(i, last, new_pid)
         if new is None:
@@ -125,11 +135,83 @@ class Twin:
             say(E.CONCURRENT_TRANSACTIONS)
         elif i["state"] != "Ongoing" or set(parts) - i["parts"]:
             start = i["start"] if i["state"] == "Ongoing" else now
-            change = {"state": "Ongoing", "start": start, "update": now,
+            change = {"state": "Ongoing", "start": start, "update": now, "version": 0,
                       "parts": frozenset(i["parts"]) | frozenset(parts)}  # fmt: skip
             self.log(i, change, lambda error, _: say(error))
         else:
             self.prove(i, E.NONE, say)
+
+    def add_2(
+        self, call: Any, name: str, pid: int, epoch: int, parts: Iterable[Any], now: int
+    ) -> None:
+        """Of a client of version 2."""
+
+        def say(error: ErrorCode) -> None:
+            self.answers.append((call, error))
+
+        i = self.ids.get(name)
+        if self.unavailable():
+            say(self.unavailable())
+        elif i is None:
+            say(E.INVALID_PRODUCER_ID_MAPPING)
+        elif i["pending"]:
+            say(E.CONCURRENT_TRANSACTIONS)
+        elif i["pid"] != pid:
+            say(E.INVALID_PRODUCER_ID_MAPPING)
+        elif i["epoch"] != epoch:
+            self.prove(i, E.PRODUCER_FENCED, say)
+        elif i["state"] in ("PrepareCommit", "PrepareAbort"):
+            say(E.CONCURRENT_TRANSACTIONS)
+        elif i["state"] == "Ongoing" and not set(parts) - i["parts"]:
+            say(E.NONE)
+        else:
+            start = i["start"] if i["state"] == "Ongoing" else now
+            change = {
+                "state": "Ongoing", "start": start, "update": now, "version": 2, "last_pid": pid,
+                "parts": frozenset(i["parts"]) | frozenset(parts),
+            }  # fmt: skip
+            self.log(i, change, lambda error, _: say(error))
+
+    def end_2(
+        self, call: Any, name: str, pid: int, epoch: int, now: int, *, committed: bool,
+        new_pid: int | None = None,
+    ) -> None:  # fmt: skip
+        """Of a client of version 2: the table at TransactionCoordinator.endTransaction."""
+
+        def say(error: ErrorCode, pid: int = -1, epoch: int = -1) -> None:
+            self.answers.append((call, (error, pid, epoch)))
+
+        def allocated(new_pid: int | ErrorCode, now: int) -> None:
+            if isinstance(new_pid, ErrorCode):
+                say(new_pid)
+            else:
+                self.end_2(call, name, pid, epoch, now, committed=committed, new_pid=new_pid)
+
+        i = self.ids.get(name)
+        if self.unavailable():
+            return say(self.unavailable())
+        if i is None:
+            return say(E.INVALID_PRODUCER_ID_MAPPING)
+        if i["pending"]:
+            return say(E.CONCURRENT_TRANSACTIONS)
+        error = verdict_2(i, pid, epoch, committed)
+        if error is E.NONE:
+            return say(E.NONE, i["pid"], i["epoch"])
+        if error in (E.PRODUCER_FENCED, E.INVALID_TXN_STATE):
+            return self.prove(i, error, say)
+        if error is not None:
+            return say(error)
+        if i["epoch"] >= MAX_EPOCH - 1 and new_pid is None:
+            self.allocations.append((call, allocated))
+            return None
+
+        def done(error: ErrorCode, _: int) -> None:
+            if error:
+                say(error)
+            else:
+                say(error, *self.after(i))
+
+        return self.decide_2(i, now, committed, new_pid, done)
 
     def end(self, call: Any, name: str, pid: int, epoch: int, now: int, *, committed: bool) -> None:
         def say(error: ErrorCode) -> None:
@@ -153,6 +235,9 @@ class Twin:
     # Ending
 
     def fence(self, i: Id, now: int, say: Callable[[ErrorCode], None]) -> None:
+        if self.level >= 2:
+            self.fence_2(i, now, say)
+            return
         if not i["fencing"]:
             i["epoch"] = min(i["epoch"] + 1, MAX_EPOCH)
         i["last_epoch"] = -1
@@ -160,9 +245,46 @@ class Twin:
 
         self.decide(i, now, False, lambda error, _: say(error))
 
-    def decide(self, i: Id, now: int, committed: bool, done: Any) -> None:
-        change = {"state": "PrepareCommit" if committed else "PrepareAbort", "update": now}
+    def fence_2(
+        self, i: Id, now: int, say: Callable[[ErrorCode], None], new_pid: int | None = None
+    ) -> None:
+        leadership = self.leadership
 
+        def allocated(new_pid: int | ErrorCode, now: int) -> None:
+            if isinstance(new_pid, ErrorCode):
+                say(new_pid)
+            elif leadership != self.leadership:
+                say(E.NOT_COORDINATOR)
+            elif i["state"] != "Ongoing" or i["pending"]:
+                say(E.CONCURRENT_TRANSACTIONS)
+            else:
+                self.fence_2(i, now, say, new_pid)
+
+        if i["epoch"] >= MAX_EPOCH - 1 and new_pid is None:
+            self.allocations.append((("fence", i["name"]), allocated))
+        else:
+            self.decide_2(i, now, False, new_pid, lambda error, _: say(error))
+
+    def after(self, i: Id) -> tuple[int, int]:
+        """Producer id and epoch when the transaction that is decided is over."""
+        has_next = i["version"] == 2 and i["next_pid"] >= 0
+        return (i["next_pid"], 0) if has_next else (i["pid"], i["epoch"])
+
+    def decide_2(self, i: Id, now: int, committed: bool, new_pid: int | None, done: Any) -> None:
+        is_exhausted = i["epoch"] >= MAX_EPOCH - 1
+        change = {
+            "state": "PrepareCommit" if committed else "PrepareAbort", "update": now, "version": 2,
+            "epoch": min(i["epoch"] + 1, MAX_EPOCH), "last_epoch": i["epoch"],
+            "last_pid": i["pid"], "next_pid": new_pid if is_exhausted else -1,
+            "start": i["start"] if i["state"] == "Ongoing" else now,
+        }  # fmt: skip
+        self.log_decision(i, change, done)
+
+    def decide(self, i: Id, now: int, committed: bool, done: Any) -> None:
+        state = "PrepareCommit" if committed else "PrepareAbort"
+        self.log_decision(i, {"state": state, "update": now, "version": 0}, done)
+
+    def log_decision(self, i: Id, change: Change, done: Any) -> None:
         def decided(error: ErrorCode, now: int) -> None:
             done(error, now)
             if not error:
@@ -175,14 +297,17 @@ class Twin:
         i["fencing"] = False
         change: dict[str, Any] = {
                   "state": "CompleteCommit" if committed else "CompleteAbort", "update": now,
-                  "parts": frozenset()}  # fmt: skip
-        logged = {**i, **change}
+                  "parts": frozenset(), "next_pid": -1}  # fmt: skip
+        if i["version"] == 2:
+            change["last_pid"] = i["pid"]
+            change["pid"], change["epoch"] = self.after(i)
         i["pending"] = change["state"]
         self.ending[i["name"]] = (i, change)
         if i["parts"]:
             self.jobs.append({
-                "name": i["name"], "pid": logged["pid"], "epoch": logged["epoch"],
+                "name": i["name"], "pid": i["pid"], "epoch": i["epoch"],
                 "committed": committed, "leadership": self.leadership, "parts": i["parts"],
+                "version": i["version"],
             })  # fmt: skip
         else:
             self.finish(i["name"], now)
@@ -231,7 +356,7 @@ class Twin:
     def log(self, i: Id, change: Change, done: Any, start: int | None = None) -> None:
         assert i["pending"] is None
         i["pending"] = change["state"]
-        value = {field: {**i, **change}[field] for field in LOGGED_FIELDS}
+        value = self.value_of({**i, **change, "last_pid": i["pid"]})
         if start is not None:
             value["start"] = start
         leadership = self.leadership
@@ -248,6 +373,12 @@ class Twin:
 
         self.appends.append({"records": [(i["name"], value)], "answered": answered})
 
+    def value_of(self, i: Id) -> dict[str, Any]:
+        """What a record of it has."""
+        value = {field: i[field] for field in LOGGED_FIELDS}
+        is_later = self.level >= 1 or i["version"] == 2
+        return value | ({field: i[field] for field in LATER_FIELDS} if is_later else LATER_FIELDS)
+
     def prove(self, i: Id, answer: ErrorCode, say: Any) -> None:
         """What is known goes into the log again, if it is what the log has; then the answer."""
         if i["fencing"]:
@@ -256,7 +387,7 @@ class Twin:
         if i["pending"] or i["state"].startswith("Prepare") or i["epoch"] == -1:
             say(answer)
             return
-        value = {field: i[field] for field in LOGGED_FIELDS}
+        value = self.value_of(i)
         if i["state"] == "Empty":
             value["start"] = -1
         leadership = self.leadership
@@ -277,8 +408,7 @@ class Twin:
             for name, value in append["records"]:
                 values.pop(name, None) if value is None else values.update({name: value})
         self.ids = {
-            name: {**value, "name": name, "last_pid": -1, "last_epoch": -1, "pending": None,
-                   "fencing": False}
+            name: {**value, "name": name, "last_epoch": -1, "pending": None, "fencing": False}
             for name, value in values.items()
         }  # fmt: skip
         for i in self.ids.values():
@@ -324,6 +454,27 @@ class Twin:
                     del self.ids[i["name"]]
 
         self.appends.append({"records": [(i["name"], None) for i in old], "answered": answered})
+
+
+def verdict_2(i: Id, pid: int, epoch: int, committed: bool) -> ErrorCode | None:
+    """EndTxn in version 2: an error, NONE for a retry; None: the transaction is to be ended."""
+    of_before = i["last_pid"] == pid and epoch == MAX_EPOCH - 1 and i["epoch"] == 0
+    if i["pid"] != pid and not of_before:
+        return E.INVALID_PRODUCER_ID_MAPPING
+    raised, current = i["epoch"] == epoch + 1, i["epoch"] == epoch
+    kind = i["state"].removesuffix("Commit").removesuffix("Abort")
+    is_same = i["state"].endswith("Commit" if committed else "Abort")
+    if kind == "Prepare":
+        if not raised:
+            return E.PRODUCER_FENCED
+        return E.CONCURRENT_TRANSACTIONS if is_same else E.INVALID_TXN_STATE
+    if kind == "Complete" and (raised or of_before):
+        return E.NONE if is_same else E.INVALID_TXN_STATE
+    if not current:
+        return E.PRODUCER_FENCED
+    if committed and i["state"] != "Ongoing":
+        return E.INVALID_TXN_STATE
+    return E.UNKNOWN_SERVER_ERROR if committed and epoch == MAX_EPOCH else None
 
 
 def is_stranger(i: Id, pid: int, epoch: int) -> bool:

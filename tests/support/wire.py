@@ -46,6 +46,7 @@ from pybroker_kafka.protocol.records.batch import read_records
 from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.protocol.records.record import Record, SimpleRecord
 from pybroker_kafka.protocol.schema import Message
+from pybroker_kafka.protocol.uuids import ZERO_UUID
 from tests.support.frames import joined
 
 TIMEOUT_SECONDS = 120.0
@@ -256,9 +257,11 @@ class WireClient:
         version: int | None = None,
         acks: int = -1,
         transactional_id: str | None = None,
+        topic_id: bytes = ZERO_UUID,
     ) -> Any:
         """Append to one partition; the partition's response (None with acks=0)."""
         request = produce_request(topic, records, partition, acks, transactional_id)
+        request.topic_data[0].topic_id = topic_id
         if version is None:
             version = self.versions(ApiKey.PRODUCE, last=LAST_PRODUCE_WITH_NAMES)[-1]
         if acks == 0:

@@ -65,6 +65,7 @@ def send(
         partition=partition,
         version=version,
         transactional_id=producer.name,
+        topic_id=topic.id,
     )
 
 
@@ -92,6 +93,7 @@ def mark(
     committed: bool = False,
     epoch: int | None = None,
     coordinator_epoch: int = 0,
+    transaction_version: int = 0,
 ) -> dict[tuple[str, int], int]:
     marker = WritableTxnMarker(
         producer_id=producer.id,
@@ -99,6 +101,7 @@ def mark(
         transaction_result=committed,
         topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=list(partitions))],
         coordinator_epoch=coordinator_epoch,
+        transaction_version=transaction_version,
     )
     (result,) = kafka.call(WriteTxnMarkersRequest(markers=[marker]), version).markers
     assert result.producer_id == producer.id

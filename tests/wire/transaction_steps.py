@@ -146,14 +146,21 @@ def add_offsets(
 def end(
     kafka: WireClient, producer: Producer, *, committed: bool = True, version: int | None = None
 ) -> int:
+    error: int = ended_with(kafka, producer, committed=committed, version=version).error_code
+    return error
+
+
+def ended_with(
+    kafka: WireClient, producer: Producer, *, committed: bool = True, version: int | None = None
+) -> Any:
+    """The answer of EndTxn."""
     request = EndTxnRequest(
         transactional_id=producer.name,
         producer_id=producer.id,
         producer_epoch=producer.epoch,
         committed=committed,
     )
-    error: int = kafka.call(request, version).error_code
-    return error
+    return kafka.call(request, version)
 
 
 def describe(kafka: WireClient, name: str) -> Any:

@@ -164,6 +164,14 @@ DEFINITIONS = (
         doc="The greatest streams.heartbeat.interval.ms that a group may have.",
     ),
     key(
+        "group.streams.max.size",
+        INT,
+        "2147483647",
+        MEDIUM,
+        valid=AT_LEAST_1,
+        doc="The most members that a streams group has.",
+    ),
+    key(
         "group.streams.num.standby.replicas",
         INT,
         "0",

@@ -179,6 +179,9 @@ DEFINITIONS = (
         MEDIUM,
         valid=OneOf(("bidirectional", "upgrade", "downgrade", "disabled"), ignore_case=True),
         internal=True,
+        doc="Which groups with members change their protocol: bidirectional, upgrade (to the "
+        "consumer protocol), downgrade (to the classic one) or disabled. Once features are "
+        "finalized, bidirectional is the default.",
     ),
     key(
         "group.share.session.timeout.ms",

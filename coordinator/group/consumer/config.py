@@ -4,9 +4,20 @@ Mirrors GroupCoordinatorConfig and GroupConfig; defaults are those of Kafka 4.3.
 """
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, NamedTuple
 
 from . import range_assignor, uniform_assignor
+
+
+class MigrationPolicy(Enum):
+    """Which groups with members may change their protocol; the value is that of the broker's key
+    `group.consumer.migration.policy`."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
 
 
 class ConsumerGroupConfig(NamedTuple):
@@ -20,6 +31,7 @@ class ConsumerGroupConfig(NamedTuple):
     # The least time between two targets of a group.
     assignment_interval_ms: int = 1_000
     regex_refresh_interval_ms: int = 600_000
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
     def of_group(self, values: Mapping[str, Any]) -> "ConsumerGroupConfig":
         """That of a group which sets these keys itself."""

@@ -10,7 +10,7 @@ Mirrors ModernGroup and ConsumerGroup. Left out: views of the state as of a comm
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -18,7 +18,8 @@ from ....protocol import invariants
 from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ....protocol.errors import ErrorCode
 from ....protocol.invariants import BrokenInvariant
-from ..timers import Timer
+from ..changing_group import ChangingGroup
+from ..timers import Timer, TimerKind
 from .assignment import NOTHING, Assignment
 from .changes import (
     Change,
@@ -62,37 +63,34 @@ class PutBack(NamedTuple):
 Undo = Change | PutBack
 
 
-class ConsumerGroup:
+class ConsumerGroup(ChangingGroup):
     """One group; a `Group` has its offsets."""
 
     has_offsets: ClassVar[bool] = True
 
     __slots__ = (
         "_epoch",
-        "_in_flight",
         "_target_epoch",
         "assigned_ms",
         "assignors",
-        "group_id",
+        "classic_count",
+        "classic_timers",
         "has_new_topics",
         "has_partition_metadata",
         "is_refresh_due",
         "members",
         "names",
         "owners",
-        "rebalance_timers",
         "regex_members",
         "regex_topics",
         "regexes",
         "resolved_ms",
-        "session_timers",
         "static_members",
         "targets",
     )
 
     def __init__(self, group_id: str) -> None:
-        # Never changes.
-        self.group_id = group_id
+        super().__init__(group_id)
         # From here on set by `apply` only.
         self._epoch: GroupEpoch | None = None
         self._target_epoch: TargetEpoch | None = None
@@ -110,6 +108,8 @@ class ConsumerGroup:
         self.regex_topics: Counter[str] = Counter()
         # How many members ask for an assignor.
         self.assignors: Counter[str] = Counter()
+        # How many members use the classic protocol.
+        self.classic_count = 0
         # The epoch of each partition's owner.
         self.owners: dict[bytes, dict[int, int]] = {}
         # In memory only. A topic of the group may have changed since its hash was computed.
@@ -120,25 +120,21 @@ class ConsumerGroup:
         # not by this process.
         self.assigned_ms: int | None = None
         self.resolved_ms: int | None = None
-        # By member id.
-        self.session_timers: dict[str, Timer] = {}
-        # With the epoch in which the member has to give up partitions.
-        self.rebalance_timers: dict[str, tuple[Timer, int]] = {}
-        # What was applied and may still be undone, by append, in their order.
-        self._in_flight: dict[int, tuple[list[Change], list[Undo]]] = {}
+        # Until a classic member has to join or to sync.
+        self.classic_timers: dict[tuple[str, TimerKind], Timer] = {}
 
-    # Of this kind of group
+    def timers(self) -> Iterator[Timer]:
+        yield from super().timers()
+        yield from self.classic_timers.values()
 
     def record(self, change: Any) -> tuple[bytes, bytes | None]:
-        """The key and value of a change."""
         return record(self.group_id, change)
 
     def refusal(self, error: ErrorCode) -> Any:
-        """The answer to a member."""
         return ConsumerGroupHeartbeatResponse(error_code=error)
 
     def last_changes(self) -> list[Any]:
-        """The changes that end what only this kind of group has."""
+        """The changes that end the parts of this kind alone."""
         return [*(SetRegex(regex, None) for regex in self.regexes), SetPartitionMetadata(None)]
 
     # Reading
@@ -210,6 +206,26 @@ class ConsumerGroup:
         """The names of the topics that a member is subscribed to, by name or regular expression."""
         resolved = self.regexes.get(metadata.topic_regex or "")
         return metadata.topic_names if resolved is None else metadata.topic_names | resolved.topics
+
+    # Classic members
+
+    def supports_classic(self, names: Collection[str]) -> bool:
+        """Whether all classic members support one of these protocols."""
+        classic = [m.metadata.classic for m in self.members.values() if m.metadata.classic]
+        return any(
+            all(any(one.name == name for one in told.protocols) for told in classic)
+            for name in names
+        )
+
+    def waits_for_partitions(self, member: Member) -> bool:
+        """Whether others have not given up a partition that the member is to get."""
+        assigned = member.progress.assigned
+        return any(
+            partition not in assigned.get(topic_id, {})
+            and self.owner_epoch(topic_id, partition) != -1
+            for topic_id, partitions in self.target(member.member_id).items()
+            for partition in partitions
+        )
 
     # Changing
 
@@ -284,6 +300,7 @@ class ConsumerGroup:
 
     def _count_member(self, member: Member, change: int) -> None:
         metadata = member.metadata
+        self.classic_count += change if member.is_classic else 0
         _count(self.names, metadata.topic_names, change)
         if member.regex is not None:
             _count(self.regex_members, (member.regex,), change)
@@ -328,6 +345,7 @@ class ConsumerGroup:
             "names": names == self.names,
             "regular expressions": regexes == self.regex_members,
             "assignors": assignors == self.assignors,
+            "classic members": self.classic_count == sum(m.is_classic for m in members),
             "static members": all(
                 member_id in self.members for member_id in self.static_members.values()
             ),
@@ -335,35 +353,6 @@ class ConsumerGroup:
         wrong = [name for name, is_right in facts.items() if not is_right]
         if wrong:
             raise BrokenInvariant(f"consumer group {self.group_id!r}: wrong {wrong}")
-
-    # Appends
-
-    def sent(self, append_id: int, changes: list[Change], undo: list[Undo]) -> None:
-        """Changes that were applied are on their way to the log."""
-        self._in_flight[append_id] = (changes, undo)
-
-    @property
-    def last_append_id(self) -> int | None:
-        """The last append that is not complete."""
-        return next(reversed(self._in_flight), None)
-
-    def stored(self, append_id: int) -> None:
-        self._in_flight.pop(append_id, None)
-
-    def lost(self, append_id: int) -> None:
-        """Changes did not get into the log: undo them, and keep those that came after them."""
-        if append_id not in self._in_flight:
-            return
-        later = list(self._in_flight.items())
-        while later[0][0] != append_id:
-            del later[0]
-        for _, (_, undo) in reversed(later):
-            for change in reversed(undo):
-                self.apply(change)
-        del self._in_flight[append_id]
-        for other, (changes, _) in later[1:]:
-            self._in_flight[other] = (changes, [self.apply(change) for change in changes])
-        self.forget_what_was_seen()
 
     def forget_what_was_seen(self) -> None:
         """Changes were undone: what this process noted when they were made may not hold."""

@@ -19,7 +19,7 @@ for topics are those of this process: a coordinator that has just loaded a group
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ....protocol.apis.consumer_group_heartbeat import (
@@ -30,6 +30,8 @@ from ....protocol.apis.consumer_group_heartbeat import (
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.regular_expressions import compiled
 from ..core import Core
+from ..rebalance import Rebalance
+from ..timers import TimerKind
 from .assignment import AssignorError, PartitionEpochs
 from .changes import (
     GroupEpoch,
@@ -55,6 +57,7 @@ from .member import (
     Progress,
 )
 from .metadata_hash import group_hash, topic_hash
+from .migration import Migration
 from .reconciliation import Target, UnknownStateError, step
 from .requests import (
     NOT_GIVEN,
@@ -63,6 +66,7 @@ from .requests import (
     Refused,
     check_epoch,
     check_regex,
+    check_released,
     check_request,
     known_static,
     unknown_member,
@@ -70,7 +74,7 @@ from .requests import (
 from .sessions import Sessions
 from .target_assignment import compute_targets, topic_ids
 from .topics import TopicImage
-from .writing import Edit, Writer
+from .writing import Edit, Failed, Writer
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
 
@@ -82,10 +86,12 @@ class ConsumerGroups:
 
     __slots__ = (
         "_config", "_configs", "_core", "_hashes", "_image", "_known_topics", "_own_values",
-        "_sessions", "_writer",
+        "migration", "sessions", "writer",
     )  # fmt: skip
 
-    def __init__(self, core: Core, config: ConsumerGroupConfig, image: TopicImage) -> None:
+    def __init__(
+        self, core: Core, config: ConsumerGroupConfig, image: TopicImage, rebalance: Rebalance
+    ) -> None:
         self._core = core
         self._config = config
         # Of the groups that set some keys themselves: their values, and the config with them.
@@ -95,14 +101,16 @@ class ConsumerGroups:
         # Hashes of topics by name, of those that did not change since.
         self._hashes: dict[str, int] = {}
         self._known_topics: set[str] = set()
-        self._sessions = Sessions(core.timers)
-        self._writer = Writer(core, self._sessions)
+        self.sessions = Sessions(core.timers)
+        self.writer = Writer(core, self.sessions, rebalance)
+        self.migration = Migration(core, config, image, rebalance, self.sessions)
+        self.writer.on_lost = self._give_time
 
     # Configuration
 
     def config_changed(self, config: ConsumerGroupConfig) -> None:
         """The broker's own; members get to know it with their next heartbeat."""
-        self._config = config
+        self._config = self.migration.config = config
         self._configs = {
             group_id: config.of_group(values) for group_id, values in self._own_values.items()
         }
@@ -172,32 +180,28 @@ class ConsumerGroups:
             member_epoch=target_epoch,
             heartbeat_interval_ms=self._config_of(group.group_id).heartbeat_interval_ms,
         )
-        self._writer.answer(group, beat.token, response)
+        self.writer.answer(group, beat.token, response)
         return True
 
     def _beat(self, beat: Beat, now_ms: int) -> None:
         request = beat.request
-        group = self._group_for(request.group_id, may_create=request.member_epoch == JOINING_EPOCH)
-        member_id = request.member_id
-        if len(group.members) >= self._config.max_size and member_id not in group.members:
-            raise Refused(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                "The consumer group has reached its maximum capacity of "
-                f"{self._config.max_size} members.",
-            )
-        edit = Edit(group)
+        edit = self._begin(request.group_id, may_create=request.member_epoch == JOINING_EPOCH)
+        group, member_id, is_upgrade = edit.group, request.member_id, bool(edit.changes)
+        self.check_room(group, member_id)
         try:
             old = self._member_for(edit, beat, member_id or self._core.new_uuid())
             updated = self._updated(beat, old)
             names_changed = updated.metadata.topic_names != old.metadata.topic_names
             regex_changed, is_resolved = self._set_member(edit, old, updated)
-            self._refresh(edit, begins_epoch=names_changed or is_resolved)
-            self._update_targets(edit, now_ms)
+            self.refresh(edit, begins_epoch=names_changed or is_resolved)
+            self.update_targets(edit, now_ms)
             is_new = names_changed or regex_changed
-            progress = self._reconcile(edit, updated, is_new, beat.owned, now_ms)
+            progress = self.reconcile(edit, updated, is_new, beat.owned, now_ms)
         except Refused:
             edit.take_back()
             raise
+        if is_upgrade:
+            self.migration.restart_sessions(group, now_ms)
         self._restart_session(group, updated.member_id, now_ms)
         response = ConsumerGroupHeartbeatResponse(
             member_id=updated.member_id,
@@ -207,20 +211,31 @@ class ConsumerGroups:
         has_moved = progress.assigned != old.progress.assigned
         if request.member_epoch == JOINING_EPOCH or beat.is_full or has_moved:
             response.assignment = _assignment(progress.assigned)
-        self._writer.commit(edit, now_ms, beat.token, response)
+        self.writer.commit(edit, now_ms, beat.token, response)
         self._maybe_resolve(group, beat.permitted, now_ms)
 
-    def _group_for(self, group_id: str, *, may_create: bool) -> ConsumerGroup:
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        if len(group.members) >= self._config.max_size and member_id not in group.members:
+            raise Refused(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                "The consumer group has reached its maximum capacity of "
+                f"{self._config.max_size} members.",
+            )
+
+    def _begin(self, group_id: str, *, may_create: bool) -> Edit:
+        """An edit of the group; it has changes already if a classic group goes over."""
         found = self._core.groups.get(group_id)
         if found is not None and found.consumer is not None and not found.is_share:
-            return found.consumer
+            return Edit(found.consumer)
         if found is None and not may_create:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if found is not None and (found.has_members or not may_create or found.is_share):
+        if found is not None and (found.modern is not None or not may_create):
             raise Refused(
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
             )
-        return ConsumerGroup(group_id)
+        if found is not None and found.has_members:
+            return self.migration.upgraded(found, self._metadata_hash)
+        return Edit(ConsumerGroup(group_id))
 
     def _member_for(self, edit: Edit, beat: Beat, member_id: str) -> Member:
         """The member that sends it, as it was before, or a new one."""
@@ -232,7 +247,9 @@ class ConsumerGroups:
             if not is_joining:
                 member = known_static(existing, request.instance_id, member_id)
             elif existing is not None:
-                return self._replace(edit, existing, member_id)
+                if not existing.is_classic:
+                    check_released(existing, member_id)
+                return self.replace(edit, existing, member_id)
         if member is None:
             if not is_joining:
                 raise unknown_member(group, member_id)
@@ -241,15 +258,8 @@ class ConsumerGroups:
         check_epoch(member, request.member_epoch, beat.owned)
         return member
 
-    def _replace(self, edit: Edit, existing: Member, member_id: str) -> Member:
-        """Another member takes the place of a static one that has left for a while."""
-        if existing.progress.epoch != STATIC_LEAVING_EPOCH:
-            raise Refused(
-                ErrorCode.UNRELEASED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {existing.metadata.instance_id} "
-                f"cannot join the group because the instance id is owned by {existing.member_id} "
-                "member.",
-            )
+    def replace(self, edit: Edit, existing: Member, member_id: str) -> Member:
+        """Another member takes the place of a static one."""
         progress = existing.progress._replace(epoch=0, previous_epoch=0)
         target = edit.group.target(existing.member_id)
         edit.remove(existing.member_id)
@@ -287,6 +297,12 @@ class ConsumerGroups:
             )
         )
 
+    def change_member(self, edit: Edit, old: Member, updated: Member) -> bool:
+        """A classic member joins; whether the group's next epoch begins with it."""
+        names_changed = updated.metadata.topic_names != old.metadata.topic_names
+        _, is_resolved = self._set_member(edit, old, updated)
+        return names_changed or is_resolved
+
     def _set_member(self, edit: Edit, old: Member, updated: Member) -> tuple[bool, bool]:
         """Whether its regular expression changed, and whether the new one's topics are known."""
         group = edit.group
@@ -301,7 +317,7 @@ class ConsumerGroups:
             edit.apply(SetRegex(old.regex, None))
         return True, updated.regex is None or updated.regex in group.regexes
 
-    def _refresh(self, edit: Edit, *, begins_epoch: bool) -> None:
+    def refresh(self, edit: Edit, *, begins_epoch: bool) -> None:
         """Begin the group's next epoch if `begins_epoch`, or if its topics have changed."""
         group = edit.group
         if not (begins_epoch or group.is_refresh_due):
@@ -309,9 +325,13 @@ class ConsumerGroups:
         metadata_hash = self._metadata_hash(group)
         if begins_epoch or metadata_hash != group.metadata_hash:
             self._begin_epoch(edit, metadata_hash)
+            self._count_rebalance()
         group.is_refresh_due = False
         if group.has_partition_metadata:
             edit.apply(SetPartitionMetadata(None))
+
+    def _count_rebalance(self) -> None:
+        self._core.stats.consumer_rebalances += 1
 
     @staticmethod
     def _begin_epoch(edit: Edit, metadata_hash: int) -> None:
@@ -331,7 +351,7 @@ class ConsumerGroups:
             hashes[name] = known
         return group_hash(hashes)
 
-    def _update_targets(self, edit: Edit, now_ms: int) -> None:
+    def update_targets(self, edit: Edit, now_ms: int) -> None:
         group = edit.group
         if group.target_epoch >= group.epoch:
             return
@@ -353,7 +373,7 @@ class ConsumerGroups:
         group.assigned_ms = now_ms
         logger.info("group %r: target of epoch %d by %s", group.group_id, group.epoch, assignor)
 
-    def _reconcile(
+    def reconcile(
         self, edit: Edit, member: Member, is_new: bool, owned: Owned | None, now_ms: int
     ) -> Progress:
         group, before = edit.group, member.progress
@@ -376,10 +396,12 @@ class ConsumerGroups:
             ) from None
         if after != before:
             edit.apply(SetProgress(member.member_id, after))
-            if after.state is MemberState.UNREVOKED_PARTITIONS:
-                self._sessions.start_rebalance(group, member.member_id, now_ms)
+            if member.is_classic:
+                pass  # it has to join and to sync in time
+            elif after.state is MemberState.UNREVOKED_PARTITIONS:
+                self.sessions.start_rebalance(group, member.member_id, now_ms)
             else:
-                self._sessions.stop_rebalance(group, member.member_id)
+                self.sessions.stop_rebalance(group, member.member_id)
         return after
 
     # Leaving
@@ -397,27 +419,42 @@ class ConsumerGroups:
             member = known_static(existing, request.instance_id, member_id)
         if member is None:
             raise unknown_member(group, member_id)
-        edit = Edit(group)
-        if request.member_epoch == STATIC_LEAVING_EPOCH:
-            progress = member.progress.as_of_a_leaving_static_member()
-            edit.apply(SetProgress(member_id, progress))
-            logger.info("group %r: static member %s left for a while", group.group_id, member_id)
-        else:
-            logger.info("group %r: member %s left", group.group_id, member_id)
-            self._remove(edit, member)
         response = ConsumerGroupHeartbeatResponse(
             member_id=member_id, member_epoch=request.member_epoch
         )
-        self._writer.commit(edit, now_ms, beat.token, response)
+        if request.member_epoch == STATIC_LEAVING_EPOCH:
+            edit = Edit(group)
+            progress = member.progress.as_of_a_leaving_static_member()
+            edit.apply(SetProgress(member_id, progress))
+            logger.info("group %r: static member %s left for a while", group.group_id, member_id)
+            self.writer.commit(edit, now_ms, beat.token, response)
+            return
+        logger.info("group %r: member %s left", group.group_id, member_id)
+        self.fence(group, [member], now_ms, (beat.token, response, None))
 
-    def _remove(self, edit: Edit, member: Member) -> None:
-        group = edit.group
-        edit.remove(member.member_id)
-        if member.regex is not None and not group.regex_members[member.regex]:
-            edit.apply(SetRegex(member.regex, None))
+    def fence(
+        self,
+        group: ConsumerGroup,
+        members: Sequence[Member],
+        now_ms: int,
+        answer: tuple[object, Any, Failed | None] = (None, None, None),
+    ) -> None:
+        """Remove members, and answer when that is written. If only classic ones stay, it is a
+        classic group again."""
+        edit = Edit(group)
+        if self.migration.goes_back_without(group, members):
+            reason = "the last member of the consumer protocol left"
+            self.migration.go_back(edit, members, reason, now_ms, answer)
+            return
+        for member in members:
+            edit.remove(member.member_id)
+        for regex in {member.regex: None for member in members if member.regex is not None}:
+            if not group.regex_members[regex]:
+                edit.apply(SetRegex(regex, None))
         self._begin_epoch(edit, self._metadata_hash(group))
-        self._sessions.stop_session(group, member.member_id)
-        self._sessions.stop_rebalance(group, member.member_id)
+        for member in members:
+            self.sessions.stop_all(group, member.member_id)
+        self.writer.commit(edit, now_ms, *answer)
 
     # Regular expressions
 
@@ -445,8 +482,9 @@ class ConsumerGroups:
         metadata_hash = self._metadata_hash(group)
         if begins_epoch or metadata_hash != group.metadata_hash:
             self._begin_epoch(edit, metadata_hash)
+            self._core.stats.consumer_rebalances += 1
             group.is_refresh_due = False
-        self._writer.commit(edit, now_ms)
+        self.writer.commit(edit, now_ms)
 
     def _resolve(self, regexes: Collection[str], permitted: Permitted) -> dict[str, frozenset[str]]:
         matches = {}
@@ -466,16 +504,14 @@ class ConsumerGroups:
 
     def _restart_session(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         timeout_ms = self._config_of(group.group_id).session_timeout_ms
-        self._sessions.restart_session(group, member_id, now_ms, timeout_ms)
+        self.sessions.restart_session(group, member_id, now_ms, timeout_ms)
 
     def session_expired(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         group.session_timers.pop(member_id, None)
         member = group.members.get(member_id)
         if member is not None:
             logger.info("group %r: the session of %s expired", group.group_id, member_id)
-            edit = Edit(group)
-            self._remove(edit, member)
-            self._writer.commit(edit, now_ms)
+            self.fence(group, [member], now_ms)
 
     def rebalance_timed_out(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         _, epoch = group.rebalance_timers.pop(member_id)
@@ -485,16 +521,36 @@ class ConsumerGroups:
                 "group %r: member %s did not leave epoch %d in time",
                 group.group_id, member_id, epoch,
             )  # fmt: skip
-            edit = Edit(group)
-            self._remove(edit, member)
-            self._writer.commit(edit, now_ms)
+            self.fence(group, [member], now_ms)
+
+    def classic_timed_out(
+        self, group: ConsumerGroup, member_id: str, kind: TimerKind, now_ms: int
+    ) -> None:
+        """A classic member has not joined, or not synced, in time."""
+        group.classic_timers.pop((member_id, kind))
+        member = group.members.get(member_id)
+        if member is not None:
+            logger.info("group %r: %s: no %s in time", group.group_id, member_id, kind.value)
+            self.fence(group, [member], now_ms)
+
+    def _give_time(self, group: ConsumerGroup, now_ms: int) -> None:
+        """Members are back that could not be removed: they have a session again."""
+        for member_id, member in group.members.items():
+            if member_id not in group.session_timers:
+                self.migration.restart_session(group, member, now_ms)
+            if (
+                member.progress.state is MemberState.UNREVOKED_PARTITIONS
+                and not member.is_classic
+                and member_id not in group.rebalance_timers
+            ):
+                self.sessions.start_rebalance(group, member_id, now_ms)
 
     def loaded(self, group: ConsumerGroup, now_ms: int) -> None:
         """Give each member of a loaded group its time."""
         for member in group.members.values():
             self._restart_session(group, member.member_id, now_ms)
             if member.progress.state is MemberState.UNREVOKED_PARTITIONS:
-                self._sessions.start_rebalance(group, member.member_id, now_ms)
+                self.sessions.start_rebalance(group, member.member_id, now_ms)
 
     def topics_changed(self, names: Collection[str]) -> None:
         """Topics were made or deleted, or have other partitions."""

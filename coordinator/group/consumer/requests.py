@@ -166,6 +166,17 @@ def known_static(member: Member | None, instance_id: str, member_id: str) -> Mem
     return member
 
 
+def check_released(existing: Member, member_id: str) -> None:
+    """Whether another member may take the place of a static one: it has left for a while."""
+    if existing.progress.epoch != STATIC_LEAVING_EPOCH:
+        raise Refused(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {existing.metadata.instance_id} "
+            f"cannot join the group because the instance id is owned by {existing.member_id} "
+            "member.",
+        )
+
+
 def unknown_member(group: ConsumerGroup, member_id: str) -> Refused:
     return Refused(
         ErrorCode.UNKNOWN_MEMBER_ID,

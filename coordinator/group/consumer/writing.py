@@ -7,19 +7,24 @@ Mirrors CoordinatorRuntime's handling of a write, for which Kafka has snapshots 
 """
 
 import logging
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from ....protocol.errors import ErrorCode
 from ....protocol.records.record import SimpleRecord
+from ..changing_group import ChangingGroup
 from ..core import Core, Effect
 from ..group import Group
+from ..rebalance import Rebalance
 from ..records import group_tombstone
 from .changes import SetMember, SetProgress, SetTarget
-from .consumer_group import ConsumerGroup, Undo
+from .consumer_group import ConsumerGroup
 from .sessions import Sessions
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
+
+GroupT = TypeVar("GroupT", bound=ChangingGroup)
 
 # The error that a member gets for a failed append.
 _STORE_ERRORS: Final = {
@@ -34,22 +39,31 @@ _STORE_ERRORS: Final = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 # With these the batch is in the log, and its changes stand.
-_IN_THE_LOG: Final = (
+IN_THE_LOG: Final = (
     ErrorCode.NONE,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
 
 
-class Edit:
+def store_error(error: ErrorCode) -> ErrorCode:
+    """The client's view of an append error."""
+    return _STORE_ERRORS.get(error, error)
+
+
+# The response of an error, for a request that waits; None: that of the group's own heartbeats.
+Failed = Callable[[ErrorCode], Any]
+
+
+class GroupEdit(Generic[GroupT]):
     """Changes of one group that go to the log together, each applied at once."""
 
     __slots__ = ("changes", "group", "undo")
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    def __init__(self, group: GroupT) -> None:
         self.group = group
         self.changes: list[Any] = []  # of its kind of group
-        self.undo: list[Undo] = []
+        self.undo: list[Any] = []
 
     def apply(self, change: Any) -> None:
         self.undo.append(self.group.apply(change))
@@ -67,24 +81,31 @@ class Edit:
         self.apply(SetMember(member_id, None))
 
 
+Edit = GroupEdit[ConsumerGroup]
+
+
 class Writer:
-    """Writes the edits of all groups."""
+    """Writes the edits of all groups of one kind."""
 
-    __slots__ = ("_after", "_core", "_sessions", "_waiting")
+    __slots__ = ("_after", "_core", "_rebalance", "_sessions", "_waiting", "on_lost")
 
-    def __init__(self, core: Core, sessions: Sessions) -> None:
+    def __init__(self, core: Core, sessions: Sessions, rebalance: Rebalance) -> None:
         self._core = core
         self._sessions = sessions
+        self._rebalance = rebalance
+        # Called with a group, after changes of it were undone.
+        self.on_lost: Callable[[Any, int], None] = lambda group, now_ms: None
         # By the id of an append: what comes after it, and the answers that wait for it.
         self._after: dict[int, Effect] = {}
-        self._waiting: dict[int, list[tuple[object, Any]]] = {}
+        self._waiting: dict[int, list[tuple[object, Any, Failed]]] = {}
 
     def commit(
         self,
-        edit: Edit,
+        edit: GroupEdit[Any],
         now_ms: int,
         token: object = None,
         response: object = None,
+        failed: Failed | None = None,
         after: Effect | None = None,
     ) -> None:
         """Write the changes, and answer when they are written; `after` that comes another effect,
@@ -92,7 +113,7 @@ class Writer:
         group = edit.group
         if not edit.changes:
             if token is not None:
-                self.answer(group, token, response)
+                self.answer(group, token, response, failed)
             return
         core, group_id = self._core, group.group_id
         stamp_ms = core.wall.stamp_ms(now_ms)
@@ -100,32 +121,38 @@ class Writer:
         holder = core.groups.get(group_id)
         if holder is None:
             holder = core.create_group(group_id, now_ms)
-        if holder.consumer is None:
-            if holder.generation_id > 0:
+        if holder.modern is None:
+            if holder.generation_id > 0 or holder.members:
                 records.append(group_tombstone(group_id, stamp_ms))
-            for timer in holder.pending_members.values():
-                core.timers.cancel(timer)
-            holder.pending_members.clear()
-            holder.consumer = group
+            self._rebalance.stop_classic(holder)
+            holder.modern = group
         records += [SimpleRecord(stamp_ms, *group.record(change)) for change in edit.changes]
         append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
         group.sent(append_id, edit.changes, edit.undo)
-        self._waiting[append_id] = [] if token is None else [(token, response)]
+        self._waiting[append_id] = (
+            [] if token is None else [(token, response, failed or group.refusal)]
+        )
         if after is not None:
             self._after[append_id] = after
 
-    def answer(self, group: ConsumerGroup, token: object, response: object) -> None:
+    def answer(
+        self,
+        group: ChangingGroup,
+        token: object,
+        response: object,
+        failed: Failed | None = None,
+    ) -> None:
         """Answer when the group's changes that are on their way are written."""
         append_id = group.last_append_id
         if append_id is None:
             self._core.reply(token, response)
         else:
-            self._waiting[append_id].append((token, response))
+            self._waiting[append_id].append((token, response, failed or group.refusal))
 
     def _appended(
         self,
         holder: Group,
-        group: ConsumerGroup,
+        group: ChangingGroup,
         append_id: int,
         error: ErrorCode,
         base_offset: int,
@@ -133,8 +160,8 @@ class Writer:
     ) -> None:
         waiting = self._waiting.pop(append_id)
         after = self._after.pop(append_id, None)
-        is_current = self._core.is_current(holder) and holder.consumer is group
-        if error in _IN_THE_LOG:
+        is_current = self._core.is_current(holder) and holder.modern is group
+        if error in IN_THE_LOG:
             group.stored(append_id)
             if is_current:
                 holder.end_classic()
@@ -144,20 +171,23 @@ class Writer:
             )
             group.lost(append_id)
             if is_current and not group.is_persisted:
-                self._forget(holder)
-        answer_error = _STORE_ERRORS.get(error, error)
+                self._forget(holder, now_ms)
+            elif is_current:
+                self.on_lost(group, now_ms)
+        answer_error = store_error(error)
         if error is ErrorCode.NONE and not is_current:
             answer_error = ErrorCode.NOT_COORDINATOR
-        for token, response in waiting:
+        for token, response, failed in waiting:
             if answer_error is not ErrorCode.NONE:
-                response = group.refusal(answer_error)
+                response = failed(answer_error)
             self._core.reply(token, response)
         if after is not None and answer_error is ErrorCode.NONE:
             self._core.emit(after)
 
-    def _forget(self, holder: Group) -> None:
+    def _forget(self, holder: Group, now_ms: int) -> None:
         """A group whose first records did not get into the log: it is what it was before."""
-        self._sessions.stop_timers(holder.consumer)
-        holder.consumer = None
+        self._sessions.stop_timers(holder.modern)
+        holder.modern = None
+        self._rebalance.resume_classic(holder, now_ms)
         if holder.offsets.is_empty and holder.protocol_type is None:
             self._core.forget_group(holder)

@@ -122,7 +122,7 @@ class ShareGroups(ConsumerGroups):
             epoch = group.epoch
             if group.is_refresh_due:
                 self._forget_topics(edit)
-            self._refresh(edit, begins_epoch=begins)
+            self.refresh(edit, begins_epoch=begins)
             self._update_share_targets(edit, now_ms)
             progress = self._share_step(edit, updated, group.epoch != epoch)
             initialized = self._begin_states(edit, now_ms)
@@ -138,7 +138,7 @@ class ShareGroups(ConsumerGroups):
         is_full = request.subscribed_topic_names is not None
         if is_joining or is_full or progress.assigned != old.progress.assigned:
             response.assignment = _assignment(progress.assigned)
-        self._writer.commit(edit, now_ms, beat.token, response, initialized)
+        self.writer.commit(edit, now_ms, beat.token, response, after=initialized)
 
     def _share_group_for(self, group_id: str, *, may_create: bool) -> ShareGroup:
         found = self._core.groups.get(group_id)
@@ -210,7 +210,10 @@ class ShareGroups(ConsumerGroups):
         response = ShareGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )
-        self._writer.commit(edit, now_ms, beat.token, response)
+        self.writer.commit(edit, now_ms, beat.token, response)
+
+    def _count_rebalance(self) -> None:
+        """Only rebalances of consumer groups are counted."""
 
     def _remove(self, edit: Edit, member: Member) -> None:
         """Its session goes on, so that it is removed again if this does not get into the log."""
@@ -284,7 +287,7 @@ class ShareGroups(ConsumerGroups):
         if after != states:
             edit = Edit(group)
             edit.apply(SetStates(after))
-            self._writer.commit(edit, now_ms)
+            self.writer.commit(edit, now_ms)
 
     def topics_changed(self, names: Collection[str]) -> None:
         for name in names:

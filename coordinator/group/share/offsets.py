@@ -140,7 +140,7 @@ class ShareGroupOffsets(ShareGroups):
         edit = Edit(group)
         if states != group.known_states:
             edit.apply(SetStates(states))
-        self._writer.commit(edit, now_ms, token, response)
+        self.writer.commit(edit, now_ms, token, response)
 
 
 def _altered(

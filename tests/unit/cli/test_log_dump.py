@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 import click.testing
+import pytest
 
 from pybroker_kafka.cli.log import log
 from pybroker_kafka.cli.log_decoders import GroupRecords
@@ -27,7 +28,7 @@ from tests.support.all_formats import write_internal_topics
 from tests.support.conversions import build_message_set
 
 NAME = "00000000000000000000.log"
-CONSUMER_GROUPS = Path(__file__).resolve().parents[2] / "golden" / "consumer-groups.json"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 
 def dump(*arguments: object) -> tuple[int, list[str], str]:
@@ -137,9 +138,12 @@ def _written(path: Path) -> Path:
     return path
 
 
-def test_records_of_consumer_groups_are_kafkas_json() -> None:
+@pytest.mark.parametrize("kind_of_group", ["consumer", "streams"])
+def test_records_of_groups_are_kafkas_json(kind_of_group: str) -> None:
     """As Kafka 4.3.1's converters show them; of Kafka 4.0's records of topics only the number."""
-    answers = json.loads(CONSUMER_GROUPS.read_text(encoding="utf-8"))["records"]
+    answers = json.loads((GOLDEN / f"{kind_of_group}-groups.json").read_text(encoding="utf-8"))[
+        "records"
+    ]
     for name, (key, value, key_fields, value_fields) in answers.items():
         payload = None if value is None else bytes.fromhex(value)
         ours = GroupRecords().text_of(Record(0, 0, bytes.fromhex(key), payload, [], 0))

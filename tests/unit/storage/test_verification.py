@@ -1,4 +1,4 @@
-"""Verification of transactions before their first append, rule by rule (KIP-890, part 1)."""
+"""Verification of transactions before their first append, rule by rule (KIP-890)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from pybroker_kafka.protocol.records.batch import ControlRecordType, EndTxnMarke
 from pybroker_kafka.protocol.records.builder import build_end_txn_marker
 from pybroker_kafka.storage.append_info import AppendInfo, AppendOrigin
 from pybroker_kafka.storage.log import Log
-from pybroker_kafka.storage.verification import MAX_VERIFICATIONS, NOT_VERIFIED, VerificationGuard
+from pybroker_kafka.storage.producer_state import MAX_EPOCH
+from pybroker_kafka.storage.verification import (
+    MAX_VERIFICATIONS,
+    NOT_ADDED,
+    NOT_VERIFIED,
+    VerificationGuard,
+)
 from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, log_of
 
@@ -23,8 +29,10 @@ def log(tmp_path: Path) -> Log:
     return log_of(tmp_path)
 
 
-def begin(log: Log, sequence: int = 0, *, epoch: int = 0, now_ms: int = 0) -> VerificationGuard:
-    return log.producer_state.verifications.begin(PRODUCER, sequence, epoch, now_ms)
+def begin(
+    log: Log, sequence: int = 0, *, epoch: int = 0, now_ms: int = 0, adds: bool = False
+) -> VerificationGuard:
+    return log.producer_state.verifications.begin(PRODUCER, sequence, epoch, now_ms, adds)
 
 
 def produce(
@@ -50,17 +58,25 @@ def refusal(log: Log, sequence: int, guard: VerificationGuard | None, **options:
     return caught.value.code
 
 
-def abort(log: Log) -> None:
+def abort(log: Log, *, epoch: int = 0, version: int = 0) -> None:
     marker = build_end_txn_marker(
         EndTxnMarker(ControlRecordType.ABORT, 0),
         timestamp=1,
         producer_id=PRODUCER,
-        producer_epoch=0,
+        producer_epoch=epoch,
     )
     # A marker needs no verification, whatever is asked of data.
     append_as_leader(
-        log, marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR, guard=NOT_VERIFIED
-    )
+        log, marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR, guard=NOT_VERIFIED,
+        transaction_version=version,
+    )  # fmt: skip
+
+
+def late(log: Log, epoch: int) -> None:
+    """A marker of version 2 that is refused."""
+    with pytest.raises(KafkaError) as caught:
+        abort(log, epoch=epoch, version=2)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_transaction_begins_only_with_its_guard(log: Log) -> None:
@@ -153,3 +169,61 @@ def test_whoever_invents_producers_does_not_fill_the_memory(log: Log) -> None:
     assert len(verifications) == MAX_VERIFICATIONS
     assert verifications.get(9) is None
     assert verifications.get(10) is not None
+
+
+def test_a_marker_of_version_2_has_a_higher_epoch(log: Log) -> None:
+    produce(log, 0, begin(log, adds=True))
+    late(log, 0)
+    abort(log, epoch=1, version=2)
+    # Again, if nothing has begun since.
+    abort(log, epoch=1, version=2)
+    late(log, 0)
+    produce(log, 0, begin(log, epoch=1, adds=True), epoch=1)
+    late(log, 1)
+    abort(log, epoch=2, version=2)
+
+
+def test_a_marker_at_the_largest_epoch(log: Log) -> None:
+    produce(log, 0, begin(log, epoch=MAX_EPOCH, adds=True), epoch=MAX_EPOCH)
+    abort(log, epoch=MAX_EPOCH, version=2)
+
+
+def test_a_marker_of_version_2_for_a_producer_without_records(log: Log) -> None:
+    abort(log, epoch=4, version=2)
+    abort(log, epoch=4, version=2)
+    late(log, 3)
+
+
+def test_a_transaction_of_version_2_begins_with_sequence_0(log: Log) -> None:
+    guard = begin(log, 3, adds=True)
+    assert refusal(log, 3, guard) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    produce(log, 0, begin(log, 0, adds=True))
+    assert produce(log, 1, NOT_ADDED).first_offset == 1
+
+
+def test_an_open_transaction_of_another_epoch_lets_nothing_in(log: Log) -> None:
+    produce(log, 0, begin(log, adds=True))
+    assert refusal(log, 0, NOT_ADDED, epoch=1) is ErrorCode.INVALID_TXN_STATE
+    produce(log, 0, begin(log, epoch=1, adds=True), epoch=1)
+    assert refusal(log, 1, NOT_ADDED) is ErrorCode.INVALID_PRODUCER_EPOCH
+    # The rule of before asks only whether there is one.
+    produce(log, 1, NOT_VERIFIED, epoch=1)
+
+
+def test_only_the_marker_of_the_transaction_makes_a_guard_void(log: Log) -> None:
+    produce(log, 0, begin(log, adds=True))
+    guard = begin(log, epoch=1, adds=True)
+    abort(log, epoch=1, version=2)
+    produce(log, 0, guard, epoch=1)
+    guard = begin(log, epoch=2, adds=True)
+    abort(log, epoch=3, version=2)
+    assert refusal(log, 0, guard, epoch=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_producer_that_changes_to_version_2_is_asked_about_anew(log: Log) -> None:
+    before = begin(log)
+    after = begin(log, adds=True)
+    assert (before.adds, after.adds) == (False, True)
+    assert begin(log, adds=True) is after
+    assert refusal(log, 0, before) is ErrorCode.INVALID_TXN_STATE
+    produce(log, 0, after)

@@ -4,8 +4,9 @@ Each seed is one run.
 
 Producers that start, go on, are zombies; appends that are acknowledged late, fail, or fail and are
 in the log all the same; markers that fail; producer ids that do not come; time; leaderships that
-end in the middle of anything, with or without the last appends, and come back. After each step the
-machine has answered, appended and sent exactly what the twin says, and knows the same.
+end in the middle of anything, with or without the last appends, and come back; clients of version 2
+beside those of version 0, under a transaction.version that is raised and lowered. After each step
+the machine has answered, appended and sent exactly what the twin says, and knows the same.
 
 Beside the twin, what transactions are for: nobody gets the same producer id and epoch twice, no
 zombie commits, and the markers of one transaction all say the same, whoever sends them.
@@ -21,6 +22,9 @@ import pytest
 from pybroker_kafka.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
+    Attempt,
+    EndResult,
+    FenceAttempt,
     InitAttempt,
     InitResult,
     Reply,
@@ -38,7 +42,13 @@ from pybroker_kafka.coordinator.transaction.transaction_coordinator import Trans
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.records.batch import assign_offset_and_epoch, iter_records
 from pybroker_kafka.protocol.records.builder import build_batch
-from tests.support.transaction_twin import FENCED, LOGGED_FIELDS, MAX_EPOCH, Twin
+from tests.support.transaction_twin import (
+    FENCED,
+    LATER_FIELDS,
+    LOGGED_FIELDS,
+    MAX_EPOCH,
+    Twin,
+)
 
 E = ErrorCode
 # An id that is in the log from the start, and has few epochs left.
@@ -69,7 +79,7 @@ MARKER_ERRORS = (
     None,
 )
 STEPS = 400
-SEEDS = 40
+SEEDS = 60
 # How often each thing happens.
 WEIGHTS = {
     "init": 6,
@@ -82,6 +92,7 @@ WEIGHTS = {
     "unload": 1,
     "begin_load": 8,
     "finish_load": 8,
+    "change_level": 1,
 }
 
 
@@ -91,15 +102,18 @@ class Run:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now = 1_000_000
-        self.machine = TransactionCoordinator(CONFIG)
-        self.machine.start(1, self.now)
         self.twin = Twin(max_timeout_ms=1_000, expiration_ms=3_000)
+        self.machine = TransactionCoordinator(CONFIG, None, lambda: self.twin.level)
+        self.machine.start(1, self.now)
+        # Of all clients, or, in one run of three, of each request.
+        self.client_versions = ((0,), (2,), (0, 2))[seed % 3]
+        self.twin.level = max(self.client_versions)
         self.abort_at, self.expire_at = self.now + 200, self.now + 500
         self.epoch = 0
         self.next_pid = 100
         self.loading: Any = None
         self.calls = 0
-        self.attempts: list[InitAttempt] = []
+        self.attempts: list[tuple[Attempt, Any]] = []  # and what the twin does with the outcome
         self.appends: list[Append] = []  # in flight
         self.jobs: list[Any] = []
         # The log: batches, and what the twin says that they mean; the last are not replicated.
@@ -116,7 +130,8 @@ class Run:
 
     def perform(self) -> None:
         """Compare what came out with what the twin says."""
-        appended, jobs, attempts = [], [], []
+        appended, jobs = [], []
+        attempts: list[Attempt] = []
         for effect in self.machine.take_effects():
             if isinstance(effect, Reply):
                 self.answers.append((effect.token, effect.result))
@@ -130,8 +145,9 @@ class Run:
         twin = self.twin
         expected = [(t, InitResult(*r) if type(r) is tuple else r) for t, r in twin.answers]
         assert self.answers == expected
-        assert [a.token for a in attempts] == twin.allocations
-        self.attempts.extend(attempts)
+        assert [label_of(attempt) for attempt in attempts] == [who for who, _ in twin.allocations]
+        after = [then for _, then in twin.allocations]
+        self.attempts.extend(zip(attempts, after, strict=True))
         assert len(appended) == len(twin.appends)
         for append, entry in zip(appended, twin.appends, strict=True):
             assert records_of(append.batch) == entry["records"]
@@ -151,17 +167,22 @@ class Run:
     def note_decision(self, job: Any) -> None:
         """All markers of one transaction say the same; those of a commit are not a zombie's."""
         start = self.twin.ids[job.transactional_id]["start"]
-        decision = self.outcomes.setdefault((job.transactional_id, start), job.committed)
-        assert decision == job.committed
-        producer = (job.producer_id, job.producer_epoch)
+        transaction = (job.transactional_id, start)
+        is_first = transaction not in self.outcomes
+        assert self.outcomes.setdefault(transaction, job.committed) == job.committed
+        raised = job.transaction_version == 2
+        if raised and not is_first:
+            return  # its producer has the next epoch by now
+        producer = (job.producer_id, job.producer_epoch - raised)
         if job.committed and (job.transactional_id, *producer) in self.all_granted:
             assert producer == self.granted[job.transactional_id]
 
     def note_grant(self, token: int, result: Any) -> None:
-        if isinstance(result, InitResult) and result.error is E.NONE:
+        if isinstance(result, (InitResult, EndResult)) and result.error is E.NONE:
             name = self.names[token]
             grant = (name, result.producer_id, result.producer_epoch)
-            assert grant not in self.all_granted or token in self.asked_to_go_on
+            is_again = token in self.asked_to_go_on or isinstance(result, EndResult)
+            assert grant not in self.all_granted or is_again
             self.all_granted.add(grant)
             self.granted[name] = grant[1:]
 
@@ -246,17 +267,12 @@ class Run:
     def allocate(self) -> None:
         if not self.attempts:
             return
-        attempt = self.attempts.pop(0)
+        attempt, then = self.attempts.pop(0)
         allocated: int | ErrorCode = E.COORDINATOR_LOAD_IN_PROGRESS
         if self.random.random() < 0.8:
             allocated = self.next_pid
             self.next_pid += 1
-            self.twin.init(
-                attempt.token, attempt.transactional_id, attempt.timeout_ms, attempt.expected,
-                self.now, allocated,
-            )  # fmt: skip
-        else:
-            self.twin.answers.append((attempt.token, (allocated, -1, -1)))
+        then(allocated, self.now)
         self.machine.producer_id_allocated(attempt, allocated, self.now)
         self.perform()
 
@@ -264,16 +280,29 @@ class Run:
         name = self.random.choice(NAMES)
         call, producer = self.new_call(), self.producer(name, self.random.choice(WHO))
         partitions = self.random.sample(PARTITIONS, self.random.randint(0, 3))
-        self.twin.add(call, name, *producer, partitions, self.now)
-        self.machine.add_partitions(call, name, *producer, partitions, self.now)
+        version = self.random.choice(self.client_versions)
+        add = self.twin.add_2 if version == 2 else self.twin.add
+        add(call, name, *producer, partitions, self.now)
+        self.machine.add_partitions(
+            call, name, *producer, partitions, self.now, client_version=version
+        )
         self.perform()
 
     def end(self) -> None:
         name, committed = self.random.choice(NAMES), self.random.random() < 0.5
         call, producer = self.new_call(), self.producer(name, self.random.choice(WHO))
-        self.twin.end(call, name, *producer, self.now, committed=committed)
-        self.machine.end_transaction(call, name, *producer, self.now, committed=committed)
+        self.names[call] = name
+        version = self.random.choice(self.client_versions)
+        end = self.twin.end_2 if version == 2 else self.twin.end
+        end(call, name, *producer, self.now, committed=committed)
+        self.machine.end_transaction(
+            call, name, *producer, self.now, committed=committed, client_version=version
+        )
         self.perform()
+
+    def change_level(self) -> None:
+        if len(self.client_versions) > 1:
+            self.twin.level = self.random.choice((0, 1, 2))
 
     # Outcomes
 
@@ -339,6 +368,8 @@ class Run:
                 "update": m.update_ms,
                 "pending": None if m.pending_state is None else m.pending_state.label,
                 "fencing": m.is_fencing,
+                "next_pid": m.next_producer_id,
+                "version": m.client_version,
             }
             for m in self.machine.transactions()
         }
@@ -361,9 +392,9 @@ def records_of(batch: bytearray) -> list[tuple[str, dict[str, Any] | None]]:
         m = decode_value(name, value)
         fields = (
             m.producer_id, m.producer_epoch, m.timeout_ms, m.state.label, frozenset(m.partitions),
-            m.start_ms, m.update_ms,
+            m.start_ms, m.update_ms, m.last_producer_id, m.next_producer_id, m.client_version,
         )  # fmt: skip
-        records.append((name, dict(zip(LOGGED_FIELDS, fields, strict=True))))
+        records.append((name, dict(zip((*LOGGED_FIELDS, *LATER_FIELDS), fields, strict=True))))
     return records
 
 
@@ -375,7 +406,14 @@ def as_dict(job: Any) -> dict[str, Any]:
         "committed": job.committed,
         "leadership": job.coordinator_epoch,
         "parts": job.partitions,
+        "version": job.transaction_version,
     }
+
+
+def label_of(attempt: Attempt) -> Any:
+    if isinstance(attempt, FenceAttempt):
+        return "fence", attempt.found.metadata.transactional_id
+    return attempt.token
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -18,12 +18,7 @@ from pybroker_kafka.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
 from pybroker_kafka.broker.config.kafka_config import ConfigSource
 from pybroker_kafka.broker.config.kraft import DROPPED
 from pybroker_kafka.broker.config.loading import environment_key
-from pybroker_kafka.broker.config.tables import (
-    authorizer,
-    extensions,
-    groups4,
-    share_coordinator,
-)
+from pybroker_kafka.broker.config.tables import authorizer, extensions, groups4, share_coordinator
 from pybroker_kafka.broker.replicas.parts import fetcher_config
 from pybroker_kafka.broker.settings import log_manager_config
 from pybroker_kafka.storage.config_def import ConfigType, DynamicMode

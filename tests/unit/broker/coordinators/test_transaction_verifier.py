@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -102,10 +102,12 @@ class World:
             "INTERNAL",
             "1",
             self.verify_here,
+            self.add_here,
             connect=coordinator.connect,
             timeout_ms=1_000,
         )
         self.asked_here: list[tuple[str, int, int]] = []
+        self.added_here: list[Callable[[], None]] = []
         self.answers: dict[str, list[Errors]] = {}
 
     def verify_here(
@@ -113,6 +115,19 @@ class World:
     ) -> Errors:
         self.asked_here.append((name, producer_id, epoch))
         return {key: ErrorCode(self.coordinator.error_of(*key)) for key in keys}
+
+    def add_here(
+        self,
+        name: str,
+        producer_id: int,
+        epoch: int,
+        keys: Collection[tuple[str, int]],
+        on_answer: Callable[[Errors], None],
+    ) -> None:
+        """Answered when the test says so, as an append would be."""
+        self.asked_here.append((name, producer_id, epoch))
+        errors = {key: ErrorCode(self.coordinator.error_of(*key)) for key in keys}
+        self.added_here.append(lambda: on_answer(errors))
 
     def ask(
         self,
@@ -122,6 +137,7 @@ class World:
         epoch: int = 0,
         label: str | None = None,
         knows_abortable: bool = False,
+        adds: bool = False,
     ) -> str:
         label = label or name
         given = self.answers.setdefault(label, [])
@@ -133,6 +149,7 @@ class World:
                 keys,
                 lambda errors: given.append(dict(errors)),
                 knows_abortable=knows_abortable,
+                adds=adds,
             )
         )
         return label
@@ -208,6 +225,43 @@ async def test_the_own_coordinator_is_asked_at_once() -> None:
         assert world.verifier.failure_count == 2
         assert world.asked_here == [("t", 17, 4), ("t", 17, 0), ("t", 17, 0)]
         assert world.coordinator.requests == []
+
+
+async def test_partitions_of_version_2_are_added() -> None:
+    async with a_world() as world:
+        world.coordinator.gate = trio.Event()
+        world.ask("busy")
+        while not world.coordinator.requests:
+            await trio.lowlevel.checkpoint()
+        labels = [world.ask("verified"), world.ask("added", adds=True)]
+        world.coordinator.gate.set()
+        for label in labels:
+            assert await world.answer_to(label) == {}
+        transactions = world.coordinator.requests[1].transactions
+        assert [(t.transactional_id, t.verify_only) for t in transactions] == [
+            ("verified", True),
+            ("added", False),
+        ]
+
+
+async def test_the_own_coordinator_adds_when_it_has_logged_it() -> None:
+    async with a_world() as world:
+        world.publish(alive=(1, 2), leader=1)
+        world.coordinator.error_of = lambda topic, _: (
+            ErrorCode.PRODUCER_FENCED if topic == "b" else 0
+        )
+        label = world.ask(adds=True)
+        assert world.answers[label] == []
+        (logged,) = world.added_here
+        logged()
+        assert world.answers[label] == [{B: ErrorCode.INVALID_PRODUCER_EPOCH}]
+
+
+async def test_later() -> None:
+    async with a_world() as world:
+        done = trio.Event()
+        world.verifier.call_later(1, done.set)
+        await done.wait()
 
 
 @pytest.mark.parametrize(

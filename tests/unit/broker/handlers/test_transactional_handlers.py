@@ -5,6 +5,7 @@ The transaction coordinator is the test: it gets the questions of the verifier a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from pybroker_kafka.broker.coordinators.marker_writer import MarkerWriter
 from pybroker_kafka.broker.coordinators.transaction_verifier import Question
 from pybroker_kafka.broker.handlers.describe_producers import DescribeProducersHandler
 from pybroker_kafka.broker.handlers.produce import ProduceHandler
-from pybroker_kafka.broker.handlers.transactional_produce import TransactionalProduce
+from pybroker_kafka.broker.handlers.transactional_produce import (
+    MAX_ADD_RETRIES_MS,
+    TransactionalProduce,
+)
 from pybroker_kafka.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
@@ -46,6 +50,13 @@ class Questions(list[Question]):
     """Stands where the verifier does; the test answers."""
 
     answers_at_once = False  # as the own coordinator does
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.later: list[Callable[[], None]] = []
+
+    def call_later(self, _delay_ms: int, action: Callable[[], None]) -> None:
+        self.later.append(action)
 
     def ask(self, question: Question) -> None:
         self.append(question)
@@ -112,6 +123,7 @@ class Broker(HandlerBroker):
         committed: bool = False,
         epoch: int = 0,
         coordinator_epoch: int = 0,
+        transaction_version: int = 0,
         topic: str = TOPIC,
         client_id: str = "client",
         connection: int = 0,
@@ -122,6 +134,7 @@ class Broker(HandlerBroker):
             transaction_result=committed,
             topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=list(partitions))],
             coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
         )
         message = WriteTxnMarkersRequest(markers=[marker])
         return Call(
@@ -297,6 +310,88 @@ class TestProduce:
         broker.questions.answer()
         assert results(repeated) == [(0, 0)]
         assert broker.end_offset == 2
+
+
+class TestVersion2:
+    """Produce v12 and v13: the coordinator adds the partitions (KIP-890, part 2)."""
+
+    @pytest.mark.parametrize("version", [12, 13])
+    @pytest.mark.parametrize("verifies", [False, True])
+    def test_partitions_are_added(self, broker: Broker, version: int, verifies: bool) -> None:
+        broker.verifies = verifies
+        broker.lead()
+        call = broker.send(0, version=version)
+        (question,) = broker.questions
+        assert (question.adds, question.keys) == (True, (KEY,))
+        broker.questions.answer()
+        assert results(call) == [(0, 0)]
+        assert results(broker.send(1, version=version)) == [(0, 1)]
+        assert not broker.questions
+
+    def test_an_open_transaction_of_another_epoch_is_another(self, broker: Broker) -> None:
+        broker.lead()
+        broker.send(0, version=12)
+        broker.questions.answer()
+        newer = broker.send(0, version=12, epoch=1)
+        assert len(broker.questions) == 1
+        broker.questions.answer(ErrorCode.PRODUCER_FENCED)
+        assert results(newer) == [(ErrorCode.INVALID_PRODUCER_EPOCH, -1)]
+        newer = broker.send(0, version=12, epoch=1)
+        broker.questions.answer()
+        assert results(newer) == [(0, 1)]
+        older = broker.send(1, version=12)
+        assert results(older) == [(ErrorCode.INVALID_PRODUCER_EPOCH, -1)]
+        assert not broker.questions
+
+    def test_a_busy_coordinator_is_asked_again(self, broker: Broker) -> None:
+        broker.lead()
+        broker.cluster.role(partition=1)
+        call = broker.send(0, 0, version=12)
+        for _ in range(2):
+            (question,) = broker.questions
+            assert question.keys == (KEY, (TOPIC, 1))
+            broker.questions.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+            assert call.answer is UNTIL_ANSWERED
+            broker.questions.later.pop()()
+        # One of them is led by another since then.
+        broker.questions.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+        broker.cluster.role(2, replicas=(ME, 2), leader_epoch=1)
+        broker.questions.later.pop()()
+        (question,) = broker.questions
+        assert question.keys == ((TOPIC, 1),)
+        broker.questions.answer()
+        assert results(call) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), (0, 0)]
+
+    def test_the_marker_before_comes_while_it_is_asked(self, broker: Broker) -> None:
+        """It has the epoch of the transaction that begins, and belongs to the one before."""
+        broker.lead()
+        broker.send(0, version=12)
+        broker.questions.answer()
+        call = broker.send(0, version=12, epoch=1)
+        assert marker_errors(broker.write(0, version=2, epoch=1, transaction_version=2)) == {KEY: 0}
+        broker.questions.answer()
+        assert results(call) == [(0, 2)]
+        # The same marker again is late now.
+        late = broker.write(0, version=2, epoch=1, transaction_version=2)
+        assert marker_errors(late) == {KEY: ErrorCode.INVALID_PRODUCER_EPOCH}
+
+    def test_the_marker_of_the_transaction_comes_while_it_is_asked(self, broker: Broker) -> None:
+        broker.lead()
+        call = broker.send(0, version=12)
+        assert marker_errors(broker.write(0, version=2, epoch=1, transaction_version=2)) == {KEY: 0}
+        broker.questions.answer()
+        assert results(call) == [(ErrorCode.INVALID_PRODUCER_EPOCH, -1)]
+        assert broker.end_offset == 1
+
+    def test_a_patient_end(self, broker: Broker) -> None:
+        broker.lead()
+        call = broker.send(0, version=12)
+        broker.cluster.now_ms += MAX_ADD_RETRIES_MS
+        broker.questions.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+        assert results(call) == [(ErrorCode.CONCURRENT_TRANSACTIONS, -1)]
+        call = broker.send(0, version=12)
+        broker.questions.answer(ErrorCode.NOT_COORDINATOR)
+        assert results(call) == [(ErrorCode.NOT_ENOUGH_REPLICAS, -1)]
 
 
 class TestMarkers:

@@ -1,13 +1,19 @@
 """Joining the cluster: paths, ids, registration and its conflicts, and the session file."""
 
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from pybroker_kafka.broker.zk import registration
-from pybroker_kafka.broker.zk.registration import RegistrationError, register_broker
-from pybroker_kafka.protocol.zookeeper.operations import Delete
+from pybroker_kafka.broker.zk.registration import (
+    RegistrationError,
+    register_broker,
+    register_in_session,
+)
+from pybroker_kafka.broker.zk.zookeeper import NO_SESSION, WatchCallback, ZooKeeper
+from pybroker_kafka.protocol.zookeeper.operations import Delete, Flow, ZkOperation, ZkResult
 from pybroker_kafka.replication.controller import znodes
 from pybroker_kafka.replication.controller.znodes import BrokerRegistration
 from pybroker_kafka.replication.metadata_cache import Endpoint
@@ -70,6 +76,57 @@ def test_a_former_session_of_ours_is_replaced(tree: ZooKeeperTree) -> None:
     second = tree.run(register_broker(broker(1), 5, 78, previous_session_ids=[77]), 78)
     assert second > first
     assert tree.nodes["/brokers/ids/1"].owner == 78
+
+
+class Sessions(ZooKeeper):
+    """A tree whose session 77 expires after so many operations; 78 begins with the next ones."""
+
+    def __init__(self, tree: ZooKeeperTree, operations: int) -> None:
+        super().__init__()
+        self.tree = tree
+        self.left = operations
+        self.current = (77, b"first")
+
+    @property
+    def session(self) -> tuple[int, bytes]:
+        if self.left == 0 and self.current[0] == 77:
+            self.current = NO_SESSION
+            self.tree.expire(77)
+        return self.current
+
+    @property
+    def is_connected(self) -> bool:
+        return self.session != NO_SESSION
+
+    @property
+    def session_generation(self) -> int:
+        return int(self.session[0] != 77)
+
+    async def execute(
+        self, operations: Sequence[ZkOperation], on_watch: WatchCallback | None = None
+    ) -> list[ZkResult]:
+        assert on_watch is None
+        if self.session == NO_SESSION:
+            self.current = (78, b"second")
+        self.left -= 1
+        return self.tree.perform(operations, self.current[0])
+
+
+@pytest.mark.parametrize("operations", range(4))
+async def test_a_session_that_expires_meanwhile_is_not_the_one_remembered(
+    tree: ZooKeeperTree, operations: int
+) -> None:
+    zookeeper = Sessions(tree, operations)
+    remembered: list[tuple[int, bytes]] = []
+
+    def flow(session_id: int) -> Flow[int]:
+        return register_broker(broker(1), 5, session_id, [session for session, _ in remembered])
+
+    epoch = await register_in_session(zookeeper, flow, remembered.append)
+    node = tree.nodes["/brokers/ids/1"]
+    assert (node.owner, node.czxid) == (remembered[-1][0], epoch)
+    assert remembered[-1] == zookeeper.session
+    assert NO_SESSION not in remembered
 
 
 def test_the_id_of_another_broker_is_refused(tree: ZooKeeperTree) -> None:

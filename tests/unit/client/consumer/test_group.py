@@ -1,17 +1,27 @@
-"""Partitions are given up once their callback has come to its end, and not before."""
+"""Partitions are given up once their callback has come to its end, and not before; a leader assigns
+again when it gets to know more partitions."""
 
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 import trio
 import trio.testing
 
+from pybroker_kafka.client.consumer.assignments import Subscription, encode_subscription
+from pybroker_kafka.client.consumer.assignors import RangeAssignor
 from pybroker_kafka.client.consumer.group import Callbacks, Group
 from pybroker_kafka.client.consumer.options import ConsumerOptions
 from pybroker_kafka.client.consumer.positions import Position, Positions
+from pybroker_kafka.client.consumer.topics_view import TopicsView
+from pybroker_kafka.protocol.apis.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.topics import TopicPartition
 
 PLACE = ("t", 0)
@@ -73,3 +83,30 @@ async def test_lost_partitions_are_told_of_until_that_comes_to_its_end(
     assert told.calls == [[PLACE], [PLACE]]
     assert list(positions) == []
     assert not group.membership.has_lost_partitions
+
+
+def topic(error: ErrorCode, count: int) -> MetadataResponse:
+    parts = [MetadataResponsePartition(partition_index=index) for index in range(count)]
+    one = MetadataResponseTopic(error_code=error, name="t", partitions=parts)
+    return MetadataResponse(topics=[one])
+
+
+async def test_a_leader_that_was_told_of_no_topic_asks_again() -> None:
+    """A broker that has just started knows no topics yet, and the group would have no partitions
+    until the metadata is old."""
+    cluster, fetcher = Mock(), Mock()
+    fetcher.view = TopicsView()
+    group = Group(cluster, ConsumerOptions(group_id="g"), [RangeAssignor()], Positions(), fetcher)
+    group.subscribe(["t"], None, Callbacks())
+    membership = group.membership
+    membership.protocol = "range"
+    membership.members = {"me": (encode_subscription(Subscription(("t",))), None)}
+    unknown = topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    cluster.metadata = AsyncMock(return_value=unknown)
+    await group._lead()
+    fetcher.refresh_metadata.assert_called_once()
+    membership.rejoin = Mock()  # type: ignore[method-assign]
+    for answer, calls in ((unknown, 0), (topic(ErrorCode.NONE, 2), 1), (unknown, 1)):
+        fetcher.view.take(answer)
+        group.on_metadata()
+        assert membership.rejoin.call_count == calls

@@ -43,6 +43,28 @@ def test_a_partition_may_be_written_once_it_is_added() -> None:
     assert not transaction.may_send("t", 0)
 
 
+def test_in_version_2_brokers_add_what_is_written() -> None:
+    transaction = ready()
+    transaction.is_version_2 = True
+    transaction.begin()
+    assert not transaction.use("t", 0)
+    assert transaction.may_send("t", 0)
+    assert not transaction.is_known_to_coordinator
+    transaction.has_sent = True
+    assert transaction.is_known_to_coordinator
+    # A broker that does not add it.
+    assert transaction.must_add("t", 1)
+    assert not transaction.must_add("t", 1)
+    assert not transaction.may_send("t", 1)
+    transaction.missing.clear()
+    transaction.added.add(("t", 1))
+    assert transaction.may_send("t", 1)
+    transaction.move(State.COMMITTING)
+    transaction.move(State.READY)
+    transaction.begin()
+    assert not transaction.is_known_to_coordinator
+
+
 def test_what_fails_dooms_it() -> None:
     transaction = ready()
     transaction.begin()

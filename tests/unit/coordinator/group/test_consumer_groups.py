@@ -350,7 +350,8 @@ def test_an_empty_group_changes_its_protocol(h: ConsumerHarness) -> None:
     assert h.join_consumer("a", "t").error is ErrorCode.NONE
     h.restart()
     assert state(h) == "Stable"
-    assert h.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    connect = h.join(protocol_type="connect")
+    assert connect.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     h.beat("a", -1)
     h.stable_group()
     assert h.state() == "Stable"

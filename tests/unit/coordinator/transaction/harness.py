@@ -13,6 +13,7 @@ from typing import Any
 from pybroker_kafka.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
+    Attempt,
     InitAttempt,
     MarkerJob,
     Reply,
@@ -48,7 +49,15 @@ class Call(coordinators.Call):
 class Harness:
     """See the module."""
 
-    def __init__(self, config: TransactionConfig | None = None, partition_count: int = 1) -> None:
+    def __init__(
+        self,
+        config: TransactionConfig | None = None,
+        partition_count: int = 1,
+        *,
+        version: int = 0,
+    ) -> None:
+        """`version`: the finalized transaction.version, and that of all producers."""
+        self.version = version
         self.config = config or TransactionConfig()
         self.partition_count = partition_count
         self.now_ms = START_MS
@@ -61,9 +70,9 @@ class Harness:
         self.holds: set[type[Any]] = set()
         self.held_appends: deque[Append] = deque()
         self.held_markers: deque[MarkerJob] = deque()
-        self.held_attempts: deque[InitAttempt] = deque()
+        self.held_attempts: deque[Attempt] = deque()
         self.markers: list[tuple[TopicPartition, bool, int, int]] = []
-        self.machine = TransactionCoordinator(self.config, self.wall)
+        self.machine = TransactionCoordinator(self.config, self.wall, lambda: self.version)
         self.machine.start(partition_count, self.now_ms)
         for partition in range(partition_count):
             self.load(partition)
@@ -169,15 +178,25 @@ class Harness:
 
     def add(self, producer: tuple[int, int], *partitions: TopicPartition, name: str = NAME) -> Call:
         call = self.call("AddPartitionsToTxn")
-        self.machine.add_partitions(call, name, *producer, partitions, self.now_ms)
+        self.machine.add_partitions(
+            call, name, *producer, partitions, self.now_ms, client_version=self.version
+        )
         self.perform()
         return call
 
     def end(self, producer: tuple[int, int], *, committed: bool = True, name: str = NAME) -> Call:
         call = self.call("EndTxn")
-        self.machine.end_transaction(call, name, *producer, self.now_ms, committed=committed)
+        self.machine.end_transaction(
+            call, name, *producer, self.now_ms, committed=committed, client_version=self.version
+        )
         self.perform()
         return call
+
+    def ended(self, producer: tuple[int, int], *, committed: bool = True) -> tuple[int, int]:
+        """Version 2: the producer id and epoch after the end of its transaction."""
+        result = self.end(producer, committed=committed).result
+        assert result.error is ErrorCode.NONE
+        return result.producer_id, result.producer_epoch
 
     # Short forms
 

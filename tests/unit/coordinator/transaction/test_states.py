@@ -17,6 +17,7 @@ ARROWS = {
     (S.EMPTY, S.EMPTY),
     (S.EMPTY, S.ONGOING),
     (S.EMPTY, S.DEAD),
+    (S.EMPTY, S.PREPARE_ABORT),
     (S.ONGOING, S.ONGOING),
     (S.ONGOING, S.PREPARE_COMMIT),
     (S.ONGOING, S.PREPARE_ABORT),
@@ -27,16 +28,18 @@ ARROWS = {
     (S.COMPLETE_COMMIT, S.EMPTY),
     (S.COMPLETE_COMMIT, S.ONGOING),
     (S.COMPLETE_COMMIT, S.DEAD),
+    (S.COMPLETE_COMMIT, S.PREPARE_ABORT),
     (S.COMPLETE_ABORT, S.EMPTY),
     (S.COMPLETE_ABORT, S.ONGOING),
     (S.COMPLETE_ABORT, S.DEAD),
+    (S.COMPLETE_ABORT, S.PREPARE_ABORT),
 }
 
 PREPARATIONS = {
     S.EMPTY: lambda m: m.prepare_epoch_bump(1000, -1, 5),
     S.ONGOING: lambda m: m.prepare_add_partitions(frozenset({("t", 1)}), 5),
     S.PREPARE_COMMIT: lambda m: m.prepare_end(5, committed=True),
-    S.PREPARE_ABORT: lambda m: m.prepare_end(5, committed=False),
+    S.PREPARE_ABORT: lambda m: m.prepare_end_and_raise(5, None, committed=False),
     S.PREPARE_EPOCH_FENCE: lambda m: m.prepare_epoch_fence(),
     S.DEAD: lambda m: m.prepare_dead(),
 }
@@ -46,6 +49,12 @@ def metadata(state: TransactionState) -> TransactionMetadata:
     return TransactionMetadata(
         "id", 7, 3, 1000, 1, state=state, partitions=frozenset({("t", 0)}), start_ms=1
     )
+
+
+@pytest.mark.parametrize("before", sorted(EXPIRING))
+def test_only_version_2_aborts_without_a_transaction(before: TransactionState) -> None:
+    with pytest.raises(AssertionError):
+        metadata(before).prepare_end(5, committed=False)
 
 
 def test_the_table() -> None:
