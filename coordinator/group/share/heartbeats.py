@@ -206,9 +206,7 @@ class ShareGroups(ConsumerGroups):
             raise _unknown(group, request.member_id)
         logger.info("share group %r: member %s left", group.group_id, request.member_id)
         edit = Edit(group)
-        edit.remove(request.member_id)
-        self._begin_epoch(edit, self._metadata_hash(group))
-        self.sessions.stop_all(group, request.member_id)
+        self._remove(edit, member)
         response = ShareGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )
