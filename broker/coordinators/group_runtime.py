@@ -37,6 +37,7 @@ from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.share.config import ShareGroupConfig
 from ...coordinator.group.states import GroupState
 from ...coordinator.group.streams.config import StreamsGroupConfig
+from ...coordinator.group.streams.streams_group import StreamsGroupState
 from ...protocol.api import ApiKey
 from ...protocol.apis.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.errors import ErrorCode
@@ -209,7 +210,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         for state in GroupState:
 
             def count(state: GroupState = state) -> int:
-                return sum(group.consumer is None and group.state is state for group in groups)
+                return sum(group.modern is None and group.state is state for group in groups)
 
             metrics.gauge(manager + f"numgroups{state.value.lower()}", count)
         coordinator = "kafka_server_group_coordinator_metrics_"
@@ -219,18 +220,39 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             ("offset_expiration_count", lambda: stats.offsets_expired),
             ("group_completed_rebalance_count", lambda: stats.rebalances_completed),
             ("consumer_group_rebalance_count", lambda: stats.consumer_rebalances),
+            ("streams_group_rebalance_count", lambda: stats.streams_rebalances),
         ):
             metrics.gauge(coordinator + name, read)
         metrics.gauge_family(coordinator + "group_count", ("protocol",), self._by_protocol)
         metrics.gauge_family(coordinator + "consumer_group_count", ("state",), self._by_state)
+        metrics.gauge_family(
+            coordinator + "streams_group_count", ("state",), self._by_streams_state
+        )
 
     def _by_protocol(self) -> Iterable[tuple[tuple[str, ...], int]]:
-        new = sum(group.consumer is not None for group in self.machine.groups)
-        return [(("classic",), len(self.machine.groups) - new), (("consumer",), new)]
+        kinds = Counter(
+            "classic"
+            if group.modern is None
+            else "streams"
+            if group.streams is not None
+            else "share"
+            if group.is_share
+            else "consumer"
+            for group in self.machine.groups
+        )
+        return [((kind,), kinds[kind]) for kind in ("classic", "consumer", "share", "streams")]
 
     def _by_state(self) -> Iterable[tuple[tuple[str, ...], int]]:
-        states = Counter(g.consumer.state for g in self.machine.groups if g.consumer is not None)
+        states = Counter(
+            g.consumer.state
+            for g in self.machine.groups
+            if g.consumer is not None and not g.is_share
+        )
         return [((state.value.lower(),), states[state]) for state in ConsumerGroupState]
+
+    def _by_streams_state(self) -> Iterable[tuple[tuple[str, ...], int]]:
+        states = Counter(g.streams.state for g in self.machine.groups if g.streams is not None)
+        return [((state.name.lower(),), states[state]) for state in StreamsGroupState]
 
     # Effects
 

@@ -204,9 +204,11 @@ _ATTRIBUTES = {
         "offset-deletion-count": "Offsets deleted by administrators.",
         "offset-expiration-count": "Offsets that offsets.retention.minutes removed.",
         "group-completed-rebalance-count": "Completed rebalances.",
-        "group-count": "Groups by their protocol: classic, or consumer (KIP-848).",
+        "group-count": "Groups by their protocol: classic, consumer, share or streams.",
         "consumer-group-count": "Groups of the consumer protocol by their state.",
         "consumer-group-rebalance-count": "Epochs of groups of the consumer protocol.",
+        "streams-group-count": "Groups of Streams applications by their state.",
+        "streams-group-rebalance-count": "Epochs of groups of Streams applications.",
     },
     "kafka.server:type=transaction-coordinator-metrics": {
         "partition-load-time-max": "Longest of the last loads of transaction states, in ms.",

@@ -86,6 +86,7 @@ class GroupStats:
         "offsets_deleted",
         "offsets_expired",
         "rebalances_completed",
+        "streams_rebalances",
     )
 
     def __init__(self) -> None:
@@ -95,6 +96,8 @@ class GroupStats:
         self.rebalances_completed = 0
         # Epochs that members began, of groups of the consumer protocol.
         self.consumer_rebalances = 0
+        # The same of groups of Streams applications.
+        self.streams_rebalances = 0
 
 
 class Core:

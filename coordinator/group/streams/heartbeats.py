@@ -289,6 +289,7 @@ class StreamsGroups:
         ):
             epoch = GroupEpoch(group.epoch + 1, metadata_hash, validated_epoch, configs)
             edit.apply(SetEpoch(epoch))
+            self._core.stats.streams_rebalances += 1
             logger.info("group %r: epoch %d", group.group_id, group.epoch)
         return configured
 
