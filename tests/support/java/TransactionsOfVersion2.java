@@ -1,6 +1,6 @@
 // A Java application with exactly-once: it copies a topic to another, transaction by transaction.
 // Each line of its input is a number of records; it copies as many, and says so. Every third
-// transaction is aborted, and its records are copied again.
+// transaction is aborted, as is one that fails, and its records are copied again.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -16,7 +16,10 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.OutOfOrderSequenceException;
+import org.apache.kafka.common.errors.ProducerFencedException;
 
 public class TransactionsOfVersion2 {
     private static KafkaProducer<byte[], byte[]> producer;
@@ -69,17 +72,15 @@ public class TransactionsOfVersion2 {
             return 0;
         }
         producer.beginTransaction();
-        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-        for (ConsumerRecord<byte[], byte[]> record : records) {
-            producer.send(new ProducerRecord<>(to, record.partition(), null, record.value()));
-            offsets.put(
-                new TopicPartition(record.topic(), record.partition()),
-                new OffsetAndMetadata(record.offset() + 1));
-        }
-        producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
-        if (++transactions % 3 != 0) {
-            producer.commitTransaction();
-            return records.count();
+        try {
+            if (copy(records, to) && ++transactions % 3 != 0) {
+                producer.commitTransaction();
+                return records.count();
+            }
+        } catch (ProducerFencedException | OutOfOrderSequenceException error) {
+            throw error; // the last thing that a producer does
+        } catch (KafkaException error) {
+            System.err.println("aborted: " + error);
         }
         producer.abortTransaction();
         Set<TopicPartition> assigned = consumer.assignment();
@@ -89,5 +90,17 @@ public class TransactionsOfVersion2 {
             consumer.seek(partition, known == null ? 0 : known.offset());
         }
         return 0;
+    }
+
+    private static boolean copy(ConsumerRecords<byte[], byte[]> records, String to) {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        for (ConsumerRecord<byte[], byte[]> record : records) {
+            producer.send(new ProducerRecord<>(to, record.partition(), null, record.value()));
+            offsets.put(
+                new TopicPartition(record.topic(), record.partition()),
+                new OffsetAndMetadata(record.offset() + 1));
+        }
+        producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
+        return true;
     }
 }
