@@ -39,6 +39,7 @@ SUPPORTED: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
         Feature.METADATA: (22, 30),  # 4.0-IV0 to 4.3-IV0
         Feature.GROUP: (0, 1),
         Feature.TRANSACTION: (0, 2),
+        Feature.SHARE: (0, 1),
         Feature.STREAMS: (0, 1),
     }
 )

@@ -43,7 +43,7 @@ from ...storage.log_lookup import search
 from ..coordinators.persister import Persister
 from ..replicas.applied_replicas import AppliedReplicas
 from .group_settings import ShareSettings
-from .share_metrics import ShareCounts
+from .share_counts import ShareCounts
 from .stored_states import FENCING, UNINITIALIZED, ServedKey, StoredStates
 
 logger: Final = logging.getLogger("pybroker.broker.share.share_leader")

@@ -3,27 +3,20 @@
 Mirrors ShareGroupMetrics, SharePartitionMetrics, the metrics of ShareSessionCache and of
 DelayedShareFetch, and the share part of BrokerTopicMetrics. Leaves out the histograms: a fetch is
 one step here, without a lock to wait for or to hold (FetchLockTimeMs, FetchLockRatio,
-TopicPartitionsAcquireTimeMs, RequestTopicPartitionsFetchRatio).
+TopicPartitionsAcquireTimeMs, RequestTopicPartitionsFetchRatio); and PartitionLoadTimeMs and
+InFlightBatchMessageCount.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ...replication.share.acknowledging import Acknowledgement, AcknowledgeType
 from ..observability.metrics import BrokerMetrics, Sums
+from .share_counts import KINDS
+from .share_leader import Served, ShareLeader
 
-if TYPE_CHECKING:
-    from .share_leader import Served, ShareLeader
-
-_KINDS: Final = {
-    AcknowledgeType.ACCEPT: "Accept",
-    AcknowledgeType.RELEASE: "Release",
-    AcknowledgeType.REJECT: "Reject",
-    AcknowledgeType.RENEW: "Renew",
-}
 _TOPIC_COLUMNS: Final = {
     "totalsharefetchrequests": "fetch_requests",
     "failedsharefetchrequests": "failed_fetch_requests",
@@ -32,55 +25,12 @@ _TOPIC_COLUMNS: Final = {
 }
 
 
-class TopicCounts:
-    """Partitions of requests."""
-
-    __slots__ = (
-        "acknowledge_requests",
-        "failed_acknowledge_requests",
-        "failed_fetch_requests",
-        "fetch_requests",
-    )
-
-    def __init__(self) -> None:
-        self.fetch_requests = 0
-        self.failed_fetch_requests = 0
-        self.acknowledge_requests = 0
-        self.failed_acknowledge_requests = 0
-
-
-class ShareCounts:
-    __slots__ = ("acknowledged_records", "expired_fetches", "topics")
-
-    def __init__(self) -> None:
-        # Records by type of acknowledgement.
-        self.acknowledged_records: dict[int, int] = dict.fromkeys(_KINDS, 0)
-        self.expired_fetches = 0
-        # Of topics that exist, or did.
-        self.topics: dict[str, TopicCounts] = {}
-
-    def of_topic(self, topic: str) -> TopicCounts:
-        counts = self.topics.get(topic)
-        if counts is None:
-            counts = self.topics[topic] = TopicCounts()
-        return counts
-
-    def acknowledged(self, batches: Sequence[Acknowledgement]) -> None:
-        counts = self.acknowledged_records
-        for first, last, types in batches:
-            if len(types) > 1:
-                for kind in counts:
-                    counts[kind] += types.count(kind)
-            elif types[0] in counts:
-                counts[types[0]] += last - first + 1
-
-
 def register_share_metrics(metrics: BrokerMetrics, leader: ShareLeader) -> None:
     """Register the gauges and counters of the leader, its sessions and its share partitions."""
     counts, sessions = leader.counts, leader.sessions
 
     def by_kind() -> Iterator[tuple[tuple[str, ...], float]]:
-        for kind, name in _KINDS.items():
+        for kind, name in KINDS.items():
             yield (name,), counts.acknowledged_records[kind]
 
     def of_partitions(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,13 +36,6 @@ CONFIG = {
     "zookeeper.session.timeout.ms": "4000",
 }
 SET = 0
-
-
-class Broker(BrokerProcess):
-    """With share groups, which no release of ours supports yet."""
-
-    def command_for(self, properties: Path) -> list[str]:
-        return [sys.executable, "-m", "tests.support.share_main", "broker", str(properties)]
 
 
 class Got(NamedTuple):
@@ -98,11 +90,11 @@ class Member:
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProcess]]:
     directory = tmp_path_factory.mktemp("share")
     with zookeeper_process(directory) as connect:
         found = [
-            Broker(
+            BrokerProcess(
                 directory / f"broker{index}",
                 connect,
                 {**CONFIG, "offsets.topic.replication.factor": "3"},
@@ -122,7 +114,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
 
 
 @pytest.fixture
-def kafka(brokers: list[Broker]) -> Iterator[WireClient]:
+def kafka(brokers: list[BrokerProcess]) -> Iterator[WireClient]:
     with WireClient(brokers[0].bootstrap) as client:
         yield client
 
@@ -153,7 +145,7 @@ def leader_of(kafka: WireClient, topic: str) -> int:
     return found.partitions[0].leader_id if found.partitions else -1
 
 
-def produce(brokers: list[Broker], topic: str, *values: str) -> None:
+def produce(brokers: list[BrokerProcess], topic: str, *values: str) -> None:
     """To the leader, as soon as it is known."""
     records = bytes(batch(*[value.encode() for value in values]))
 
@@ -171,11 +163,13 @@ def produce(brokers: list[Broker], topic: str, *values: str) -> None:
     until(is_done)
 
 
-def bootstrap(brokers: list[Broker]) -> str:
+def bootstrap(brokers: list[BrokerProcess]) -> str:
     return ",".join(broker.bootstrap for broker in brokers)
 
 
-def test_explicit_acknowledgement(brokers: list[Broker], kafka: WireClient, group: str) -> None:
+def test_explicit_acknowledgement(
+    brokers: list[BrokerProcess], kafka: WireClient, group: str
+) -> None:
     topic = new_topic(kafka)
     member = Member(bootstrap(brokers), group, topic)
     try:
@@ -193,7 +187,7 @@ def test_explicit_acknowledgement(brokers: list[Broker], kafka: WireClient, grou
 
 
 def test_implicit_acknowledgement_by_two_members(
-    brokers: list[Broker], kafka: WireClient, group: str
+    brokers: list[BrokerProcess], kafka: WireClient, group: str
 ) -> None:
     topic = new_topic(kafka)
     members = [Member(bootstrap(brokers), group, topic, "implicit") for _ in range(2)]
@@ -212,7 +206,7 @@ def test_implicit_acknowledgement_by_two_members(
             member.leave()
 
 
-def test_a_lock_that_ends(brokers: list[Broker], kafka: WireClient, group: str) -> None:
+def test_a_lock_that_ends(brokers: list[BrokerProcess], kafka: WireClient, group: str) -> None:
     topic = new_topic(kafka)
     value = f"slow {2 * LOCK_MS}"
     produce(brokers, topic, value)
@@ -232,7 +226,7 @@ def test_a_lock_that_ends(brokers: list[Broker], kafka: WireClient, group: str) 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "leaves"])
 def test_a_member_that_goes(
-    brokers: list[Broker], kafka: WireClient, group: str, is_killed: bool
+    brokers: list[BrokerProcess], kafka: WireClient, group: str, is_killed: bool
 ) -> None:
     topic = new_topic(kafka)
     value = f"slow {100 * LOCK_MS if is_killed else LOCK_MS // 4}"
@@ -255,7 +249,9 @@ def test_a_member_that_goes(
         second.leave()
 
 
-def test_a_leader_that_is_killed(brokers: list[Broker], kafka: WireClient, group: str) -> None:
+def test_a_leader_that_is_killed(
+    brokers: list[BrokerProcess], kafka: WireClient, group: str
+) -> None:
     topic = new_topic(kafka, 3)
     member = Member(bootstrap(brokers), group, topic)
     try:

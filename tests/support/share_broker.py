@@ -1,32 +1,27 @@
-"""A broker in the test's own loop with share groups, which no release of ours supports yet."""
+"""A broker in the test's own loop with share groups."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from pybroker_kafka.broker import server, settings
+from pybroker_kafka.broker import server
 from pybroker_kafka.broker.assembly import Parts, assemble
-from pybroker_kafka.broker.handlers import api_versions
-from pybroker_kafka.broker.zk import finalized_features
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
 from pybroker_kafka.protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pybroker_kafka.protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from pybroker_kafka.protocol.errors import ErrorCode
-from pybroker_kafka.protocol.features import SUPPORTED, Feature
-from pybroker_kafka.replication.controller import features
+from pybroker_kafka.protocol.features import Feature
 from tests.support.in_process import RunningBroker, broker, zookeeper
 from tests.support.network import RawClient
 from tests.support.patience import eventually
 
-WITH_SHARE = MappingProxyType({**SUPPORTED, Feature.SHARE: (0, 1)})
 CONFIGS = {
     "share_coordinator_state_topic_replication_factor": "1",
     "share_coordinator_state_topic_min_isr": "1",
@@ -66,8 +61,6 @@ async def share_broker(
         return parts[-1]
 
     monkeypatch.setattr(server, "assemble", kept)
-    for module in (api_versions, finalized_features, features, settings):
-        monkeypatch.setattr(module, "SUPPORTED", WITH_SHARE)
     keys: dict[str, Any] = {**CONFIGS, **configs}
     async with AsyncExitStack() as stack:
         port = await stack.enter_async_context(zookeeper())
