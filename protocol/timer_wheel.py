@@ -20,6 +20,8 @@ time comes in as `now_ms`.
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 from .invariants import BrokenInvariant
 
 _BITS: Final = 6
@@ -31,6 +33,7 @@ _OVERDUE: Final = _LEVELS * _SLOTS
 _NEVER: Final = 1 << 61
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TimerEntry:
     """The part of an entry that the wheel needs; operations derive from it."""
 

@@ -20,10 +20,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 from ..protocol.invariants import BrokenInvariant
 from ..protocol.timer_wheel import TimerEntry, TimerWheel
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Operation(TimerEntry):
     """Base of everything that can wait: `token` is the caller's object, given at entry."""
 

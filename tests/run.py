@@ -94,8 +94,13 @@ ABUSE_THAT_WAITS = ["tests/abuse/test_half_open.py", "tests/abuse/test_tls_abuse
 SPARK_FILES = [f"tests/compat/test_spark_{name}.py" for name in ("sources", "random", "kills")]
 # Every pipeline while machines of Spark's and brokers die: `make spark-cluster`.
 SPARK_CLUSTER = "tests/compat/test_spark_cluster.py"
+SPARK_PAGES = [
+    f"tests/compat/test_page_blocks.py::test_a_page_does_what_it_says[docs/{page}.md]"
+    for page in ("SPARK", "SPARK_SOURCE")
+]
 # The rest of the scenarios that both of Spark's sources are read through: `make spark`.
 SPARK_BY_HAND = [
+    *(f"--deselect={page}" for page in SPARK_PAGES),
     "--deselect=tests/compat/test_spark_sources.py::test_more_of_the_same_rows",
     "--deselect=tests/compat/test_spark_sources.py::test_the_same_refusals",
     "--deselect=tests/compat/test_spark_random.py::test_more_histories",
@@ -151,6 +156,7 @@ REQUEST_PATH = [
     "tests/unit/broker/handlers",
     "tests/unit/broker/coordinators",
     "tests/unit/broker/replicas",
+    "tests/unit/broker/share",
     "tests/unit/coordinator",
     "tests/unit/replication",
     "tests/unit/storage",
@@ -277,6 +283,7 @@ def stages() -> list[Stage]:
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
         Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),
         Stage("Spark's sources, all", "spark", [*pytest, *SPARK_FILES]),
+        Stage("Spark's pages", "spark", [*pytest, *SPARK_PAGES]),
         Stage("Spark's pipelines, all", "spark", [*pytest, "tests/compat/test_pipelines.py"]),
         Stage("a Spark cluster", "spark-cluster", [*pytest, "-v", SPARK_CLUSTER]),
         Stage("faults, all", "faults", [*pytest, "tests/faults"]),
