@@ -61,7 +61,8 @@ def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedPr
 
 
 def pytest_command(*options: str) -> list[str]:
-    plain = ["-p", "no:cacheprovider", "-p", "no:randomly"]
+    # A configuration of its own, empty: pytest takes one from any folder above, such as /tmp.
+    plain = ["-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", "-p", "no:randomly"]
     return [sys.executable, "-P", "-m", "pytest", "-q", *plain, *options]
 
 

@@ -7,6 +7,7 @@ decoy there, in the command or in one of the processes that it starts.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,6 +121,7 @@ def test_the_pytest_plugin_comes_along(installed: Installation) -> None:
     """The five lines of docs/TESTING.md; `tests.package.fresh` does it without our libraries."""
     (installed.folder / "test_five_lines.py").write_text(FIVE_LINES)
     told = installed.run(
-        "python", "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_five_lines.py"
-    )
+        "python", "-P", "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider",
+        "test_five_lines.py",
+    )  # fmt: skip
     assert "1 passed" in told
