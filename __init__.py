@@ -39,8 +39,10 @@ if TYPE_CHECKING:  # type checkers see every name as imported, and no other
     from .client.consumer.options import EARLIEST, LATEST
     from .client.consumer.received import Received
     from .client.errors import ClientError
-    from .client.hosted.asyncio_clients import AsyncioConsumer, AsyncioProducer
-    from .client.hosted.blocking_clients import BlockingConsumer, BlockingProducer
+    from .client.hosted.asyncio_consumer import AsyncioConsumer
+    from .client.hosted.asyncio_producer import AsyncioProducer
+    from .client.hosted.blocking_consumer import BlockingConsumer
+    from .client.hosted.blocking_producer import BlockingProducer
     from .client.producer import Producer
     from .protocol.records.record import SimpleRecord
     from .spark_jobs.session import kafka_session
@@ -72,10 +74,10 @@ __all__ = [
 
 _MODULES = {
     "Admin": ".client.admin.admin",
-    "AsyncioConsumer": ".client.hosted.asyncio_clients",
-    "AsyncioProducer": ".client.hosted.asyncio_clients",
-    "BlockingConsumer": ".client.hosted.blocking_clients",
-    "BlockingProducer": ".client.hosted.blocking_clients",
+    "AsyncioConsumer": ".client.hosted.asyncio_consumer",
+    "AsyncioProducer": ".client.hosted.asyncio_producer",
+    "BlockingConsumer": ".client.hosted.blocking_consumer",
+    "BlockingProducer": ".client.hosted.blocking_producer",
     "EARLIEST": ".client.consumer.options",
     "LATEST": ".client.consumer.options",
     "ClientError": ".client.errors",
