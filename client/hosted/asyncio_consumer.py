@@ -11,7 +11,7 @@ They have the methods, settings and promises of `Producer` and `Consumer`, which
 with a trio loop. Methods that return at once there are awaited here, since they are passed to that
 thread. A cancelled call is cancelled there; as with trio, it loses only its own result.
 
-Left out: the ack mode (`Consumer.deliveries`), and an open `Cluster` instead of bootstrap servers.
+Left out: an open `Cluster` instead of bootstrap servers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ import trio
 from ...protocol.topics import TopicPartition
 from ..consumer.commits import Offsets as Commits
 from ..consumer.consumer import MAX_BATCH_RECORDS, Consumer
+from ..consumer.deliveries import RetryPolicy
 from ..consumer.group import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
+from .ack_mode import AckDesk, HostedAck
 from .host import C, Host
 
 P = ParamSpec("P")
@@ -83,11 +85,23 @@ def _passed_on_at_once(
     return cast("Callable[Concatenate[_Hosted[C], P], Coroutine[Any, Any, R]]", call)
 
 
+class AsyncioAck(HostedAck):
+    """A record to acknowledge by `ack`, or to reject by `await delivery.fail()`, after which it is
+    delivered again."""
+
+    __slots__ = ()
+
+    async def fail(self) -> bool:
+        """As `Delivery.fail`."""
+        return await asyncio.wrap_future(self._desk.fail(self._delivery))
+
+
 class AsyncioConsumer(_Hosted[Consumer]):
     """`Consumer` for asyncio: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
         self._host = Host(Consumer(bootstrap, **options))
+        self._desk = AckDesk(self._host)
 
     # Subscription and assignment
 
@@ -167,6 +181,18 @@ class AsyncioConsumer(_Hosted[Consumer]):
             return []
         consumer.progress.hold_all(batch)
         return list(batch)
+
+    async def deliveries(
+        self, *, max_unacknowledged: int = 10_000, retry: RetryPolicy | None = None
+    ) -> AsyncIterator[AsyncioAck]:
+        """As `Consumer.deliveries`."""
+        desk = self._desk
+        while True:
+            delivery = desk.take()
+            if delivery is None:
+                await asyncio.wrap_future(desk.fetch(max_unacknowledged, retry))
+            else:
+                yield AsyncioAck(desk, delivery)
 
     async def _next_batch(self, limit: int, timeout_seconds: float | None) -> ReceivedBatch | None:
         """The next batch; one that a cancelled call has not received comes again."""

@@ -12,7 +12,7 @@ with a trio loop; a call blocks until that one has its result. Any number of thr
 producer; a consumer is for one thread at a time, as Kafka's is. Ctrl-C interrupts a call as a
 cancellation does.
 
-Left out: the ack mode (`Consumer.deliveries`), and an open `Cluster` instead of bootstrap servers.
+Left out: an open `Cluster` instead of bootstrap servers.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ import trio
 from ...protocol.topics import TopicPartition
 from ..consumer.commits import Offsets as Commits
 from ..consumer.consumer import MAX_BATCH_RECORDS, Consumer
+from ..consumer.deliveries import RetryPolicy
 from ..consumer.group import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
+from .ack_mode import AckDesk, HostedAck
 from .blocking_calls import result_of
 from .host import Host
 
@@ -70,11 +72,23 @@ def _passed_on_at_once(
     return cast("Callable[Concatenate[BlockingConsumer, P], R]", call)
 
 
+class BlockingAck(HostedAck):
+    """A record to acknowledge by `ack`, or to reject by `fail`, after which it is delivered
+    again; any thread may call them."""
+
+    __slots__ = ()
+
+    def fail(self) -> bool:
+        """As `Delivery.fail`."""
+        return result_of(self._desk.fail(self._delivery))
+
+
 class BlockingConsumer:
     """`Consumer` for a thread: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
         self._host = Host(Consumer(bootstrap, **options))
+        self._desk = AckDesk(self._host)
         # What a waiting call has to do: callbacks to run, futures that are done.
         self._inbox: SimpleQueue[Callable[[], None] | Future[Any]] = SimpleQueue()
         self._user = threading.RLock()
@@ -208,6 +222,18 @@ class BlockingConsumer:
             return []
         consumer.progress.hold_all(batch)
         return list(batch)
+
+    def deliveries(
+        self, *, max_unacknowledged: int = 10_000, retry: RetryPolicy | None = None
+    ) -> Iterator[BlockingAck]:
+        """As `Consumer.deliveries`; other threads may answer, one asks for more."""
+        desk = self._desk
+        while True:
+            delivery = desk.take()
+            if delivery is None:
+                self._wait(desk.fetch(max_unacknowledged, retry))
+            else:
+                yield BlockingAck(desk, delivery)
 
     def _next_batch(self, limit: int, timeout_seconds: float | None) -> ReceivedBatch | None:
         """The next batch; one that an interrupted call has not received comes again."""

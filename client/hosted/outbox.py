@@ -119,13 +119,13 @@ class Outbox:
             chosen = STICKY
         else:
             chosen = self._producer.partition_for(topic, key, partition, size)
-        record = (timestamp_ms, key, value, headers)
+        record: Any = (timestamp_ms, key, value, headers)  # a tuple, also when compiled
         with self._lock:
             chunks = self._open.get(topic)
             chunk = None if chunks is None else chunks.get(chosen)
             if chunk is None or chunk.size + size > chunk.room:
                 chunk = self._begin(topic, chosen)
-            records = chunk.records
+            records: list[Any] = chunk.records
             place = len(records)
             records.append(record)
             while records[place] is not record:  # a signal handler has put others
