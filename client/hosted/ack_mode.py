@@ -3,8 +3,8 @@
 Deliveries come many at a time, and so do acknowledgements go back: the threads meet once for them.
 
 Invariants: answers are applied in their order, and before a later call of the same thread (a
-commit). A delivery is handed out once: those that a call fetches and its caller, which is cancelled,
-does not take are there for the next one. One that was revoked meanwhile is not handed out.
+commit). A delivery is handed out once: those that a call fetches, and its caller does not take
+since it is cancelled, are there for the next. One that was revoked meanwhile is not handed out.
 """
 
 from __future__ import annotations
