@@ -243,7 +243,7 @@ class ShareConsumer:
     # Results
 
     def accept(self, record: SharedRecord) -> None:
-        """The record is done, and comes to nobody again. Raises ClientError if it is not held."""
+        """The record is done, and does not come again. Raises ClientError if it is not held."""
         self._acknowledge(record, Acknowledge.ACCEPT)
 
     def release(self, record: SharedRecord) -> None:
@@ -251,7 +251,7 @@ class ShareConsumer:
         self._acknowledge(record, Acknowledge.RELEASE)
 
     def reject(self, record: SharedRecord) -> None:
-        """The record comes to nobody again, as none can process it; as `accept`."""
+        """The record does not come again, as no member can process it; as `accept`."""
         self._acknowledge(record, Acknowledge.REJECT)
 
     async def renew(self, record: SharedRecord) -> None:

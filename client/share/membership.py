@@ -52,7 +52,7 @@ class ShareMembership:
         self._told: frozenset[str] | None = None  # None: the coordinator may know none
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Join for these topics, or tell of them by the next heartbeat."""
+        """Join for these topics, or send them by the next heartbeat."""
         self.topics = frozenset(topics)
         if self.state is ShareState.OUT:
             self.state = ShareState.JOINING

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from pybroker_kafka import ClientError, Producer, ShareConsumer, SharedRecord
+from pybroker_kafka import Admin, ClientError, Cluster, Producer, ShareConsumer, SharedRecord
 from pybroker_kafka.protocol.features import Feature
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
@@ -195,3 +195,24 @@ async def test_a_lock_that_expires_gives_the_record_to_others(
         slow.accept(next(record for record in held if record.value == found[0].value))
         with pytest.raises(ClientError, match="INVALID_RECORD_STATE"):
             await slow.commit()
+
+
+async def test_administration(kafka: BrokerProcess, topic: str, group: str) -> None:
+    places = [(topic, 0), (topic, 1)]
+    async with Cluster(kafka.bootstrap) as cluster:
+        groups = Admin(cluster).share_groups
+        async with ShareConsumer(cluster, group_id=group) as queue:
+            await queue.subscribe(topic)
+            await take(queue, RECORDS)
+            await queue.commit()
+            (described,) = (await groups.describe([group])).all().values()
+            assert (described.state, described.protocol_type) == ("Stable", "share")
+            assert [member.assignment for member in described.members] == [tuple(places)]
+        offsets = await groups.offsets(group)
+        assert [offsets[place].lag for place in places] == [0, 0]
+        (await groups.alter_offsets(group, dict.fromkeys(places, RECORDS // 2 - 1))).all()
+        async with ShareConsumer(cluster, group_id=group) as queue:
+            await queue.subscribe(topic)
+            assert numbers(await take(queue, 2)) == [RECORDS - 2, RECORDS - 1]
+        (await groups.delete_offsets(group, [topic])).all()
+        assert not (await groups.offsets(group)).all()
