@@ -82,10 +82,6 @@ class ShareSession:
     def is_open(self) -> bool:
         return self.epoch != FIRST_EPOCH
 
-    @property
-    def has_results(self) -> bool:
-        return bool(self._results)
-
     def acknowledge(self, place: IdPartition, offset: int, kind: Acknowledge) -> None:
         """For the next request; the last result of an offset counts."""
         self._results.setdefault(place, {})[offset] = kind
