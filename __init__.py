@@ -6,6 +6,9 @@ it. `__all__` lists the names that a program may import; nothing else here is pu
     Cluster         a cluster, reached through its bootstrap servers: connections and metadata
     Producer        writes to topics: in batches, idempotently, in transactions
     Consumer        reads topics, alone or in a group, and commits what it has read
+    ShareConsumer   takes records from a queue (a share group), each for one member
+    SharedRecord    such a record: `Received` and how often it was delivered
+    SubscriptionPattern  topics by a pattern that the coordinator evaluates
     AsyncioProducer, AsyncioConsumer, AsyncioAdmin     the same for asyncio
     BlockingProducer, BlockingConsumer, BlockingAdmin  the same for threads: scripts, notebooks
     SimpleRecord    what a producer is given: key, value, headers, timestamp
@@ -35,6 +38,7 @@ if TYPE_CHECKING:  # type checkers see every name as imported, and no other
     from .client.cluster import Cluster
     from .client.consumer.consumer import Consumer
     from .client.consumer.deliveries import RetryPolicy
+    from .client.consumer.group_work import SubscriptionPattern
     from .client.consumer.offset_keeper import CommitFailed
     from .client.consumer.options import EARLIEST, LATEST
     from .client.consumer.received import Received
@@ -46,6 +50,8 @@ if TYPE_CHECKING:  # type checkers see every name as imported, and no other
     from .client.hosted.blocking_consumer import BlockingConsumer
     from .client.hosted.blocking_producer import BlockingProducer
     from .client.producer import Producer
+    from .client.share.consumer import ShareConsumer
+    from .client.share.records import SharedRecord
     from .protocol.records.record import SimpleRecord
     from .spark_jobs.session import kafka_session
 
@@ -68,7 +74,10 @@ __all__ = [
     "Producer",
     "Received",
     "RetryPolicy",
+    "ShareConsumer",
+    "SharedRecord",
     "SimpleRecord",
+    "SubscriptionPattern",
     "__version__",
     "create_topic",
     "delete_topic",
@@ -93,6 +102,9 @@ _MODULES = {
     "Received": ".client.consumer.received",
     "RetryPolicy": ".client.consumer.deliveries",
     "CommitFailed": ".client.consumer.offset_keeper",
+    "ShareConsumer": ".client.share.consumer",
+    "SharedRecord": ".client.share.records",
+    "SubscriptionPattern": ".client.consumer.group_work",
     "SimpleRecord": ".protocol.records.record",
     "create_topic": ".client.admin.topics",
     "delete_topic": ".client.admin.topics",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .partitions import Partitions
     from .quotas import Quotas
     from .records import Records
+    from .share_groups import ShareGroups
     from .tokens import Tokens
     from .topics import Topics
     from .transactions import Transactions
@@ -47,6 +48,7 @@ class Admin:
     partitions: Partitions
     quotas: Quotas
     records: Records
+    share_groups: ShareGroups
     tokens: Tokens
     topics: Topics
     transactions: Transactions

@@ -9,8 +9,8 @@ and `leave_request`, passes answers back, and calls `reconciled` once partitions
 `target` are revoked and others added: the next heartbeat, due at once, acknowledges it.
 
 Invariants: a fact that the coordinator knows is not sent again, and after a lost answer it knows
-none; partitions owned before the membership was lost are *lost*, not revoked; nobody else uses the
-member id, which stays the same for the life of the consumer (KIP-1082).
+none; partitions owned before the membership was lost are *lost*, not revoked; the member id is
+unique, and stays the same for the life of the consumer (KIP-1082).
 
 Mirrors: AbstractMembershipManager, ConsumerMembershipManager and ConsumerHeartbeatRequestManager.
 In Java an unknown group ends a member; here it joins again, which forms the group anew.
@@ -116,7 +116,7 @@ class EpochMembership:
         return self.is_member and self.target != self.owned
 
     def subscribe(self, topics: Collection[str], regex: str | None) -> None:
-        """The next heartbeat tells of another subscription."""
+        """The next heartbeat has another subscription."""
         self.topics, self.regex = frozenset(topics), regex
 
     def join(self) -> None:

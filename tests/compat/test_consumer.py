@@ -19,8 +19,11 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from pybroker_kafka import Cluster, Consumer, Producer, Received
 from pybroker_kafka.client.consumer.deliveries import Delivery
 from pybroker_kafka.client.consumer.offset_requests import Committed
+from pybroker_kafka.protocol.features import Feature
 from tests.support.apache_kafka import ApacheKafkaProcess, java_command
 from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.wire import WireClient
+from tests.wire.feature_steps import finalize
 
 WAIT_SECONDS = 120.0
 CONFIG = {
@@ -28,19 +31,34 @@ CONFIG = {
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
 }
+CONSUMER_PROTOCOL = {
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
 
 
-@pytest.fixture(scope="module", params=["ours", pytest.param("apache", marks=pytest.mark.at_kafka)])
+class FinalizedBroker(BrokerProcess):
+    """Ours with the consumer protocol, which members take unless they name an assignor."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=["ours", "finalized", pytest.param("apache", marks=pytest.mark.at_kafka)],
+)
 def kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerProcess]:
-    """One broker: ours, or Apache Kafka 3.9."""
+    """One broker: ours, with features of Kafka 4 finalized or without, or Apache Kafka 3.9."""
     directory = tmp_path_factory.mktemp(request.param)
     with zookeeper_process(directory) as connect:
-        make = BrokerProcess if request.param == "ours" else ApacheKafkaProcess
-        broker = make(directory, connect, CONFIG)
+        make = {"ours": BrokerProcess, "finalized": FinalizedBroker, "apache": ApacheKafkaProcess}
+        own = CONSUMER_PROTOCOL if request.param == "finalized" else {}
+        broker = make[request.param](directory, connect, CONFIG | own)
         broker.start()
         try:
+            if own:
+                with WireClient(broker.bootstrap) as client:
+                    finalize(client, {Feature.GROUP: 1})
             yield broker
         finally:
             broker.kill()
@@ -59,11 +77,10 @@ def topic(kafka: BrokerProcess) -> str:
 
 
 def consumer_of(broker: BrokerProcess, group: str | None, **options: Any) -> Consumer:
-    return Consumer(
-        broker.bootstrap,
-        group_id=group,
-        **{"auto_offset_reset": "earliest", "heartbeat_interval_seconds": 0.2, **options},
-    )
+    if not isinstance(broker, FinalizedBroker) or "assignors" in options:
+        options.setdefault("heartbeat_interval_seconds", 0.2)
+    options.setdefault("auto_offset_reset", "earliest")
+    return Consumer(broker.bootstrap, group_id=group, **options)
 
 
 async def read(consumer: Consumer, count: int) -> list[Received]:
@@ -118,7 +135,7 @@ async def test_what_was_in_hand_at_an_error_is_read_again(kafka: BrokerProcess, 
     assert len(set(done[:-1]) | set(rest)) == 400
 
 
-@pytest.mark.parametrize("kafka", ["ours"], indirect=True)
+@pytest.mark.parametrize("kafka", ["ours", "finalized"], indirect=True)
 @pytest.mark.parametrize("is_well", [True, False])
 async def test_a_last_commit_of_the_application_takes_what_it_was_given(
     kafka: BrokerProcess, topic: str, is_well: bool
@@ -279,7 +296,7 @@ async def test_groups_with_members_of_other_clients(
     assert ours | theirs == set(range(400))
 
 
-@pytest.mark.parametrize("kafka", ["ours"], indirect=True)
+@pytest.mark.parametrize("kafka", ["ours", "finalized"], indirect=True)
 @pytest.mark.parametrize("strategy", ["Range", "CooperativeSticky"])
 async def test_groups_with_java_members(kafka: BrokerProcess, topic: str, strategy: str) -> None:
     """Java's console consumer has all of it, then half, then ours has all."""
@@ -412,7 +429,7 @@ async def test_read_committed_leaves_out_what_was_aborted(kafka: BrokerProcess, 
         assert values[100:] == [b"%d" % number for number in range(6)]
 
 
-@pytest.mark.parametrize("kafka", ["ours"], indirect=True)
+@pytest.mark.parametrize("kafka", ["ours", "finalized"], indirect=True)
 async def test_cancelled_reads_lose_nothing(kafka: BrokerProcess, topic: str) -> None:
     """Cancelled wherever it waits: each record is handed out once, in order."""
     rng = random.Random(7)
@@ -434,7 +451,7 @@ async def test_cancelled_reads_lose_nothing(kafka: BrokerProcess, topic: str) ->
         assert [r.offset for r in seen if r.partition == partition] == list(range(100))
 
 
-@pytest.mark.parametrize("kafka", ["ours"], indirect=True)
+@pytest.mark.parametrize("kafka", ["ours", "finalized"], indirect=True)
 async def test_a_slow_application_loses_its_partitions_and_gets_them_back(
     kafka: BrokerProcess, topic: str
 ) -> None:

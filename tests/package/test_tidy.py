@@ -23,10 +23,12 @@ from typing import NamedTuple, TypeAlias
 import pytest
 
 from pybroker_kafka import testing
+from pybroker_kafka.client.admin.share_groups import ShareGroups
 from pybroker_kafka.client.consumer.consumer import Consumer
 from pybroker_kafka.client.consumer.deliveries import Delivery
 from pybroker_kafka.client.consumer.received import ReceivedBatch
 from pybroker_kafka.client.producer.producer import Producer
+from pybroker_kafka.client.share.consumer import ShareConsumer
 from tests import run
 from tests.support.processes import ROOT
 
@@ -55,7 +57,7 @@ FOR_TESTS = {
 # All public methods of these, inherited ones included, are for people's tests and programs.
 HANDED_OUT = [
     *(base for name in testing.__all__ for base in getattr(testing, name).__mro__),
-    *(Consumer, Delivery, ReceivedBatch, Producer),
+    *(Consumer, Delivery, ReceivedBatch, Producer, ShareConsumer, ShareGroups),
 ]
 _WORD = re.compile(r"\w+")
 # A function or a class that takes less than this says by itself what it does.

@@ -32,7 +32,7 @@ MAX_SEEDS = 200
 
 
 @contextmanager
-def _among(planted: Any, *kinds: type[App], **constants: Any) -> Iterator[None]:
+def among(planted: Any, *kinds: type[App], **constants: Any) -> Iterator[None]:
     """With these users alone, and other constants of theirs: few of the usual seeds meet it."""
     with ExitStack() as stack:
         stack.enter_context(planted)
@@ -62,13 +62,13 @@ def _number_given_again() -> Any:
         complete(self, batch, outcome)
 
     planted = patch.object(PartitionQueue, "complete", forget)
-    return _among(planted, *[Sender] * 4, DELIVERY_TIMEOUTS_MS=(1_000,), CANCELLED_SHARE=0.1)
+    return among(planted, *[Sender] * 4, DELIVERY_TIMEOUTS_MS=(1_000,), CANCELLED_SHARE=0.1)
 
 
 def _epoch_not_raised() -> Any:
     """After a gap the numbers begin anew under the same epoch."""
     planted = patch.object(Identities, "_raise_epoch", lambda _self: None)
-    return _among(planted, *[Sender] * 4, DELIVERY_TIMEOUTS_MS=(1_000,), CANCELLED_SHARE=0.1)
+    return among(planted, *[Sender] * 4, DELIVERY_TIMEOUTS_MS=(1_000,), CANCELLED_SHARE=0.1)
 
 
 def _others_overtake() -> Any:
@@ -82,7 +82,7 @@ def _others_overtake() -> Any:
                 return batch
         return None
 
-    return _among(patch.object(PartitionQueue, "candidate", candidate), *[PlainSender] * 4)
+    return among(patch.object(PartitionQueue, "candidate", candidate), *[PlainSender] * 4)
 
 
 def _replaced_leaders_wrote_nothing() -> Any:
@@ -93,7 +93,7 @@ def _replaced_leaders_wrote_nothing() -> Any:
         return judge(self, batch, code, **{**known, "base_offset": -1})
 
     planted = patch.object(PartitionQueue, "judge", trust)
-    return _among(planted, *[Sender] * 4, DELIVERY_TIMEOUTS_MS=(1_000,), CANCELLED_SHARE=0.1)
+    return among(planted, *[Sender] * 4, DELIVERY_TIMEOUTS_MS=(1_000,), CANCELLED_SHARE=0.1)
 
 
 def _what_is_forgotten_is_not_written() -> Any:
@@ -105,7 +105,7 @@ def _what_is_forgotten_is_not_written() -> Any:
             batch.may_be_written = False
         return judge(self, batch, code, **known)
 
-    return _among(patch.object(PartitionQueue, "judge", trust), *[Sender] * 4)
+    return among(patch.object(PartitionQueue, "judge", trust), *[Sender] * 4)
 
 
 def _commit_without_flush() -> Any:
@@ -122,7 +122,7 @@ def _commit_without_flush() -> Any:
 def _failures_are_committed() -> Any:
     """A record that is not written does not doom its transaction."""
     planted = patch.object(Transaction, "batch_failed", lambda *_args, **_how: None)
-    return _among(planted, *[Teller] * 4, DELIVERY_TIMEOUTS_MS=(1_000,))
+    return among(planted, *[Teller] * 4, DELIVERY_TIMEOUTS_MS=(1_000,))
 
 
 def _aborted_are_handed_out() -> Any:
@@ -137,7 +137,7 @@ def _aborted_are_handed_out() -> Any:
 def _leaders_go_back() -> Any:
     """Whatever a broker says of leaders is believed."""
     believed = patch.object(topics_view, "_keep_newer_leaders", lambda _before, _topic: None)
-    return _among(believed, Sender, CommittedReader, CommittedReader, CommittedReader)
+    return among(believed, Sender, CommittedReader, CommittedReader, CommittedReader)
 
 
 def _fetched_is_committed() -> Any:
@@ -158,7 +158,7 @@ def _hand_is_committed() -> Any:
 def _asking_is_not_done() -> Any:
     """Who is cancelled while it asks for more has not done what it was given before."""
     planted = patch.object(Progress, "ask_for_more", lambda _self: None)
-    return _among(planted, Sender, Member, Member, Member, CANCELLED_SHARE=0.9)
+    return among(planted, Sender, Member, Member, Member, CANCELLED_SHARE=0.9)
 
 
 def _open_records_are_committed() -> Any:

@@ -28,6 +28,7 @@ from pybroker_kafka.compiled import REQUEST_PATH, is_compiled
 from tests.simulation import (
     planted,
     planted_client,
+    planted_client_2,
     planted_groups,
     planted_transactions,
     planted_transactions_2,
@@ -66,7 +67,7 @@ PLAIN = Kind("", simulate, planted)
 TRANSACTIONS = Kind("--transactions", simulate_transactions, planted_transactions)
 TRANSACTIONS_2 = Kind("--transactions-2", simulate_transactions_2, planted_transactions_2)
 CLIENT = Kind("--client", simulate_client, planted_client)
-CLIENT_2 = Kind("--client-2", simulate_client_2, planted_client)
+CLIENT_2 = Kind("--client-2", simulate_client_2, planted_client_2)
 GROUPS = Kind("--groups", simulate_groups, planted_groups)
 KINDS = (PLAIN, TRANSACTIONS, TRANSACTIONS_2, CLIENT, CLIENT_2, GROUPS)
 

@@ -1,7 +1,7 @@
 """The simulation of the real client in CI: some seeds, one twice, and the planted faults.
 
 `python -m tests.simulation.run --client --seed N` replays a failing seed, `--client-2` one with
-transactions of version 2.
+transactions of version 2 and the consumer protocol of groups.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation import planted_client
+from tests.simulation import planted_client, planted_client_2
 from tests.simulation.client_cluster import simulate_client, simulate_client_2
 from tests.simulation.cluster import Result
 from tests.simulation.test_simulation import ROOT
@@ -65,6 +65,14 @@ def test_the_same_seed_is_the_same_run_in_two_processes() -> None:
         digests.append(done.stdout.split())
     assert len(set(digests[0])) == 2
     assert digests[0] == digests[1]
+
+
+@needs_sources
+@pytest.mark.parametrize("name", planted_client_2.PLANTED)
+def test_a_planted_fault_of_the_consumer_protocol_is_found(name: str) -> None:
+    result = planted_client_2.find(name)
+    assert result is not None, f"not found within {planted_client_2.MAX_SEEDS} seeds"
+    print(f"{name}: found at seed {result.seed}: {result.error}")
 
 
 @needs_sources

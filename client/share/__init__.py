@@ -1,0 +1,1 @@
+"""Consumers of queues: share groups (KIP-932)."""
