@@ -207,6 +207,7 @@ _ATTRIBUTES = {
         "group-count": "Groups by their protocol: classic, consumer, share or streams.",
         "consumer-group-count": "Groups of the consumer protocol by their state.",
         "consumer-group-rebalance-count": "Epochs of groups of the consumer protocol.",
+        "share-group-rebalance-count": "Epochs of share groups.",
         "streams-group-count": "Groups of Streams applications by their state.",
         "streams-group-rebalance-count": "Epochs of groups of Streams applications.",
     },
