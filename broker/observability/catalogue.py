@@ -211,6 +211,10 @@ _ATTRIBUTES = {
         "streams-group-count": "Groups of Streams applications by their state.",
         "streams-group-rebalance-count": "Epochs of groups of Streams applications.",
     },
+    "kafka.server:type=share-coordinator-metrics": {
+        "write-total": "States of share partitions that leaders asked to write.",
+        "last-pruned-offset": "By partition of __share_group_state: records before it are gone.",
+    },
     "kafka.server:type=transaction-coordinator-metrics": {
         "partition-load-time-max": "Longest of the last loads of transaction states, in ms.",
         "partition-load-time-avg": "Average of the last loads of transaction states, in ms.",

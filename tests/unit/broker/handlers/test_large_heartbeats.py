@@ -38,7 +38,7 @@ async def test_it_is_refused(
     }  # fmt: skip
     if request_class is ConsumerGroupHeartbeatRequest:
         values |= {"rebalance_timeout_ms": 1000, "topic_partitions": []}
-    configs = {"offsets_topic_num_partitions": "1", "offsets_topic_replication_factor": "1"}
+    configs: Any = {"offsets_topic_num_partitions": "1", "offsets_topic_replication_factor": "1"}
     async with (
         zookeeper() as port,
         broker(port, tmp_path, pybroker_features="4.3", **configs) as running,
