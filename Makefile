@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark; CONSOLE=1: its console stays open"
-	@echo "make test    format, lint, types, layers, words and all tests, each stage timed"
+	@echo "make test    format, lint, types, layers, words and all tests, each stage timed; FEATURES=3.9: with no feature of Kafka 4"
 	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: abuse, seeds (3 minutes)"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
@@ -73,10 +73,10 @@ demo: venv-demo
 	$(BIN)/python -m pybroker_kafka.spark_jobs.demo $(if $(CONNECTOR),--connector $(CONNECTOR)) $(if $(CONSOLE),--console)
 
 test: venv-test
-	$(BIN)/python -m tests.run
+	$(BIN)/python -m tests.run $(if $(FEATURES),--features $(FEATURES))
 
 mixed: venv-test
-	$(BIN)/python -m tests.run --only mixed
+	$(BIN)/python -m tests.run --only mixed $(if $(FEATURES),--features $(FEATURES))
 
 abuse: venv-test
 	$(BIN)/python -m tests.run --only abuse

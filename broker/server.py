@@ -3,7 +3,8 @@
 Start: ZooKeeper and cluster id, broker id, dynamic configs, log directories (recovery), replica
 manager, sockets bound, registration (which gives the broker epoch), controller, coordinators,
 config changes, and last the processing of connections. The broker is ready when the controller has
-sent it metadata with itself alive: then a client that connects finds a cluster.
+sent it metadata with itself alive, and the features of a new cluster are finalized: then a client
+that connects finds a cluster.
 
 Stop: controlled shutdown, config changes, sockets and handlers, coordinators, controller, replicas
 (high watermarks), logs (flushed, checkpointed, marked clean), ZooKeeper session.
@@ -24,6 +25,7 @@ from typing import NamedTuple, Protocol
 
 import trio
 
+from ..protocol.features import NOTHING_FINALIZED, RELEASES, Levels
 from ..protocol.zookeeper.constants import ZkCode
 from ..protocol.zookeeper.operations import Flow, SessionExpired, ZkError
 from ..replication.metadata_cache import MetadataUpdate
@@ -96,6 +98,7 @@ class BoundAddresses(NamedTuple):
     broker_id: int
     listeners: Mapping[str, tuple[str, int]]
     metrics_port: int | None
+    release_lacked: str  # whose features the cluster could have and has not, or ""
 
 
 async def run_broker(
@@ -205,7 +208,9 @@ class Broker:
                 heap.freeze_startup()
                 self.state = BrokerState.RUNNING
                 logger.info("Broker %d is ready on %s", self.broker_id, addresses)
-                task_status.started(BoundAddresses(self.broker_id, addresses, bound_metrics))
+                task_status.started(
+                    BoundAddresses(self.broker_id, addresses, bound_metrics, self._release_lacked())
+                )
                 close = self._release_logs
                 await stop.wait()
                 await self._stop_services(services)
@@ -418,9 +423,12 @@ class Broker:
         return bound
 
     async def _wait_until_ready(self) -> None:
-        """Wait until the controller's metadata has this broker alive, but not for long."""
+        """Wait until the controller's metadata has this broker alive, and the features that a new
+        cluster has are served, but not for long."""
         with trio.move_on_after(READY_TIMEOUT_SECONDS):
             await self.alive.wait()
+            if self._wanted_levels():
+                await self.features.exist.wait()
             self.parts.dispatcher.open()
             return
         self.parts.dispatcher.open()
@@ -428,6 +436,18 @@ class Broker:
             "No controller has spoken to broker %d within %d s; the start continues without one",
             self.broker_id, READY_TIMEOUT_SECONDS,
         )  # fmt: skip
+
+    def _wanted_levels(self) -> Levels:
+        if not self.config.inter_broker_protocol.has_features:
+            return NOTHING_FINALIZED
+        return RELEASES[self.config.get_string("pybroker.features")]
+
+    def _release_lacked(self) -> str:
+        """The release of `pybroker.features`, if the cluster is older and has not all of them."""
+        levels = self.features.levels
+        lacks = any(level > levels.get(name, 0) for name, level in self._wanted_levels().items())
+        is_known = self.features.exist.is_set()
+        return self.config.get_string("pybroker.features") if is_known and lacks else ""
 
     # While it runs
 

@@ -105,7 +105,8 @@ Examples:
     "release",
     type=click.Choice(["3.9", "4.0", "4.1", "4.2", "4.3"]),
     metavar="RELEASE",
-    help="Give a new cluster the features of this release of Kafka, 3.9 to 4.3.  [default: 3.9]",
+    help="Give a new cluster the features of this release of Kafka, 3.9 to 4.3.  "
+    "[default: $PYBROKER_FEATURES or 4.3]",
 )
 @click.option(
     "--metrics-port",
@@ -217,7 +218,8 @@ def start(
         zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
         security=security,
         ephemeral=ephemeral,
-        overrides={**({} if release is None else {"pybroker.features": release}), **overrides},
+        release=release or cluster_state.release_of_new_clusters(),
+        overrides=overrides,
         metrics_host=metrics_host,
         # The console shows the brokers' metrics.
         first_metrics_port=0 if has_console and metrics_port is None else metrics_port,

@@ -10,13 +10,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
+import trio
 
+from ..protocol.errors import ErrorCode
 from ..protocol.features import NEWEST_RELEASE, RELEASES, SUPPORTED, Levels
 from .options import UserError
 from .target import Row, Target, cluster_options, pairs
 
 if TYPE_CHECKING:
     from ..client.admin.admin import Admin
+
+MAX_LOOKS = 20
+LOOK_SECONDS = 0.1
 
 BROUGHT = {
     "metadata.version": "newer requests",
@@ -70,9 +75,13 @@ def describe(target: Target) -> None:
 
 async def _described(admin: Admin) -> tuple[Levels, int, Mapping[str, tuple[int, int]]]:
     """The finalized levels, their epoch, and the levels that every broker supports."""
-    found = await admin.cluster.api_versions()
-    if not found.values:
-        raise next(iter(found.errors.values()))
+    for _ in range(MAX_LOOKS):
+        found = await admin.cluster.api_versions()
+        if not found.values:
+            raise next(iter(found.errors.values()))
+        if len({one.features_epoch for one in found.values.values()}) == 1:
+            break
+        await trio.sleep(LOOK_SECONDS)  # some brokers do not know the last change yet
     newest = max(found.values.values(), key=lambda one: one.features_epoch)
     levels = {name: high for name, (_, high) in newest.finalized_features.items()}
     if levels:
@@ -89,6 +98,9 @@ async def _described(admin: Admin) -> tuple[Levels, int, Mapping[str, tuple[int,
     dry = await admin.cluster.update_features(
         {name: high for name, (_, high) in SUPPORTED.items()}, validate_only=True
     )
+    for error in dry.errors.values():
+        if error.code is not ErrorCode.INVALID_REQUEST:  # it says nothing about what is supported
+            raise error
     return levels, newest.features_epoch, {name: SUPPORTED[name] for name in dry.values}
 
 

@@ -46,6 +46,9 @@ Examples:
     "--transaction-log-decoder", is_flag=True, help="Decode records of __transaction_state."
 )
 @click.option(
+    "--share-group-state-decoder", is_flag=True, help="Decode records of __share_group_state."
+)
+@click.option(
     "--skip-record-metadata", is_flag=True, help="Print only the keys and values of records."
 )
 @click.option(
@@ -67,6 +70,7 @@ def dump(
     index_sanity_check: bool,
     offsets_decoder: bool,
     transaction_log_decoder: bool,
+    share_group_state_decoder: bool,
     skip_record_metadata: bool,
     max_bytes: int,
     max_message_size: int,
@@ -79,18 +83,20 @@ def dump(
     \b
     pybroker log dump --print-data-log users-0/00000000000000000000.log
     """
-    from .log_decoders import GroupRecords, PlainRecords, TransactionRecords
+    from .log_decoders import GroupRecords, PlainRecords, ShareStateRecords, TransactionRecords
     from .log_dump import Dump, DumpOptions
 
     names = [*files, *(more_files or "").split(",")] if more_files else list(files)
     if not names:
         raise UserError("name at least one file, for example users-0/00000000000000000000.log")
-    decoder: PlainRecords | GroupRecords | TransactionRecords = PlainRecords()
+    decoder: PlainRecords | GroupRecords | TransactionRecords | ShareStateRecords = PlainRecords()
     if offsets_decoder:
         decoder = GroupRecords()
     elif transaction_log_decoder:
         decoder = TransactionRecords()
-    decodes = print_data_log or offsets_decoder or transaction_log_decoder
+    elif share_group_state_decoder:
+        decoder = ShareStateRecords()
+    decodes = print_data_log or not isinstance(decoder, PlainRecords)
     options = DumpOptions(
         deep=deep_iteration or decodes,
         contents=decodes,

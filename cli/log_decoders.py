@@ -1,4 +1,4 @@
-"""Keys and values of records as text: as they are, or of Kafka's two internal topics.
+"""Keys and values of records as text: as they are, or of Kafka's internal topics.
 
 Mirrors: DumpLogSegments' message parsers, the generated JsonConverter classes,
 TransactionLog.formatRecordKeyAndValue. Groups of the consumer protocol are shown as Kafka 4.3 shows
@@ -16,6 +16,7 @@ from ..coordinator.transaction.states import TransactionState
 from ..protocol.codec import decode, decode_versioned
 from ..protocol.errors import ProtocolError
 from ..protocol.messages import consumer_group_data as consumer_groups
+from ..protocol.messages import share_state_data as share_states
 from ..protocol.messages import streams_group_data as streams_groups
 from ..protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -78,6 +79,10 @@ _MODERN_GROUP_CLASSES: Mapping[int, tuple[type[Message], type[Message]]] = {
     ),
     23: (streams_groups.StreamsGroupTopologyKey, streams_groups.StreamsGroupTopologyValue),
 }
+_SHARE_STATE_CLASSES: Mapping[int, tuple[type[Message], type[Message]]] = {
+    0: (share_states.ShareSnapshotKey, share_states.ShareSnapshotValue),
+    1: (share_states.ShareUpdateKey, share_states.ShareUpdateValue),
+}
 
 
 class PlainRecords:
@@ -102,7 +107,7 @@ class GroupRecords:
             )
         version = _version(record.key)
         if version in _MODERN_GROUP_CLASSES:
-            return _modern_group_text(version, record)
+            return _text_of_kind(_MODERN_GROUP_CLASSES[version], version, record)
         if version > _GROUP_KEY_VERSION or version < 0:
             return f"Unknown record type {version} at offset {record.offset}, skipping.", None
         key_class: type[Message] = OffsetCommitKey
@@ -128,8 +133,8 @@ class GroupRecords:
         return _compact({"version": str(version), "data": data})
 
 
-def _modern_group_text(kind: int, record: Record) -> Text:
-    key_class, value_class = _MODERN_GROUP_CLASSES[kind]
+def _text_of_kind(classes: tuple[type[Message], type[Message]], kind: int, record: Record) -> Text:
+    key_class, value_class = classes
     assert record.key is not None
     try:
         data = _json_of(decode(key_class, 0, record.key, _KIND_BYTES), 0)
@@ -140,6 +145,21 @@ def _modern_group_text(kind: int, record: Record) -> Text:
         return key, _compact({"version": "0", "data": value})
     except ProtocolError as error:
         return f"Error at offset {record.offset}, skipping. {error}", None
+
+
+class ShareStateRecords:
+    """`__share_group_state`: snapshots of share partitions, and what changed since, as JSON."""
+
+    def text_of(self, record: Record) -> Text:
+        if record.key is None:
+            raise ProtocolError(
+                f"Failed to decode message at offset {record.offset} using the specified "
+                "decoder (message had a missing key)"
+            )
+        kind = _version(record.key)
+        if kind not in _SHARE_STATE_CLASSES:
+            return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
+        return _text_of_kind(_SHARE_STATE_CLASSES[kind], kind, record)
 
 
 class TransactionRecords:

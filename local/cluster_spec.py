@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .cluster_state import MAX_BROKERS, ClusterError, NodeState
+from .cluster_state import MAX_BROKERS, ClusterError, NodeState, release_of_new_clusters
 from .secured import SecurityFiles
 from .zookeeper_credentials import zookeeper_credentials
 
@@ -48,6 +48,7 @@ class ClusterSpec:
     zookeeper_credentials: Path | None = None  # closes the embedded one to all but the brokers
     security: SecurityFiles | None = None  # of a secured cluster
     ephemeral: bool = False
+    release: str = field(default_factory=release_of_new_clusters)  # whose features it has, if new
     overrides: Mapping[str, str] = field(default_factory=dict)
     metrics_host: str = HOST
     first_metrics_port: int | None = None  # 0: any free ports
@@ -60,6 +61,8 @@ class ClusterSpec:
         """The differences from Kafka's defaults in a local cluster; `overrides` win over these."""
         replicas = str(min(3, self.broker_count))
         return {
+            # Of a new cluster; one that exists keeps its features.
+            "pybroker.features": self.release,
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,

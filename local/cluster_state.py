@@ -24,6 +24,7 @@ from pathlib import Path
 
 from ..broker.resources import machine
 from ..broker.resources.visible_text import visible
+from ..protocol.features import NEWEST_RELEASE
 
 SUPERVISOR_LOG = "supervisor.log"
 STATE_FILE = "cluster.json"
@@ -101,6 +102,11 @@ class ClusterState:
 def default_data_dir() -> Path:
     """`PYBROKER_DATA_DIR`, else `~/.pybroker`."""
     return Path(os.environ.get("PYBROKER_DATA_DIR") or home_directory() / ".pybroker")
+
+
+def release_of_new_clusters() -> str:
+    """The release of Kafka whose features they have: `PYBROKER_FEATURES`, else the newest."""
+    return os.environ.get("PYBROKER_FEATURES") or NEWEST_RELEASE
 
 
 def home_directory() -> Path:

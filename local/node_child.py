@@ -1,7 +1,8 @@
 """A node as its supervisor knows it: its process, its reports, and its end.
 
-A node reports on its status pipe with one line of JSON: `{"ready": PORT, "internal": PORT}` or
-`{"error": TEXT}`; the latter also as its last line, when it stops on an error later.
+A node reports on its status pipe with one line of JSON: `{"ready": PORT, "internal": PORT,
+"metrics": PORT, "lacks": RELEASE}` or `{"error": TEXT}`; the latter also as its last line, when it
+stops on an error later.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class NodeChild:
     state: NodeState
     status_fd: int = -1
     internal_port: int = 0  # where a broker listens for its like
+    release_lacked: str = ""  # of Kafka, whose features a broker's cluster could have and has not
     received: bytearray = field(default_factory=bytearray)
     exit_status: int | None = None
     last_words: str = ""  # the reason of its stop, from its last report

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
@@ -49,7 +49,13 @@ ADVICE = {
 
 LOOPBACK = "127.0.0.1"
 
-Ready = Callable[[str, int, int, int], None]  # its name, its port, that for its like, metrics
+
+class Ready(Protocol):
+    def __call__(
+        self, name: str, port: int, internal_port: int, metrics_port: int = 0, lacks: str = ""
+    ) -> None:
+        """`internal_port`: that for its like; `lacks`: the release whose features the cluster could
+        have and has not."""
 
 
 class StopOrders(NamedTuple):
@@ -70,9 +76,12 @@ def run_node(
     configure_logging(Path(state.log_file), verbose=spec.verbose, log_format=spec.log_format)
     orders = StopOrders((STOP_SIGNALS[state.kind],), lifeline_fd)
 
-    def ready(_name: str, port: int, internal_port: int, metrics_port: int = 0) -> None:
+    def ready(
+        name: str, port: int, internal_port: int, metrics_port: int = 0, lacks: str = ""
+    ) -> None:
+        del name
         message = {"ready": port, "internal": internal_port, "metrics": metrics_port}
-        os.write(status_fd, json.dumps(message).encode() + b"\n")
+        os.write(status_fd, json.dumps({**message, "lacks": lacks}).encode() + b"\n")
 
     try:
         raise_descriptor_limit()
@@ -150,7 +159,10 @@ def cut_zookeeper_log(data_dir: Path) -> list[str]:
     return [*(recovered.notes or ["nothing is damaged"]), end]
 
 
-def _announce(name: str, port: int, _internal_port: int, _metrics_port: int = 0) -> None:
+def _announce(
+    name: str, port: int, internal_port: int, metrics_port: int = 0, lacks: str = ""
+) -> None:
+    del internal_port, metrics_port, lacks
     logger.info("%s is ready on port %d", name, port)
 
 
@@ -245,7 +257,8 @@ async def _broker(
                 bound = await servers.start(serve)
                 ports = [port for _, port in bound.listeners.values()]
                 metrics_port = bound.metrics_port or 0
-                ready(f"broker {bound.broker_id}", ports[0], ports[-1], metrics_port)
+                name = f"broker {bound.broker_id}"
+                ready(name, ports[0], ports[-1], metrics_port, bound.release_lacked)
         nursery.cancel_scope.cancel()
     logger.info("stopped after %d s", trio.current_time() - began)
 
@@ -305,7 +318,7 @@ async def _zookeeper(
         if orders.lifeline_fd is not None:
             nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, stop.set)
         port = await nursery.start(serve)
-        ready("ZooKeeper", port, port, 0)
+        ready("ZooKeeper", port, port)
         await stop.wait()
         nursery.cancel_scope.cancel()
 

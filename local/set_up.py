@@ -22,7 +22,7 @@ from .node_process import report_error
 from .node_signals import behave_as_node
 from .secured import SecurityFiles
 
-READY = b'{"ready": 0, "internal": 0, "metrics": 0}\n'  # it listens nowhere
+READY = b'{"ready": 0, "internal": 0, "metrics": 0, "lacks": ""}\n'  # it listens nowhere
 
 
 @contextlib.contextmanager

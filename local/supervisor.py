@@ -168,6 +168,11 @@ class Supervisor:
         if spec.security is not None:
             from . import set_up  # noqa: F401, while they start
         self._await_ready(brokers)
+        if release := brokers[0].release_lacked:
+            self._report(
+                f"the cluster keeps the features that it has; for those of Kafka {release}: "
+                f"pybroker features upgrade --release {release}"
+            )
         if spec.security is not None and not self._stopping:
             self._make_first_users(spec.security, brokers)
 
@@ -354,6 +359,7 @@ class Supervisor:
                 raise ClusterError(message["error"])
             child.state.port, child.internal_port = message["ready"], message["internal"]
             child.state.metrics_port = message["metrics"]
+            child.release_lacked = message["lacks"]
             return True
         if not chunk or len(child.received) > STATUS_LINE_MAX_BYTES:
             raise ClusterError(

@@ -46,7 +46,8 @@ class KafkaCluster(Contents):
 
     brokers: their number, with the ids 1 to N. config: any keys of server.properties, and {id} in a
     value is the broker's id. secure: clients log in over TLS (`client_settings`). data_dir: keep
-    the data there; without it all is in a temporary directory that goes with the cluster. Ports
+    the data there; without it all is in a temporary directory that goes with the cluster. A new
+    cluster has the features of the newest Kafka, or of the release in `$PYBROKER_FEATURES`. Ports
     are free ones unless given. zookeeper: an ensemble to use instead of the embedded one. network:
     with a proxy between all nodes and clients, for the faults in `network`.
 
@@ -78,6 +79,7 @@ class KafkaCluster(Contents):
             data_dir="",
             ephemeral=data_dir is None,
             brokers=brokers,
+            release=cluster_state.release_of_new_clusters(),
             config=config_texts(config or {}),
             secure=secure,
             port=port,

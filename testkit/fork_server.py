@@ -286,6 +286,7 @@ def spec_of(options: ClusterOptions) -> ClusterSpec:
         zookeeper_credentials=credentials or None,
         security=security,
         ephemeral=options.ephemeral,
+        release=options.release,
         overrides=options.config,
         first_metrics_port=options.metrics_port,
         verbose=options.verbose,

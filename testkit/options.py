@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..protocol.features import NEWEST_RELEASE
+
 
 @dataclass(slots=True)
 class ClusterOptions:
@@ -17,6 +19,7 @@ class ClusterOptions:
     data_dir: str
     ephemeral: bool
     brokers: int = 1
+    release: str = NEWEST_RELEASE  # whose features a new cluster has
     config: dict[str, str] = field(default_factory=dict)
     secure: bool = False
     port: int = 0

@@ -17,6 +17,8 @@ one that knows how busy it is (`tests.support.patience`), on which all limits of
 Each run has both ways of a request: what is compiled runs in the wire tests, the real clients, the
 torture, the faults and once more in the unit and property tests of its rooms; the sources in all
 unit and property tests, the simulation and the abuse.
+The clusters of all stages have the features of the newest Kafka finalized; with `--features 3.9`
+(`make test FEATURES=3.9`) nothing is, and brokers answer as Kafka 3.9.
 The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
 """
 
@@ -35,6 +37,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from pybroker_kafka.local.cluster_state import release_of_new_clusters
+from pybroker_kafka.protocol.features import RELEASES
 from tests.support.patience import NOTES, told
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -364,7 +368,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     groups = sorted({stage.group for stage in stages()})
     parser.add_argument("--only", choices=groups, help="run one group of stages")
+    parser.add_argument(
+        "--features",
+        choices=RELEASES,
+        default=release_of_new_clusters(),
+        help="the release of Kafka whose features new clusters have; with 3.9 nothing is finalized",
+    )
     arguments = parser.parse_args()
+    os.environ["PYBROKER_FEATURES"] = arguments.features
     temporary = Path(tempfile.mkdtemp(prefix="pb-"))  # short: sockets have paths in it
     started = time.monotonic()
     results: list[Result] = []

@@ -220,6 +220,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             ("offset_expiration_count", lambda: stats.offsets_expired),
             ("group_completed_rebalance_count", lambda: stats.rebalances_completed),
             ("consumer_group_rebalance_count", lambda: stats.consumer_rebalances),
+            ("share_group_rebalance_count", lambda: stats.share_rebalances),
             ("streams_group_rebalance_count", lambda: stats.streams_rebalances),
         ):
             metrics.gauge(coordinator + name, read)

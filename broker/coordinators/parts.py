@@ -146,3 +146,4 @@ def register_gauges(
         connect=ground.connectors.to(listener),
     ).register(metrics)
     built.transactions.register_gauges(metrics)
+    built.shares.register_gauges(metrics)

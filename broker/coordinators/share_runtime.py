@@ -12,7 +12,7 @@ Mirrors the scheduling in Kafka's ShareCoordinatorService.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...coordinator.group.consumer.topics import TopicImage
@@ -28,6 +28,7 @@ from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
 if TYPE_CHECKING:
     from ..config.kafka_config import KafkaConfig
+    from ..observability.metrics import BrokerMetrics
     from ..zk.zookeeper_client import ZooKeeperClient
 
 logger = logging.getLogger("pybroker.broker.share")
@@ -85,6 +86,15 @@ class ShareRuntime(CoordinatorRuntime[ShareCoordinator, Effect]):
         """Topics were deleted: so are the states of their share partitions."""
         self.machine.topics_deleted(self.now_ms)
         self.perform()
+
+    def register_gauges(self, metrics: BrokerMetrics) -> None:
+        """Kafka's share-coordinator-metrics."""
+        prefix, machine = "kafka_server_share_coordinator_metrics_", self.machine
+        metrics.gauge(prefix + "write_total", lambda: machine.writes)
+        metrics.gauge_family(prefix + "last_pruned_offset", ("partition",), self._by_partition)
+
+    def _by_partition(self) -> Iterable[tuple[tuple[str, ...], int]]:
+        return [((str(partition),), offset) for partition, offset in self.machine.pruned()]
 
     # Effects
 

@@ -26,10 +26,14 @@ from ...protocol.apis.consumer_group_describe import (
 from ...protocol.errors import ErrorCode
 from ...protocol.features import Feature, Levels
 from ..coordinators.group_runtime import GroupRuntime
-from .groups import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
+
+# A member's subscription, and what it has, must fit into records of the offsets topic.
+MAX_HEARTBEAT_BYTES = 1024 * 1024
+# The names of a megabyte would hold the loop; no cluster with ZooKeeper has as many topics.
+MAX_TOPICS = 50_000
 
 
 class ConsumerGroupHandlers:
@@ -54,10 +58,11 @@ class ConsumerGroupHandlers:
         if not request.permits(AclOperation.READ, ResourceType.GROUP, body.group_id):
             request.fail(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
-        if request.frame_bytes > MAX_MEMBER_BYTES:
+        subscribed, owned = body.subscribed_topic_names or (), body.topic_partitions or ()
+        if is_too_large(request, subscribed, owned):
             request.fail(ErrorCode.INVALID_REQUEST)
             return
-        names = set(body.subscribed_topic_names or ())
+        names = set(subscribed)
         if len(describable(request, names)) < len(names):
             request.fail(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             return
@@ -105,6 +110,11 @@ class ConsumerGroupHandlers:
         if request.body.include_authorized_operations and not found.error_code:
             found.authorized_operations = request.operations_on(ResourceType.GROUP, group_id)
         return found
+
+
+def is_too_large(request: Request, *lists: Collection[object]) -> bool:
+    """Whether a heartbeat is larger than what any group could keep."""
+    return request.frame_bytes > MAX_HEARTBEAT_BYTES or any(len(one) > MAX_TOPICS for one in lists)
 
 
 def describable(request: Request, topics: Iterable[str]) -> Collection[str]:

@@ -20,8 +20,7 @@ from ...protocol.api import ApiKey
 from ...protocol.apis.share_group_describe import DescribedGroup, ShareGroupDescribeResponse
 from ...protocol.errors import ErrorCode
 from ..coordinators.group_runtime import GroupRuntime
-from .consumer_groups import describable
-from .groups import MAX_MEMBER_BYTES
+from .consumer_groups import describable, is_too_large
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
@@ -47,10 +46,14 @@ class ShareGroupHandlers:
             request.fail(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
         is_valid = 0 < utf16_length(body.member_id) <= _MAX_MEMBER_ID_LENGTH
-        if not is_valid or request.frame_bytes > MAX_MEMBER_BYTES:
+        if not is_valid:
             request.fail(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
             return
-        names = set(body.subscribed_topic_names or ())
+        subscribed = body.subscribed_topic_names or ()
+        if is_too_large(request, subscribed):
+            request.fail(ErrorCode.INVALID_REQUEST)
+            return
+        names = set(subscribed)
         if len(describable(request, names)) < len(names):
             request.fail(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             return

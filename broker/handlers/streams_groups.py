@@ -31,13 +31,12 @@ from ...protocol.topics import INTERNAL_TOPICS
 from ...replication.controller.topic_admin import check_topic_name
 from ..cluster.streams_topics import StreamsTopics
 from ..coordinators.group_runtime import GroupRuntime
+from .consumer_groups import MAX_HEARTBEAT_BYTES
 
 if TYPE_CHECKING:
     from ...coordinator.group.streams.topology import TopicInfo
     from ..network.request import Handler, Request
 
-# The topology must fit into a record of the offsets topic.
-MAX_HEARTBEAT_BYTES = 1024 * 1024
 _MAX_NAMED_ERRORS = 3
 # Names of a topology that an error quotes.
 _MAX_NAMED_TOPICS = 10

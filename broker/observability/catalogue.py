@@ -207,8 +207,13 @@ _ATTRIBUTES = {
         "group-count": "Groups by their protocol: classic, consumer, share or streams.",
         "consumer-group-count": "Groups of the consumer protocol by their state.",
         "consumer-group-rebalance-count": "Epochs of groups of the consumer protocol.",
+        "share-group-rebalance-count": "Epochs of share groups.",
         "streams-group-count": "Groups of Streams applications by their state.",
         "streams-group-rebalance-count": "Epochs of groups of Streams applications.",
+    },
+    "kafka.server:type=share-coordinator-metrics": {
+        "write-total": "States of share partitions that leaders asked to write.",
+        "last-pruned-offset": "By partition of __share_group_state: records before it are gone.",
     },
     "kafka.server:type=transaction-coordinator-metrics": {
         "partition-load-time-max": "Longest of the last loads of transaction states, in ms.",

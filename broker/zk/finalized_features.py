@@ -34,13 +34,14 @@ SESSION_RETRY_SECONDS = 0.1
 
 
 class FinalizedFeatures:
-    __slots__ = ("_changed", "_client", "epoch", "levels", "on_change")
+    __slots__ = ("_changed", "_client", "epoch", "exist", "levels", "on_change")
 
     def __init__(self, client: ZooKeeperClient) -> None:
         self._client = client
         self._changed = trio.Event()
         self.epoch = -1
         self.levels: Levels = NOTHING_FINALIZED
+        self.exist = trio.Event()  # /feature is there, and what it says is served
         self.on_change: Callable[[Levels], None] = lambda _levels: None
 
     async def follow(
@@ -77,13 +78,14 @@ class FinalizedFeatures:
         except znodes.MalformedZnode as error:
             logger.error("%s; the features stay as they were: %s", error, dict(self.levels))
             return
-        if levels == self.levels:
-            return
-        self.levels = levels
-        logger.info("Finalized features at epoch %d: %s", epoch, levels or "none")
-        for problem in unsupported(levels):
-            logger.error("%s", problem)
-        self.on_change(levels)
+        if levels != self.levels:
+            self.levels = levels
+            logger.info("Finalized features at epoch %d: %s", epoch, levels or "none")
+            for problem in unsupported(levels):
+                logger.error("%s", problem)
+            self.on_change(levels)
+        if epoch >= 0:
+            self.exist.set()
 
     def _fired(self, _kind: WatchKind, _path: str) -> None:
         self._changed.set()

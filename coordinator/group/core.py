@@ -86,6 +86,7 @@ class GroupStats:
         "offsets_deleted",
         "offsets_expired",
         "rebalances_completed",
+        "share_rebalances",
         "streams_rebalances",
     )
 
@@ -96,7 +97,8 @@ class GroupStats:
         self.rebalances_completed = 0
         # Epochs that members began, of groups of the consumer protocol.
         self.consumer_rebalances = 0
-        # The same of groups of Streams applications.
+        # The same of share groups, and of groups of Streams applications.
+        self.share_rebalances = 0
         self.streams_rebalances = 0
 
 

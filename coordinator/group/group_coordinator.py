@@ -117,7 +117,7 @@ class GroupCoordinator:
         self._streams = StreamsGroups(core, streams_config, self._image, rebalance)
         self._commits = Commits(self._core, self._rebalance, self._image.topic_id)
         self._stable_fetches = StableFetches(self._core, self._commits)
-        self._transactions = TransactionalCommits(self._core)
+        self._transactions = TransactionalCommits(self._core, self._image.topic_id)
 
     def take_effects(self) -> list[Effect]:
         """Remove and return the effects of the calls since the last time, in order."""

@@ -15,17 +15,18 @@ transactional half of GroupMetadataManager.storeOffsets (KIP-98, KIP-447).
 """
 
 import logging
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 
 from ...protocol.apis.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
 from ..connection_order import ConnectionOrders
+from .changing_group import ChangingGroup
 from .commit_attempt import CommitAttempt, client_error
 from .core import Core
 from .group import Group
-from .modern_offsets import check_commit
+from .modern_offsets import check_commit, check_partition
 from .offsets import OffsetAndMetadata
 from .records import offset_commit_records
 from .states import GroupState
@@ -39,10 +40,11 @@ MAX_PRODUCERS = 10_000
 class TransactionalCommits:
     """The part of the coordinator that keeps offsets of open transactions."""
 
-    __slots__ = ("_connections", "_core")
+    __slots__ = ("_connections", "_core", "_topic_id")
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, topic_id: Callable[[str], bytes | None]) -> None:
         self._core = core
+        self._topic_id = topic_id
         self._connections = ConnectionOrders[tuple[str, int]](MAX_PRODUCERS)
 
     def commit(
@@ -73,7 +75,7 @@ class TransactionalCommits:
         )
         group = None
         if attempt.values:
-            group, error = self._find_group(request, now_ms)
+            group, error = self._find_group(request, attempt.values, now_ms)
             if error is ErrorCode.NONE and self._connections.is_late(
                 (request.group_id, request.producer_id), connection
             ):
@@ -98,7 +100,7 @@ class TransactionalCommits:
         group.offsets.prepare_transactional(producer_id, append_id, values)
 
     def _find_group(
-        self, request: TxnOffsetCommitRequest, now_ms: int
+        self, request: TxnOffsetCommitRequest, partitions: Iterable[TopicPartition], now_ms: int
     ) -> tuple[Group | None, ErrorCode]:
         error = self._core.check_group(request.group_id)
         if error is not ErrorCode.NONE:
@@ -111,7 +113,7 @@ class TransactionalCommits:
             is_named = request.member_id or request.group_instance_id is not None
             if generation_id < 0 and not is_named:
                 return group, ErrorCode.NONE
-            return group, check_commit(group.modern, request.member_id, generation_id)
+            return group, self._check_member(group.modern, request, partitions)
         if generation_id < 0 and group.state is GroupState.EMPTY:
             return group, ErrorCode.NONE
         if generation_id < 0 and not request.member_id and request.group_instance_id is None:
@@ -120,6 +122,22 @@ class TransactionalCommits:
         if error is ErrorCode.NONE and generation_id != group.generation_id:
             error = ErrorCode.ILLEGAL_GENERATION
         return group, error
+
+    def _check_member(
+        self,
+        group: ChangingGroup,
+        request: TxnOffsetCommitRequest,
+        partitions: Iterable[TopicPartition],
+    ) -> ErrorCode:
+        """One partition that the member has not got in its epoch refuses all; clients know the
+        error of classic members."""
+        member_id, epoch = request.member_id, request.generation_id
+        error = check_commit(group, member_id, epoch)
+        for partition in partitions:
+            if error is not ErrorCode.NONE:
+                break
+            error = check_partition(group, member_id, epoch, partition, self._topic_id)
+        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
 
     def _appended(
         self,

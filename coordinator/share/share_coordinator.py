@@ -153,7 +153,7 @@ class ShareCoordinator:
 
     __slots__ = (
         "_cold_check_ms", "_config", "_effects", "_epochs", "_image", "_is_active", "_loading",
-        "_next_append_id", "_owned", "_partition_count", "_prune_ms", "_sent", "_wall",
+        "_next_append_id", "_owned", "_partition_count", "_prune_ms", "_sent", "_wall", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -176,6 +176,16 @@ class ShareCoordinator:
         self._next_append_id = 1
         self._prune_ms: int | None = None
         self._cold_check_ms: int | None = None
+        # Share partitions that were to be written since the start; refused ones count.
+        self.writes = 0
+
+    def pruned(self) -> list[tuple[int, int]]:
+        """Partitions that were pruned, and before which offset the last time."""
+        return [
+            (owner.partition, owner.pruned_before)
+            for owner in self._owned.values()
+            if owner.pruned_before != UNKNOWN
+        ]
 
     def take_effects(self) -> list[Effect]:
         """Remove and return the effects of the calls since the last time, in order."""
@@ -388,6 +398,7 @@ class ShareCoordinator:
         return _done(INITIALIZE, key), [state]
 
     def _write(self, owner: _Owned, key: Key, asked: Any, now_ms: int) -> _Outcome:
+        self.writes += 1
         entry = owner.entries.get(key)
         if key.partition < 0:
             return _negative(WRITE, key)
@@ -469,6 +480,7 @@ class ShareCoordinator:
         if leader_epoch in (UNKNOWN, entry.leader_epoch):
             return result, []
         logger.info("%s has a leader of epoch %d", key.text, leader_epoch)
+        self.writes += 1
         update = Update(
             state.snapshot_epoch,
             leader_epoch,

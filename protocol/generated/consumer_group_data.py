@@ -390,7 +390,7 @@ def write_ConsumerGroupCurrentMemberAssignmentKey(w: Writer, m: Any, version: i6
 
 
 def read_tags_of_CurrentTopicPartitions(r: Reader, m: Any, version: i64) -> None:
-    m.assignment_epochs = None
+    m.assignment_epochs = []
     m.unknown_tagged_fields = _NO_TAGS
     tags = r.tag_count()
     if not tags:
@@ -419,7 +419,7 @@ def read_CurrentTopicPartitions(r: Reader, version: i64) -> Any:
 
 def _write_known_tags_of_CurrentTopicPartitions(outer: Writer, m: Any, version: i64) -> None:
     known: list[tuple[int, Writer]] = []
-    if m.assignment_epochs is not None:
+    if m.assignment_epochs != []:
         w = outer.inner()
         w.int32s("assignment_epochs", m.assignment_epochs, True)
         known.append((0, w))
@@ -427,7 +427,7 @@ def _write_known_tags_of_CurrentTopicPartitions(outer: Writer, m: Any, version: 
 
 
 def write_tags_of_CurrentTopicPartitions(w: Writer, m: Any, version: i64) -> None:
-    if w.flexible and (m.assignment_epochs is not None):
+    if w.flexible and (m.assignment_epochs != []):
         _write_known_tags_of_CurrentTopicPartitions(w, m, version)
     else:
         w.unknown_tags("CurrentTopicPartitions", m.unknown_tagged_fields)

@@ -109,7 +109,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 class CurrentTopicPartitions(Struct):
     topic_id: bytes = uuid()
     partitions: list[int] = array("int32")
-    assignment_epochs: list[int] | None = array("int32", nullable="0+", default=None, tag=0)
+    assignment_epochs: list[int] | None = array("int32", nullable="0+", tag=0)
 
 
 @message(kind="data", valid="0", flexible="0+")

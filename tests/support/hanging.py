@@ -30,7 +30,8 @@ def hang(bootstrap: str, topic: str, partition: int, name: str) -> None:
     transactional(bootstrap, name)
     batch, leader = trio.run(_batch_and_leader, bootstrap, topic, partition, name)
     with closing(WireClient(leader)) as kafka:
-        answer = kafka.produce(topic, batch, partition=partition, transactional_id=name)
+        # Version 12 would tell it.
+        answer = kafka.produce(topic, batch, partition=partition, transactional_id=name, version=11)
         assert answer.error_code == 0
 
 

@@ -362,6 +362,10 @@ class ConsumerGroup(ChangingGroup):
         """Changes were undone: what this process noted when they were made may not hold."""
         self.is_refresh_due = self.has_new_topics = True
         self.assigned_ms = self.resolved_ms = None
+        # Where two members had a partition for a moment, the later epoch hid the earlier one.
+        self.owners.clear()
+        for member in self.members.values():
+            self._own(member.progress)
 
 
 def _count(counts: Counter[str], names: Any, change: int) -> None:

@@ -213,7 +213,7 @@ class ShareGroups(ConsumerGroups):
         self.writer.commit(edit, now_ms, beat.token, response)
 
     def _count_rebalance(self) -> None:
-        """Only rebalances of consumer groups are counted."""
+        self._core.stats.share_rebalances += 1
 
     def _remove(self, edit: Edit, member: Member) -> None:
         """Its session goes on, so that it is removed again if this does not get into the log."""

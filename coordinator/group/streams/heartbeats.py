@@ -102,6 +102,7 @@ class StreamsGroups:
             core.timers, TimerKind.STREAMS_SESSION, TimerKind.STREAMS_REBALANCE
         )
         self._writer = Writer(core, self._sessions, rebalance)
+        self._writer.on_lost = self._give_time
 
     # Configuration
 
@@ -472,10 +473,18 @@ class StreamsGroups:
 
     def loaded(self, group: StreamsGroup, now_ms: int) -> None:
         """Give each member of a loaded group its time."""
-        for member in group.members.values():
-            self._restart_session(group, member.member_id, now_ms)
-            if member.progress.state is MemberState.UNREVOKED_TASKS:
-                self._sessions.start_rebalance(group, member.member_id, now_ms)
+        self._give_time(group, now_ms)
+
+    def _give_time(self, group: StreamsGroup, now_ms: int) -> None:
+        """Members that have none, as after a removal that did not get into the log."""
+        for member_id, member in group.members.items():
+            if member_id not in group.session_timers:
+                self._restart_session(group, member_id, now_ms)
+            if (
+                member.progress.state is MemberState.UNREVOKED_TASKS
+                and member_id not in group.rebalance_timers
+            ):
+                self._sessions.start_rebalance(group, member_id, now_ms)
 
     def topics_changed(self, names: Collection[str]) -> None:
         """Topics were made or deleted, or have other partitions."""

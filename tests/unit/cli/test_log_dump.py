@@ -12,7 +12,7 @@ import click.testing
 import pytest
 
 from pybroker_kafka.cli.log import log
-from pybroker_kafka.cli.log_decoders import GroupRecords
+from pybroker_kafka.cli.log_decoders import GroupRecords, ShareStateRecords
 from pybroker_kafka.protocol.codec import encode_versioned
 from pybroker_kafka.protocol.messages.transaction_data import TransactionLogKey, TransactionLogValue
 from pybroker_kafka.protocol.records.batch import (
@@ -136,6 +136,27 @@ def test_an_unknown_state_of_a_transaction(tmp_path: Path) -> None:
 def _written(path: Path) -> Path:
     path.write_bytes(b"\0")
     return path
+
+
+@pytest.mark.parametrize("kind", ["Snapshot", "Update"])
+def test_records_of_share_states_are_kafkas_json(kind: str) -> None:
+    """As Kafka 4.3.1's own classes write them."""
+    lines = (GOLDEN / "kafka-classes-4.json").read_text(encoding="utf-8")
+    found = {
+        part: json.loads(line.rstrip().rstrip(","))
+        for part in ("Key", "Value")
+        for line in lines.splitlines()
+        if f'"Share{kind}{part}"' in line
+    }
+    number = ["Snapshot", "Update"].index(kind)
+    key = number.to_bytes(2, "big") + bytes.fromhex(found["Key"]["bytes"])
+    value = bytes(2) + bytes.fromhex(found["Value"]["bytes"])
+    shown = ShareStateRecords().text_of(Record(0, 0, key, value, [], 0))
+    assert json.loads(shown[0] or "") == {"type": str(number), "data": found["Key"]["fields"]}
+    assert json.loads(shown[1] or "") == {"version": "0", "data": found["Value"]["fields"]}
+    assert ShareStateRecords().text_of(Record(0, 0, key, None, [], 0))[1] == "<DELETE>"
+    unknown = ShareStateRecords().text_of(Record(7, 0, bytes([0, 9]), b"", [], 0))
+    assert unknown == ("Unknown record type 9 at offset 7, skipping.", None)
 
 
 @pytest.mark.parametrize("kind_of_group", ["consumer", "streams"])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from pybroker_kafka.coordinator.group.consumer.changes import SetMember, SetProgress
 from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
+from pybroker_kafka.coordinator.group.consumer.consumer_group import ConsumerGroup
 from pybroker_kafka.coordinator.group.consumer.heartbeats import REGEX_MIN_INTERVAL_MS
+from pybroker_kafka.coordinator.group.consumer.member import MemberMetadata, Progress
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.unit.coordinator.group.consumer_harness import Consumer, ConsumerHarness, Topics
-from tests.unit.coordinator.group.harness import GROUP
+from tests.unit.coordinator.group.harness import GROUP, partition_errors
+from tests.unit.coordinator.group.test_transactional_offsets import commit as commit_in_transaction
 
 TIMEOUT_MS = ConsumerGroupConfig().session_timeout_ms
 INTERVAL_MS = ConsumerGroupConfig().assignment_interval_ms
@@ -293,6 +297,55 @@ def test_what_was_written_late_stands(h: ConsumerHarness) -> None:
     assert first.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     h.is_holding = False
     assert h.assigned(h.join_consumer("a", "t")) == {"t": [0, 1, 2, 3]}
+
+
+def test_a_member_that_could_not_be_removed_is_removed_later(h: ConsumerHarness) -> None:
+    h.join_consumer("a", "t")
+    h.is_holding = True
+    h.advance(TIMEOUT_MS)
+    assert not h.consumer_group().members
+    h.release(ErrorCode.NOT_ENOUGH_REPLICAS)
+    h.is_holding = False
+    assert h.consumer_group().members.keys() == {"a"}
+    h.advance(TIMEOUT_MS)
+    assert not h.consumer_group().members
+
+
+def test_owners_after_two_lost_appends() -> None:
+    """Two members have a partition for a moment, and lose it in the other order."""
+    group, topic_id = ConsumerGroup("g"), bytes(16)
+    metadata = MemberMetadata()
+    for member_id in ("a", "b"):
+        group.apply(SetMember(member_id, metadata))
+    owned = Progress(1, 1, assigned={topic_id: {0: 1}})
+    group.apply(SetProgress("a", owned))
+    undo = group.apply(SetProgress("b", owned._replace(epoch=2)))
+    group.sent(1, [], [undo])
+    assert group.owner_epoch(topic_id, 0) == 2
+    group.lost(1)
+    assert group.owner_epoch(topic_id, 0) == 1
+
+
+def test_transactional_offsets_and_epochs(h: ConsumerHarness) -> None:
+    a, b = Consumer(h, "a", "t"), Consumer(h, "b", "t")
+    settle(h, a)
+    settle(h, a, b)
+    assert a.epoch == 3
+    late = ErrorCode.ILLEGAL_GENERATION
+
+    def committed(member: str, epoch: int, *partitions: int, topic: str = "t") -> set[ErrorCode]:
+        offsets = {(topic, n): 5 for n in partitions}
+        call = commit_in_transaction(h, offsets, member_id=member, generation_id=epoch)
+        return set(partition_errors(call).values())
+
+    assert committed("a", 3, 0, 3) == {ErrorCode.NONE}
+    assert committed("a", 2, 0) == {ErrorCode.NONE}
+    # What it has given up refuses the whole request, as what nobody knows.
+    assert committed("a", 2, 0, 3) == {late}
+    assert committed("a", 2, 0, topic="unknown") == {late}
+    assert committed("a", 4, 0) == {late}
+    assert committed("c", 3, 0) == {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert committed("", -1, 0) == {ErrorCode.NONE}
 
 
 def test_offsets_and_epochs(h: ConsumerHarness) -> None:

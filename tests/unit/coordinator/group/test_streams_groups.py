@@ -565,6 +565,18 @@ def test_what_is_not_in_the_log_did_not_happen(h: StreamsHarness) -> None:
     assert active(h.join_streams("b")) == {}
 
 
+def test_a_member_that_could_not_be_removed_is_removed_later(h: StreamsHarness) -> None:
+    h.join_streams("a")
+    h.is_holding = True
+    h.advance(45_000)
+    assert not h.streams_group().members
+    h.release(ErrorCode.NOT_ENOUGH_REPLICAS)
+    h.is_holding = False
+    assert h.streams_group().members.keys() == {"a"}
+    h.advance(45_000)
+    assert not h.streams_group().members
+
+
 def test_an_answer_waits_for_the_log(h: StreamsHarness) -> None:
     h.join_streams("a")
     h.is_holding = True

@@ -171,6 +171,8 @@ def test_superseded_records_are_pruned() -> None:
     node.delete(partition=1)
     pass_time(node, interval_ms)
     assert node.pruned[-1] > 3
+    assert node.machine.pruned() == [(0, node.pruned[-1])]
+    assert node.machine.writes == 4
     assert node.replayed() == node.entries
 
 
