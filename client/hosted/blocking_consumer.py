@@ -31,7 +31,7 @@ from ...protocol.topics import TopicPartition
 from ..consumer.commits import Offsets as Commits
 from ..consumer.consumer import MAX_BATCH_RECORDS, Consumer
 from ..consumer.deliveries import RetryPolicy
-from ..consumer.group import Callback
+from ..consumer.group_work import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
 from .ack_mode import AckDesk, HostedAck
