@@ -9,21 +9,24 @@ holds for the cluster beside it.
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import trio
 
 from pybroker_kafka.broker.handlers.find_coordinator import FindCoordinatorHandler
 from pybroker_kafka.broker.handlers.groups import GroupHandlers
 from pybroker_kafka.broker.handlers.metadata import MetadataHandler
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.broker.network.socket_server import (
+    ListenerSpec,
+    SocketServer,
+    SocketSettings,
+)
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.transaction.metadata import RAISES_EPOCHS
-from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
-from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest
-from pybroker_kafka.protocol.apis.leave_group import LeaveGroupRequest
-from pybroker_kafka.protocol.apis.metadata import MetadataRequest
-from pybroker_kafka.protocol.apis.offset_commit import OffsetCommitRequest
-from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest
+from pybroker_kafka.protocol.api import ApiKey
 from tests.simulation.client_apps import App, PlainSender, Sender
 from tests.simulation.client_judge import Judge
 from tests.simulation.client_members import Member
@@ -31,14 +34,17 @@ from tests.simulation.client_transactions import CommittedReader, Teller
 from tests.simulation.cluster import CALM_START_MS, CHECK_MS, CONVERGENCE_LIMIT_MS, Result
 from tests.simulation.kernel import START_MS, Process
 from tests.simulation.settings import Settings
+from tests.simulation.sockets import Ground, Socket, new_descriptors, simulated_sockets
 from tests.simulation.streams import Host
 from tests.simulation.transactions import (
     EXPIRY_CHECK_MS,
+    SERVED,
     TransactionalBroker,
     TransactionalCluster,
     unprotected,
 )
 from tests.simulation.virtual_trio import TrioRun, simulated
+from tests.simulation.wires import LISTENER
 
 # After the last fault: for as long as clients wait for an answer, and then some.
 CLIENTS_LIMIT_SECONDS = 150.0
@@ -48,6 +54,7 @@ SILENCES_WEIGHT = 4
 REFUSALS_WEIGHT = 3
 END_OF_TIME_MS = 2 * START_MS
 LONGEST_CUT_MS = 4_000
+IDLE_LIMITS_MS = (600_000, 600_000, 8_000)
 
 
 class ServingBroker(TransactionalBroker):
@@ -74,15 +81,42 @@ class ServingBroker(TransactionalBroker):
             share_partition_for=lambda _key: None,
         )
         members = GroupHandlers(self.groups)
-        self.served |= {
-            MetadataRequest: topics.metadata,
-            FindCoordinatorRequest: coordinators.find_coordinator,
-            JoinGroupRequest: members.join,
-            SyncGroupRequest: members.sync,
-            HeartbeatRequest: members.heartbeat,
-            LeaveGroupRequest: members.leave,
-            OffsetCommitRequest: self.group_offsets.commit,
-        }
+        self._build_network(
+            {
+                ApiKey.METADATA: topics.metadata,
+                ApiKey.FIND_COORDINATOR: coordinators.find_coordinator,
+                ApiKey.JOIN_GROUP: members.join,
+                ApiKey.SYNC_GROUP: members.sync,
+                ApiKey.HEARTBEAT: members.heartbeat,
+                ApiKey.LEAVE_GROUP: members.leave,
+                ApiKey.OFFSET_COMMIT: self.group_offsets.commit,
+                ApiKey.PRODUCE: self._produces.produce,
+                ApiKey.FETCH: self._fetches.fetch,
+                ApiKey.LIST_OFFSETS: self._offsets.list_offsets,
+                ApiKey.OFFSET_FOR_LEADER_EPOCH: self._leader_epochs.offset_for_leader_epoch,
+                ApiKey.INIT_PRODUCER_ID: self._init_producer_id,
+            }
+        )
+
+    def _build_network(self, handlers: dict[ApiKey, Any]) -> None:
+        """What clients reach: other brokers' requests come on `wires`."""
+        metrics = BrokerMetrics()
+        dispatcher = Dispatcher(metrics)
+        dispatcher.finalized(self.levels)
+        others = {ApiKey(kind._spec.api_key): handle for kind, handle in self.served.items()}
+        dispatcher.register({key: others[key] for key in SERVED if key in others} | handlers)
+        address = (self.name, 9000 + self.broker_id)
+        self.ground = Ground(self, address)
+        self._network = SocketServer(
+            dispatcher, ConnectionQuotas(), self.cluster.socket_settings, metrics, self.ground.seam
+        )
+        # A wait in the kernel is one of all tasks.
+        self._network.short_waits.others_wait = lambda: True
+        self._network.bind([ListenerSpec(LISTENER, LISTENER, *address)])
+
+    async def begin(self, nursery: trio.Nursery) -> None:
+        await super().begin(nursery)
+        await nursery.start(self._network.run)
 
     def kill(self) -> None:
         super().kill()
@@ -102,6 +136,15 @@ class ClientCluster(TransactionalCluster):
         self.programs = TrioRun(self.kernel, Process("programs"), self._run)
         self.judge = Judge(self)
         self.hosts: list[Host] = []
+        self.descriptors = new_descriptors()
+        self.sockets: dict[int, Socket] = {}
+        random = self.kernel.random
+        self.socket_settings = SocketSettings(
+            network_threads=2,
+            max_idle_ms=random.choice(IDLE_LIMITS_MS),
+            queued_requests=random.choice((500, 500, 2)),
+            queued_bytes=random.choice((-1, -1, 2_000)),
+        )
         self.apps: list[App] = []
         for kind, weight in (
             (self._isolate_a_leader, ISOLATED_LEADERS_WEIGHT),
@@ -261,7 +304,7 @@ def simulate_client(seed: int, version: int = 0) -> Result:
     kernel = cluster.kernel
     error: str | None = None
     try:
-        with simulated(kernel, seed):
+        with simulated(kernel, seed), simulated_sockets(cluster.network, cluster.sockets):
             cluster.run()
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"
