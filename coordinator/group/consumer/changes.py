@@ -7,7 +7,7 @@ changes left, whatever the way (`consumer_group.py`), and a record is a change i
 
 from typing import NamedTuple
 
-from ..changing_group import TargetEpoch
+from ..changing_group import TargetEpoch as TargetEpoch
 from .assignment import Assignment
 from .member import MemberMetadata, Progress
 

@@ -7,7 +7,7 @@ changes left, whatever the way (`streams_group.py`), and a record is a change in
 
 from typing import NamedTuple
 
-from ..changing_group import TargetEpoch
+from ..changing_group import TargetEpoch as TargetEpoch
 from .member import MemberMetadata, Progress
 from .tasks import Tasks
 from .topology import Topology
