@@ -111,7 +111,7 @@ class TransactionMetadata:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         # The epoch of its last record in the log; set by `complete`. It differs from the epoch
-        # above only after a `fence`, until the log has that: no producer is answered by such an epoch.
+        # above only after a `fence`, until the log has that. Such an epoch answers no producer.
         self.logged_epoch = producer_epoch
         # The values before that, which a producer may still send; the epoch is never in the log,
         # the id only since transaction.version 1.
