@@ -16,6 +16,7 @@ from pybroker_kafka.coordinator.group.share.share_group import ShareGroup
 from pybroker_kafka.coordinator.group.streams.member import Member as StreamsMember
 from pybroker_kafka.coordinator.group.streams.streams_group import StreamsGroup
 from pybroker_kafka.coordinator.share import share_coordinator
+from pybroker_kafka.coordinator.share.state import replayed
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.invariants import BrokenInvariant
 from pybroker_kafka.replication.share.in_flight import RecordState, Run
@@ -73,7 +74,6 @@ def test_a_kind_of_group_has_all_members_of_the_base() -> None:
 def test_the_epoch_of_a_share_partition_does_not_fall(monkeypatch: pytest.MonkeyPatch) -> None:
     node = ShareNode()
     node.initialize(epoch=2)
-    replayed = share_coordinator.replayed
     monkeypatch.setattr(share_coordinator, "_is_fenced", lambda _asked, _known: False)
     monkeypatch.setattr(
         share_coordinator, "replayed", lambda _before, change, limit: replayed(None, change, limit)
