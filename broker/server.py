@@ -402,19 +402,25 @@ class Broker:
             services.spawn("companion", self.companion.run, self)
         services.spawn("heap", heap.collect_now_and_then, parts.dispatcher.turns)
         await services.start("cleaner", parts.cleaner.run)
-        if metrics_address is None:
+        return await self._serve_metrics(services, metrics_address)
+
+    async def _serve_metrics(
+        self, services: Services, address: tuple[str, int] | None
+    ) -> int | None:
+        """The bound port; None without an address."""
+        if address is None:
             return None
         from .inside.views import Inside
         from .observability.metrics_http import serve_metrics
 
-        host, port = metrics_address
+        host, port = address
         services.spawn("loop watch", self.loop_watch.run)
         inside = Inside(
-            parts.replicas.manager,
+            self.parts.replicas.manager,
             self.zookeeper,
-            groups.machine.all_groups,
+            self.parts.coordinators.groups.machine.all_groups,
             self.clock,
-            is_guarded=parts.acls is not None,
+            is_guarded=self.parts.acls is not None,
         )
         serve = functools.partial(
             serve_metrics, self.metrics, port, host=host, inside=inside.answer

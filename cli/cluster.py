@@ -185,7 +185,6 @@ def start(
     from ..broker.config.loading import for_local_cluster
     from ..broker.resources import descriptors
     from ..local import cluster_spec, secured
-    from ..local.ephemeral import EphemeralDirectory
 
     descriptors.raise_descriptor_limit()
     if registry_url:
@@ -193,9 +192,7 @@ def start(
 
         registry_at(registry_url)  # a bad address is reported before anything starts
     if ephemeral:
-        if data_dir != cluster_state.default_data_dir():
-            raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
-        data_dir = EphemeralDirectory().path
+        data_dir = _ephemeral_directory(data_dir)
     try:
         overrides, translated = for_local_cluster(os.environ, overrides)
     except ConfigError as error:
@@ -236,6 +233,14 @@ def start(
             spec.data_dir, console_port, may_write=console_write, registry_url=registry_url
         )
     sys.exit((_start_detached if detach else _start_here)(spec, started, console, owner))
+
+
+def _ephemeral_directory(data_dir: Path) -> Path:
+    from ..local.ephemeral import EphemeralDirectory
+
+    if data_dir != cluster_state.default_data_dir():
+        raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
+    return EphemeralDirectory().path
 
 
 def _start_here(

@@ -87,9 +87,12 @@ def run_node(
         raise_descriptor_limit()
         configure_allocator()
         if state.kind == "zookeeper":
-            data_dir = None if spec.ephemeral else Path(state.directory)
             credentials = zookeeper_credentials(spec.zookeeper_credentials)
-            trio.run(_zookeeper, data_dir, state.host, state.port, credentials, ready, orders)
+            # An ephemeral one has its data for as long as its cluster lives: it may be killed, but
+            # outlives no crash of the machine.
+            serve = partial(_zookeeper, fsync=not spec.ephemeral)
+            directory = Path(state.directory)
+            trio.run(serve, directory, state.host, state.port, credentials, ready, orders)
         else:
             config = spec.broker_config(state, zookeeper_connect)
             metrics = spec.metrics_address(state.node_id)
@@ -303,6 +306,8 @@ async def _zookeeper(
     credentials: bytes | None,
     ready: Ready,
     orders: StopOrders,
+    *,
+    fsync: bool = True,
 ) -> None:
     from ..broker.zookeeper.server import serve_zookeeper
 
@@ -310,7 +315,12 @@ async def _zookeeper(
 
     async def serve(*, task_status: trio.TaskStatus[int]) -> None:
         await serve_zookeeper(
-            data_dir, host=host, port=port, credentials=credentials, task_status=task_status
+            data_dir,
+            host=host,
+            port=port,
+            credentials=credentials,
+            fsync=fsync,
+            task_status=task_status,
         )
 
     async with trio.open_nursery() as nursery:

@@ -205,7 +205,7 @@ class Supervisor:
         spec = self.spec
         connect = self.state.zookeeper_connect
         secret = None
-        if spec.zookeeper_connect is None and not spec.ephemeral:
+        if spec.zookeeper_connect is None:
             secret = spec.zookeeper_directory / SECRET_FILE
         log_dirs = [
             log_dir for broker_id in dead_broker_ids for log_dir in spec.log_dirs_of(broker_id)

@@ -63,26 +63,9 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
     )
     group_configs = GroupConfigs(config)
     group_configs.on_change.append(groups.machine.group_config_changed)
-    producer_ids = ProducerIds(
-        allocate_from_controller(
-            control.client, ground.broker_id, lambda: replicas.manager.leadership.broker_epoch
-        )
-        if config.inter_broker_protocol.has_producer_id_requests
-        else allocate_from_zookeeper(ground.zookeeper, ground.broker_id)
-    )
+    producer_ids = _producer_ids(ground, control, replicas)
     markers = MarkerWriter(replicas.runtime, groups.on_markers, request_timeout_ms)
-    transactions = TransactionRuntime(
-        replicas.runtime,
-        transaction_config(config),
-        producer_ids,
-        markers,
-        listener=listener,
-        connect=connect,
-        clock=clock,
-        load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
-        markers_version=partial(_markers_version, ground),
-        version=lambda: ground.features.levels.get(Feature.TRANSACTION, 0),
-    )
+    transactions = _transactions(ground, replicas, producer_ids, markers)
     verifier = TransactionVerifier(
         control.cache,
         listener,
@@ -121,6 +104,34 @@ def build_coordinators(ground: Ground, control: Control, replicas: Replicas) -> 
         EndOffsets(
             replicas.manager, control.cache, listener, str(ground.broker_id), connect=connect
         ),
+    )
+
+
+def _producer_ids(ground: Ground, control: Control, replicas: Replicas) -> ProducerIds:
+    return ProducerIds(
+        allocate_from_controller(
+            control.client, ground.broker_id, lambda: replicas.manager.leadership.broker_epoch
+        )
+        if ground.config.inter_broker_protocol.has_producer_id_requests
+        else allocate_from_zookeeper(ground.zookeeper, ground.broker_id)
+    )
+
+
+def _transactions(
+    ground: Ground, replicas: Replicas, producer_ids: ProducerIds, markers: MarkerWriter
+) -> TransactionRuntime:
+    config, listener = ground.config, ground.config.inter_broker_listener
+    return TransactionRuntime(
+        replicas.runtime,
+        transaction_config(config),
+        producer_ids,
+        markers,
+        listener=listener,
+        connect=ground.connectors.to(listener),
+        clock=ground.clock,
+        load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
+        markers_version=partial(_markers_version, ground),
+        version=lambda: ground.features.levels.get(Feature.TRANSACTION, 0),
     )
 
 

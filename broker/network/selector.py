@@ -8,7 +8,7 @@ more a round and the kernel a walk through the nests; a task and a registration 
 cost three times as much, measured with one connection.) kqueue, which macOS has, is used in the
 same way. With neither (tests; see `machine`) the set is polled once in POLL_SECONDS.
 
-The simulation and TLS put their own objects with these methods in place.
+The simulation has a set of its own (`socket_server.Sockets`).
 
 Mirrors `org.apache.kafka.common.network.Selector`, of which only the polling is here: buffers are
 in `connection`, idle closing and muting in `processor`.

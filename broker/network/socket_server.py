@@ -10,7 +10,8 @@ Mirrors `kafka.network.SocketServer`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +29,7 @@ from .processor import ROUND_SECONDS, Processor
 from .receive_buffer import DEFAULT_MEMORY_BYTES, ReceiveMemory
 from .request_channel import RequestChannel
 from .request_handler_pool import RequestHandlerPool
-from .selector import new_group
+from .selector import SelectorGroup, new_group
 from .short_waits import ShortWaits
 
 if TYPE_CHECKING:
@@ -63,6 +64,13 @@ class SocketSettings(NamedTuple):
     receive_memory_bytes: int = DEFAULT_MEMORY_BYTES
 
 
+class Sockets(NamedTuple):
+    """The seam to the operating system's sockets: a simulation passes its own."""
+
+    bind: Callable[[str | None, int, int, int | None], socket.socket] = bind
+    new_group: Callable[[], SelectorGroup] = new_group
+
+
 class SocketServer:
     def __init__(
         self,
@@ -70,6 +78,7 @@ class SocketServer:
         quotas: ConnectionQuotas,
         settings: SocketSettings,
         metrics: BrokerMetrics,
+        sockets: Sockets = Sockets(),  # noqa: B008
     ) -> None:
         self.settings = settings
         self.quotas = quotas
@@ -82,7 +91,8 @@ class SocketServer:
             self.channel, dispatcher.handle_frame, self._shortage, self.cold_reads
         )
         self.short_waits = ShortWaits(can_look=machine.CORES > 1)
-        self._selectors = new_group()
+        self._sockets = sockets
+        self._selectors = sockets.new_group()
         self.acceptors: list[Acceptor] = []
         self.processors: list[Processor] = []
         self._dispatcher = dispatcher
@@ -101,7 +111,9 @@ class SocketServer:
     def _bind_one(self, spec: ListenerSpec) -> None:
         settings = self.settings
         try:
-            sock = bind(spec.host, spec.port, settings.backlog, settings.receive_buffer)
+            sock = self._sockets.bind(
+                spec.host, spec.port, settings.backlog, settings.receive_buffer
+            )
         except OSError as error:
             raise OSError(
                 error.errno,

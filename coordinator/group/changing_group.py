@@ -7,22 +7,32 @@ way are remembered with what undoes them, by append.
 Mirrors ModernGroup and the snapshots of CoordinatorRuntime.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from .timers import Timer
 
 
-class ChangingGroup:
+class TargetEpoch(NamedTuple):
+    epoch: int
+    # Of the wall clock; 0: unknown.
+    timestamp_ms: int = 0
+
+
+class ChangingGroup(ABC):
     """One group; a `Group` has its offsets."""
 
     __slots__ = (
+        "_epoch",
         "_in_flight",
+        "_target_epoch",
         "group_id",
         "is_unproven",
         "rebalance_timers",
         "session_timers",
+        "targets",
         "unproven_ms",
     )
 
@@ -32,6 +42,12 @@ class ChangingGroup:
     def __init__(self, group_id: str) -> None:
         # Never changes.
         self.group_id = group_id
+        # From here on set by `apply` only. The epoch, and that of the target, with all that their
+        # records have; None: there is no such record.
+        self._epoch: Any = None
+        self._target_epoch: TargetEpoch | None = None
+        # The target of each member with one, by member id.
+        self.targets: dict[str, Any] = {}
         # The log has changes of which it is not known whether they are replicated, and since when.
         self.is_unproven = False
         self.unproven_ms = 0
@@ -45,44 +61,64 @@ class ChangingGroup:
     # Of each kind
 
     @property
+    @abstractmethod
     def is_persisted(self) -> bool:
         """Whether the log has anything of it."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def epoch_change(self) -> Any:
         """The change to its present epoch, as its record says."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def subscribed_topics(self) -> Collection[str]:
         """The topics whose offsets do not expire."""
-        raise NotImplementedError
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def is_subscribed_to(self, topic: str) -> bool: ...
 
+    @abstractmethod
     def record(self, change: Any) -> tuple[bytes, bytes | None]:
         """The key and value of a change."""
-        raise NotImplementedError
 
+    @abstractmethod
     def refusal(self, error: ErrorCode) -> Any:
         """The answer to a member's heartbeat."""
-        raise NotImplementedError
 
+    @abstractmethod
     def apply(self, change: Any) -> Any:
         """Apply a change; returns the one that undoes it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forget_what_was_seen(self) -> None:
         """Changes were undone: what this process noted when they were made may not hold."""
-        raise NotImplementedError
 
     def timers(self) -> Iterator[Timer]:
         """All that may be in the coordinator's queue."""
         yield from self.session_timers.values()
         for timer, _ in self.rebalance_timers.values():
             yield timer
+
+    # Changes of each kind, to be applied
+
+    def _set_epoch(self, change: Any) -> Any:
+        undo = type(change)(self._epoch)
+        self._epoch = change.value
+        return undo
+
+    def _set_target_epoch(self, change: Any) -> Any:
+        undo = type(change)(self._target_epoch)
+        self._target_epoch = change.value
+        return undo
+
+    def _set_target(self, change: Any) -> Any:
+        undo = type(change)(change.member_id, self.targets.get(change.member_id))
+        if change.value is None:
+            self.targets.pop(change.member_id, None)
+        else:
+            self.targets[change.member_id] = change.value
+        return undo
 
     # Appends
 

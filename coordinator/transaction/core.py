@@ -322,6 +322,8 @@ class Core:
         if self.config.proves and metadata.is_fencing:
             done(ErrorCode.CONCURRENT_TRANSACTIONS)
             return
+        if self.config.proves:
+            metadata.check_is_logged()
         if not (self.config.proves and metadata.is_stable):
             done(answer)
             return

@@ -74,6 +74,7 @@ class TransactionMetadata:
         "is_fencing",
         "last_producer_epoch",
         "last_producer_id",
+        "logged_epoch",
         "next_producer_id",
         "opened_ms",
         "partitions",
@@ -109,6 +110,9 @@ class TransactionMetadata:
         # of one producer id never goes back; NO_PRODUCER_EPOCH: it has not begun.
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
+        # The epoch of its last record in the log; set by `complete`. It differs from the epoch
+        # above only after a `fence`, until the log has that. Such an epoch answers no producer.
+        self.logged_epoch = producer_epoch
         # The values before that, which a producer may still send; the epoch is never in the log,
         # the id only since transaction.version 1.
         self.last_producer_id = last_producer_id
@@ -394,6 +398,12 @@ class TransactionMetadata:
         self.used_ms = prepared_ms
         self.pending_state = None
         self.state = state
+        self.logged_epoch = self.producer_epoch
+
+    def check_is_logged(self) -> None:
+        """A producer is about to be answered by the epoch: the log must have it."""
+        if self.producer_epoch != self.logged_epoch:
+            raise BrokenInvariant(f"{self} answers, and its log has epoch {self.logged_epoch}")
 
     def _check_completion(self, transition: Transition) -> None:
         """Check that a logged transition was prepared, and starts from the current state."""

@@ -301,10 +301,13 @@ class TransactionCoordinator:
         if isinstance(found, ErrorCode):
             return dict.fromkeys(partitions, found)
         metadata = found.metadata
-        is_unknown = metadata.is_fencing and self._core.config.proves
-        if metadata.producer_epoch != producer_epoch and not is_unknown:
+        if self._core.config.proves:
+            if metadata.is_fencing:
+                return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
+            metadata.check_is_logged()
+        if metadata.producer_epoch != producer_epoch:
             return dict.fromkeys(partitions, ErrorCode.PRODUCER_FENCED)
-        if metadata.state in PREPARED or is_unknown:
+        if metadata.state in PREPARED:
             return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
         return {
             partition: ErrorCode.NONE

@@ -21,6 +21,7 @@ from pybroker_kafka.protocol.zookeeper.jute import (
     SetDataRequest,
     StatResponse,
 )
+from pybroker_kafka.testing import KafkaCluster
 from tests.support.raw_zookeeper import RawClient
 
 ROUNDS = 8
@@ -172,3 +173,14 @@ def test_a_server_that_was_stopped_does_not_blame_its_clients(tmp_path: Path) ->
             assert client.receive().xid == PING_XID
         assert client.call(Op.EXISTS, PathWatchRequest("/e", False)).error == 0
         client.close()
+
+
+def test_the_zookeeper_of_an_ephemeral_cluster_comes_back_with_its_data() -> None:
+    with KafkaCluster(brokers=1) as kafka:
+        orders = kafka.topic("orders", partitions=3)
+        kafka.kill("zookeeper")
+        kafka.restart("zookeeper")
+        kafka.kill(1)
+        kafka.restart(1)  # a broker that starts knows only what ZooKeeper tells it
+        kafka.produce(orders, b"a book")
+        assert [record.value for record in kafka.records(orders)] == [b"a book"]

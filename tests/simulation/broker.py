@@ -5,8 +5,8 @@ handlers of produce, fetch, offsets and control requests, ISR changes, fetch ses
 the controller with its channels, registration. Simulated: ZooKeeper's client (`zookeeper`), the
 links between brokers (`wires`), and
 - `server`, which begins with the real disk, sockets and kazoo; here is the order of its start;
-- `broker.network`, which waits for sockets in an epoll set and lives on bytes. Here a request is an
-  object, and three in a hundred take the form that they have on the wire.
+- `broker.network`, which runs for clients only (`client_cluster`): here a request is an object, and
+  three in a hundred take the form that they have on the wire.
 """
 
 from collections.abc import Callable

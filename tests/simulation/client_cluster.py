@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import trio
@@ -19,20 +20,19 @@ from pybroker_kafka.broker.handlers.consumer_groups import ConsumerGroupHandlers
 from pybroker_kafka.broker.handlers.find_coordinator import FindCoordinatorHandler
 from pybroker_kafka.broker.handlers.groups import GroupHandlers
 from pybroker_kafka.broker.handlers.metadata import MetadataHandler
+from pybroker_kafka.broker.network.connection_quotas import ConnectionQuotas
+from pybroker_kafka.broker.network.dispatcher import Dispatcher
+from pybroker_kafka.broker.network.socket_server import (
+    ListenerSpec,
+    SocketServer,
+    SocketSettings,
+)
+from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 from pybroker_kafka.client.consumer import epoch_member
 from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.transaction.metadata import RAISES_EPOCHS
-from pybroker_kafka.protocol.api import API_TABLE, ApiKey
-from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
-from pybroker_kafka.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
-from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
-from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest
-from pybroker_kafka.protocol.apis.leave_group import LeaveGroupRequest
-from pybroker_kafka.protocol.apis.metadata import MetadataRequest
-from pybroker_kafka.protocol.apis.offset_commit import OffsetCommitRequest
-from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest
+from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.features import Feature
 from pybroker_kafka.replication.metadata_cache import MetadataUpdate
 from tests.simulation.client_apps import App, PlainSender, Sender
@@ -42,6 +42,7 @@ from tests.simulation.client_transactions import CommittedReader, Teller
 from tests.simulation.cluster import CALM_START_MS, CHECK_MS, CONVERGENCE_LIMIT_MS, Result
 from tests.simulation.kernel import START_MS, Process
 from tests.simulation.settings import Settings
+from tests.simulation.sockets import Ground, Socket, new_descriptors, simulated_sockets
 from tests.simulation.streams import Host
 from tests.simulation.transactions import (
     EXPIRY_CHECK_MS,
@@ -51,6 +52,7 @@ from tests.simulation.transactions import (
     unprotected,
 )
 from tests.simulation.virtual_trio import TrioRun, simulated
+from tests.simulation.wires import LISTENER
 
 # After the last fault: for as long as clients wait for an answer, and then some.
 CLIENTS_LIMIT_SECONDS = 150.0
@@ -63,6 +65,7 @@ SESSION_MS = 2_000  # of members by the consumer protocol
 HEARTBEAT_MS = 300
 ASSIGNMENT_INTERVAL_MS = 200
 LONGEST_CUT_MS = 4_000
+IDLE_LIMITS_MS = (600_000, 600_000, 8_000)
 
 
 class ServingBroker(TransactionalBroker):
@@ -94,34 +97,53 @@ class ServingBroker(TransactionalBroker):
             share_partition_for=lambda _key: None,
         )
         members = GroupHandlers(self.groups)
-        self.served |= {
-            MetadataRequest: topics.metadata,
-            FindCoordinatorRequest: coordinators.find_coordinator,
-            JoinGroupRequest: members.join,
-            SyncGroupRequest: members.sync,
-            HeartbeatRequest: members.heartbeat,
-            LeaveGroupRequest: members.leave,
-            OffsetCommitRequest: self.group_offsets.commit,
+        handlers: dict[ApiKey, Any] = {
+            ApiKey.METADATA: topics.metadata,
+            ApiKey.FIND_COORDINATOR: coordinators.find_coordinator,
+            ApiKey.JOIN_GROUP: members.join,
+            ApiKey.SYNC_GROUP: members.sync,
+            ApiKey.HEARTBEAT: members.heartbeat,
+            ApiKey.LEAVE_GROUP: members.leave,
+            ApiKey.OFFSET_COMMIT: self.group_offsets.commit,
+            ApiKey.PRODUCE: self._produces.produce,
+            ApiKey.FETCH: self._fetches.fetch,
+            ApiKey.LIST_OFFSETS: self._offsets.list_offsets,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: self._leader_epochs.offset_for_leader_epoch,
+            ApiKey.INIT_PRODUCER_ID: self._init_producer_id,
         }
         if self.cluster.has_consumer_protocol:
-            self._serve_consumer_protocol()
-
-    def _serve_consumer_protocol(self) -> None:
-        self.levels = {**self.levels, Feature.GROUP: 1}
-        heartbeats = ConsumerGroupHandlers(self.groups, lambda: self.levels)
-        keys = (*SERVED, ApiKey.CONSUMER_GROUP_HEARTBEAT)
-        versions = ApiVersionsHandler(
-            lambda: ((key, 0, API_TABLE[key].highest(self.levels)) for key in keys),
-            lambda: (0, self.levels),
-        )
-        self.served |= {
-            ApiVersionsRequest: versions.api_versions,
-            ConsumerGroupHeartbeatRequest: heartbeats.heartbeat,
-        }
-        self.orders.on_metadata.append(self._topics_changed)
+            self.levels = {**self.levels, Feature.GROUP: 1}
+            heartbeats = ConsumerGroupHandlers(self.groups, lambda: self.levels)
+            handlers[ApiKey.CONSUMER_GROUP_HEARTBEAT] = heartbeats.heartbeat
+            self.orders.on_metadata.append(self._topics_changed)
+        self._build_network(handlers)
 
     def _topics_changed(self, update: MetadataUpdate) -> None:
         self.groups.on_topics_changed(update.changed_topics | update.deleted_topics)
+
+    def _build_network(self, handlers: dict[ApiKey, Any]) -> None:
+        """What clients reach: other brokers' requests come on `wires`."""
+        metrics = BrokerMetrics()
+        dispatcher = Dispatcher(metrics)
+        dispatcher.finalized(self.levels)
+        versions = ApiVersionsHandler(
+            dispatcher.served, lambda: (0 if self.levels else -1, self.levels)
+        )
+        handlers[ApiKey.API_VERSIONS] = versions.api_versions
+        others = {ApiKey(kind._spec.api_key): handle for kind, handle in self.served.items()}
+        dispatcher.register({key: others[key] for key in SERVED if key in others} | handlers)
+        address = (self.name, 9000 + self.broker_id)
+        self.ground = Ground(self, address)
+        self._network = SocketServer(
+            dispatcher, ConnectionQuotas(), self.cluster.socket_settings, metrics, self.ground.seam
+        )
+        # A wait in the kernel is one of all tasks.
+        self._network.short_waits.others_wait = lambda: True
+        self._network.bind([ListenerSpec(LISTENER, LISTENER, *address)])
+
+    async def begin(self, nursery: trio.Nursery) -> None:
+        await super().begin(nursery)
+        await nursery.start(self._network.run)
 
     def kill(self) -> None:
         super().kill()
@@ -141,6 +163,15 @@ class ClientCluster(TransactionalCluster):
         self.programs = TrioRun(self.kernel, Process("programs"), self._run)
         self.judge = Judge(self)
         self.hosts: list[Host] = []
+        self.descriptors = new_descriptors()
+        self.sockets: dict[int, Socket] = {}
+        random = self.kernel.random
+        self.socket_settings = SocketSettings(
+            network_threads=2,
+            max_idle_ms=random.choice(IDLE_LIMITS_MS),
+            queued_requests=random.choice((500, 500, 2)),
+            queued_bytes=random.choice((-1, -1, 2_000)),
+        )
         self.apps: list[App] = []
         for kind, weight in (
             (self._isolate_a_leader, ISOLATED_LEADERS_WEIGHT),
@@ -308,6 +339,7 @@ def simulate_client(seed: int, version: int = 0) -> Result:
     try:
         with (
             simulated(kernel, seed),
+            simulated_sockets(cluster.network, cluster.sockets),
             patch.object(epoch_member, "new_member_id", lambda: next(ids)),
         ):
             cluster.run()

@@ -17,9 +17,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pybroker_kafka.client.consumer.received import Received
+from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from pybroker_kafka.protocol.apis.produce import ProduceRequest, ProduceResponse
 from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.framing import decode_response
 from pybroker_kafka.protocol.records.batch import (
     ControlRecordType,
     EndTxnMarker,
@@ -33,7 +35,7 @@ from tests.support.frames import joined
 if TYPE_CHECKING:
     from tests.simulation.client_cluster import ClientCluster
     from tests.simulation.kernel import Process
-    from tests.simulation.streams import Answering, Connection, Sent
+    from tests.simulation.streams import Connection, Sent
 
 
 class Outcome(Enum):
@@ -216,21 +218,26 @@ class Judge:
         who = f"{request.member_id} of generation {request.generation_id_or_member_epoch}"
         self._cluster.kernel.note(f"that commits {', '.join(places)} as {who}")
 
-    def answered(self, answering: Answering, response: Any) -> None:
-        """A broker answers a request."""
+    def answered(self, connection: Connection, sent: Sent, frame: bytes) -> None:
+        """A broker answers a request; the frame is without its size."""
+        if sent.api_key not in (ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT):
+            return
+        _, response = decode_response(sent.api_key, sent.version, memoryview(frame))
         if isinstance(response, ProduceResponse):
-            self._note_answer(answering, response)
+            self._cluster.audit.acknowledged(connection.broker, sent.message, response)
+            self._note_answer(connection, sent, response)
         elif isinstance(response, OffsetCommitResponse):
-            self._committed_offsets(answering, response)
+            self._committed_offsets(connection, sent.message, response)
 
-    def _committed_offsets(self, answering: Answering, response: OffsetCommitResponse) -> None:
+    def _committed_offsets(
+        self, via: Connection, request: OffsetCommitRequest, response: OffsetCommitResponse
+    ) -> None:
         """What a group has committed does not go back: its users seek nowhere.
 
         But a commit on a connection that its client has given up may arrive behind those on the
         next one, once the network carries again: Kafka's protocol has nothing against it.
         """
-        request: OffsetCommitRequest = answering.message
-        source, connection = answering.source, answering.number
+        source, connection = via.host.process, via.number
         asked = {
             (topic.name, entry.partition_index): entry.committed_offset
             for topic in request.topics
@@ -251,15 +258,14 @@ class Judge:
                 committed[key] = asked[key]
                 group.committed_by[key] = (source, connection)
 
-    def _note_answer(self, answering: Answering, response: ProduceResponse) -> None:
+    def _note_answer(self, connection: Connection, sent: Sent, response: ProduceResponse) -> None:
         codes = [
             f"{part.index}: {ErrorCode(part.error_code).name} at {part.base_offset}"
             for topic in response.responses
             for part in topic.partition_responses
         ]
-        connection = answering.connection
         self._cluster.kernel.note(
-            f"{connection.broker.name} answers PRODUCE {answering.sent.correlation_id} on "
+            f"{connection.broker.name} answers PRODUCE {sent.correlation_id} on "
             f"{connection.number}: {', '.join(codes)}"
         )
 

@@ -31,14 +31,34 @@ class Inode:
         self.dirty = (start, end) if dirty is None else (min(dirty[0], start), max(dirty[1], end))
 
 
+# Files that are sent, by their descriptors, which are negative: no process has too many of them.
+_numbered: "list[MemoryFile]" = []
+
+
+def file_of(number: int) -> "MemoryFile":
+    return _numbered[-number - 2]
+
+
+def forget_numbers() -> None:
+    """At the end of a run."""
+    _numbered.clear()
+
+
 class MemoryFile(DataFile):
-    __slots__ = ("_disk", "_inode", "_life")
+    __slots__ = ("_disk", "_inode", "_life", "_number")
 
     def __init__(self, path: str, inode: Inode, disk: "Disk") -> None:
         super().__init__(-1, path)
         self._inode = inode
         self._disk = disk
         self._life = disk.life
+        self._number = 0
+
+    def fileno(self) -> int:
+        if not self._number:
+            _numbered.append(self)
+            self._number = -len(_numbered) - 1
+        return self._number
 
     def write_at(self, data: Buffer, position: int) -> None:
         assert self._life == self._disk.life, f"a dead process writes to {self.path}"

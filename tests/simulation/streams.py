@@ -1,15 +1,15 @@
 """Connections of real clients to simulated brokers: streams of bytes for trio, over the network.
 
-A `Host` is a machine with clients on it; its `reach` is what a client takes instead of TCP. A
-connection is what TCP makes of a bad network: bytes come in their order, or not at all; what a cut
-link holds up comes once it is mended. Rules:
+A `Host` is a machine with clients on it; its `reach` is what a client takes instead of TCP. The
+broker's end is a `sockets.Socket`, below the real `broker.network`. A connection is what TCP makes
+of a bad network: bytes come in their order, or not at all; what a cut link holds up comes once it
+is mended. Rules:
 - who is refused, or reset, is told; who is not answered waits, until TCP's keepalive finds that the
   broker's machine is not reached, or does not know the connection;
-- a broker handles one request of a connection at a time, or produce requests as fast as it can
-  append them, and answers in their order;
 - requests that a client has left behind still arrive, all of them or none, at some later time.
 
-Client's frames are looked at when they are sent (`Host.on_sent`), and travel as messages.
+Frames are looked at where they enter the network, of the client (`Host.on_sent`) and of the broker
+(`Host.on_answered`): a connection's answers come in the order of its requests.
 """
 
 from __future__ import annotations
@@ -27,12 +27,9 @@ from pybroker_kafka.client.security.connector import (
 )
 from pybroker_kafka.protocol import codec
 from pybroker_kafka.protocol.api import ApiKey, request_class
-from pybroker_kafka.protocol.apis.produce import ProduceRequest
-from pybroker_kafka.protocol.framing import decode_request_header, encode_response
-from tests.simulation.broker import Produced
+from pybroker_kafka.protocol.framing import decode_request_header
 from tests.simulation.kernel import Process
 from tests.simulation.network import CONNECT_REFUSED_MS, LONG_DELAY_MS
-from tests.support.frames import joined
 
 if TYPE_CHECKING:
     from tests.simulation.client_cluster import ClientCluster, ServingBroker
@@ -40,7 +37,11 @@ if TYPE_CHECKING:
 FRAME_SIZE_BYTES = 4
 LOOK_AGAIN_MS = 40  # at a link that is cut
 ABANDONED_SHARE = 0.5  # of connections that clients leave: their requests arrive all the same
-PIECES_SHARE = 0.02  # of answers that come in two pieces
+PIECES_SHARE = 0.02  # of requests and answers that come in two pieces
+ROOMS = (1_000, 64_000, 64_000)  # for bytes under way from a broker
+
+END = object()
+RESET = object()
 
 
 class Sent(NamedTuple):
@@ -73,6 +74,7 @@ class Stream(trio.abc.Stream):
         self._connection = connection
         self._arrived = bytearray()
         self._news = trio.Event()
+        self._is_ended = False
         self._is_reset = False
         self._is_closed = False
 
@@ -80,6 +82,10 @@ class Stream(trio.abc.Stream):
 
     def take(self, data: bytes) -> None:
         self._arrived += data
+        self._news.set()
+
+    def end(self) -> None:
+        self._is_ended = True
         self._news.set()
 
     def reset(self) -> None:
@@ -101,7 +107,7 @@ class Stream(trio.abc.Stream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         await trio.lowlevel.checkpoint()
-        while not self._arrived and not self._is_reset and not self._is_closed:
+        while not (self._arrived or self._is_ended or self._is_reset or self._is_closed):
             self._news = trio.Event()
             await self._news.wait()
         if self._is_closed:
@@ -130,18 +136,31 @@ class Lane:
         self._receiver = receiver
         self._deliver = deliver
         self._waiting: deque[Any] = deque()
+        self._held_up_ms = 0
 
     def put(self, item: Any) -> None:
         self._waiting.append(item)
         if len(self._waiting) == 1:
             self._next(self._connection.network.delay_ms())
 
+    def hold_up(self, delay_ms: int) -> None:
+        """What is under way comes later, by so much."""
+        self._held_up_ms = delay_ms
+
+    def replace(self, item: Any) -> None:
+        """This comes instead of what is under way."""
+        if self._waiting:
+            self._waiting = deque((item,))
+        else:
+            self.put(item)
+
     def _next(self, delay_ms: int) -> None:
         self._connection.kernel.after(delay_ms, self._receiver, self._arrived)
 
     def _arrived(self) -> None:
-        if not self._connection.is_up:
-            self._next(LOOK_AGAIN_MS)
+        if self._held_up_ms or not self._connection.is_up:
+            delay_ms, self._held_up_ms = self._held_up_ms or LOOK_AGAIN_MS, 0
+            self._next(delay_ms)
             return
         item = self._waiting.popleft()
         if self._waiting:
@@ -160,24 +179,22 @@ class Connection:
         self.number = number
         self.stream = Stream(self)
         self.is_open = True
+        self.is_silent = False  # its answers are lost
         self._generation = broker.process.generation
+        self._socket = broker.ground.connect(self, self.kernel.random.choice(ROOMS))
         self._up = Lane(self, None, self._request_arrived)
         self._down = Lane(self, host.process, self._answer_arrived)
-        self.is_silent = False  # its answers are lost
         self._arrives_late = False
         self._unanswered = 0  # probes in a row
         self.kernel.after(KEEPALIVE_IDLE_SECONDS * 1000, None, self._probe)
-        # At the broker: what is not handled yet, and what is not answered, in their order.
-        self._received: deque[Sent] = deque()
-        self._handled: deque[Answering] = deque()
+        # What the broker has not answered yet, in its order, and the part of an answer that it
+        # has sent.
+        self._asked: deque[Sent] = deque()
+        self._sent_by_broker = bytearray()
 
     @property
     def is_up(self) -> bool:
         return self.network.is_up(self.host.name, self.broker.name)
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._handled) + len(self._received)
 
     @property
     def _is_of_this_life(self) -> bool:
@@ -189,8 +206,18 @@ class Connection:
     def send(self, frame: bytes) -> None:
         sent = read_request(frame)
         self.host.on_sent(self, sent)
-        if self.is_open:
-            self._up.put(sent)
+        if not self.is_open:
+            return
+        self._asked.append(sent)
+        self._put(self._up, frame)
+
+    def _put(self, lane: Lane, data: bytes) -> None:
+        if len(data) > 1 and self.kernel.chance(PIECES_SHARE):
+            cut = self.kernel.random.randint(1, len(data) - 1)
+            lane.put(data[:cut])
+            lane.put(data[cut:])
+        else:
+            lane.put(data)
 
     def client_closed(self) -> None:
         """What is under way arrives, or does not."""
@@ -198,6 +225,11 @@ class Connection:
             return
         self._close()
         self._arrives_late = self.kernel.chance(ABANDONED_SHARE)
+        if self._arrives_late:
+            self._up.hold_up(self.kernel.random.randint(0, LONG_DELAY_MS))
+            self._up.put(END)
+        else:
+            self._up.replace(RESET)
 
     def reset(self) -> None:
         """Both ends learn of it; half of what is under way arrives all the same."""
@@ -228,98 +260,48 @@ class Connection:
 
     # The broker's end
 
-    def _request_arrived(self, sent: Sent) -> None:
-        if not self._is_of_this_life:
+    def _request_arrived(self, item: Any) -> None:
+        if not self._is_of_this_life or self._socket.is_closed:
             self.reset()  # nobody knows this connection
-        elif self.is_open:
-            self.kernel.after(0, self.broker.process, self._receive, sent)
-        elif self._arrives_late:
-            delay_ms = self.kernel.random.randint(0, LONG_DELAY_MS)
-            self.kernel.after(delay_ms, self.broker.process, self._receive, sent)
-
-    def _receive(self, sent: Sent) -> None:
-        self._received.append(sent)
-        self._handle_next()
-
-    def _handle_next(self) -> None:
-        if not self.is_open and not self._arrives_late:
-            self._received.clear()
-        while self._received and (
-            not self._handled
-            or (
-                self.host.pipelines
-                and isinstance(self._received[0].message, ProduceRequest)
-                and self._handled[-1].is_appended
-            )
-        ):
-            answering = Answering(self, self._received.popleft())
-            self._handled.append(answering)
-            exchange: Any = answering
-            self.broker.receive(exchange)
-
-    def look_again(self) -> None:
-        """Another request may be handled."""
-        if self._received:
-            self.kernel.after(0, self.broker.process, self._handle_next)
-
-    def answered(self) -> None:
-        """The oldest request that is handled, or a later one, has its answer."""
-        while self._handled and self._handled[0].frame is not None:
-            frame = self._handled.popleft().frame
-            if self.is_open and frame:
-                self._send_answer(frame)
-        self.look_again()
-
-    def _send_answer(self, frame: bytes) -> None:
-        if self.kernel.chance(PIECES_SHARE):
-            cut = self.kernel.random.randint(1, len(frame) - 1)
-            self._down.put(frame[:cut])
-            self._down.put(frame[cut:])
+        elif item is RESET:
+            self._socket.reset()
+        elif item is END:
+            self._socket.end()
         else:
-            self._down.put(frame)
+            self._socket.take(item)
 
-    def _answer_arrived(self, data: bytes) -> None:
+    def answer(self, data: bytes) -> None:
+        """The broker sends."""
+        answered = self._sent_by_broker
+        answered += data
+        while len(answered) >= FRAME_SIZE_BYTES:
+            size = FRAME_SIZE_BYTES + int.from_bytes(answered[:FRAME_SIZE_BYTES], "big")
+            if len(answered) < size:
+                break
+            frame = bytes(answered[FRAME_SIZE_BYTES:size])
+            del answered[:size]
+            correlation_id = int.from_bytes(frame[:FRAME_SIZE_BYTES], "big", signed=True)
+            sent = self._asked.popleft()
+            assert sent.correlation_id == correlation_id, f"{correlation_id} is answered: {sent}"
+            self.host.on_answered(self, sent, frame)
+        if self.is_open:
+            self._put(self._down, data)
+        else:
+            self.kernel.after(self.network.delay_ms(), None, self._socket.reset)
+
+    def broker_closed(self) -> None:
+        if self.is_open:
+            self._down.put(END)
+
+    def _answer_arrived(self, item: Any) -> None:
+        if item is END:
+            if self.is_open and not self.host.swallows(self):
+                self.stream.end()
+            return
+        if self._is_of_this_life and not self._socket.is_closed:
+            self._socket.has_arrived(len(item))
         if self.is_open and not self.host.swallows(self):
-            self.stream.take(data)
-
-
-class Answering:
-    """A client's request at the broker: what brokers use of an `Exchange`."""
-
-    __slots__ = ("connection", "frame", "is_appended", "message", "network", "number", "sent",
-                 "source", "version")  # fmt: skip
-
-    def __init__(self, connection: Connection, sent: Sent) -> None:
-        self.connection = connection
-        self.network = connection.network
-        self.number = connection.number
-        self.sent = sent
-        self.source = connection.host.process
-        self.message = sent.message
-        self.version = sent.version
-        self.is_appended = False
-        self.frame: bytes | None = None  # of the answer
-
-    def respond(self, response: Any) -> None:
-        if self.frame is not None:
-            return  # its connection was closed
-        if isinstance(response, Produced):
-            response = response.response
-        self.connection.host.cluster.judge.answered(self, response)
-        sent = self.sent
-        parts = encode_response(sent.api_key, sent.version, sent.correlation_id, response)
-        self.frame = joined(parts)
-        self.connection.answered()
-
-    def appended(self) -> None:
-        """Its records are in the log: the next one may be handled."""
-        self.is_appended = True
-        self.connection.look_again()
-
-    def fail(self) -> None:
-        """The broker closes the connection instead."""
-        self.frame = b""
-        self.connection.reset()
+            self.stream.take(item)
 
 
 class Host:
@@ -332,11 +314,11 @@ class Host:
         self.process = Process(name)
         self.process.tasks = cluster.programs
         self.connections: dict[Connection, None] = {}
-        self.pipelines = cluster.kernel.chance(0.5)
         # By broker: until when it is refused, and until when its answers are lost.
         self.refused_until_ms: dict[str, int] = {}
         self.swallowed_until_ms: dict[str, int] = {}
         self.on_sent: Callable[[Connection, Sent], None] = cluster.judge.sent
+        self.on_answered: Callable[[Connection, Sent, bytes], None] = cluster.judge.answered
 
     async def reach(self, host: str, port: int) -> Stream:
         """Connect, as TCP does. Raises OSError."""

@@ -52,6 +52,7 @@ from pybroker_kafka.protocol.apis.txn_offset_commit import TxnOffsetCommitReques
 from pybroker_kafka.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.features import NOTHING_FINALIZED, Feature, Levels
+from pybroker_kafka.protocol.schema import Message
 from pybroker_kafka.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from pybroker_kafka.replication.types import LeadershipResult, StopResult
 from tests.simulation.broker import REQUEST_TIMEOUT_MS, Broker, SimulatedRequest
@@ -141,7 +142,7 @@ class TransactionalBroker(Broker):
             self.groups, metadata, zookeeper=nothing, offset_metadata_max_bytes=4_096
         )
         offsets = TxnOffsetCommitHandler(self.groups, replicas, self.verifier, lambda: True)
-        self.served: dict[type, Any] = {
+        self.served: dict[type[Message], Any] = {
             ApiVersionsRequest: ApiVersionsHandler(
                 lambda: ((key, 0, API_TABLE[key].highest(self.levels)) for key in SERVED),
                 lambda: (0 if self.levels else -1, self.levels),

@@ -18,7 +18,7 @@ import gc
 import random
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import Context
 from functools import cache
 from heapq import heappop
@@ -42,6 +42,9 @@ from tests.simulation.kernel import START_MS, Kernel, Process
 _MARGIN_SECONDS = 1e-7
 _LAST_DIGITS_SECONDS = 1e-12
 _NOTHING: Any = ()
+NETWORK = "pybroker_kafka.broker.network."
+# Of its clock: 0.0 stands for a moment that has not come.
+NETWORK_START_SECONDS = 1_000.0
 _CONTEXT = trio_run.GLOBAL_RUN_CONTEXT
 
 T = TypeVar("T")
@@ -86,6 +89,13 @@ class _Outside:
 
     def wakeup_thread_and_signal_safe(self) -> None:
         self._news.set()
+
+    async def wait_readable(self, source: Any) -> None:
+        """Of a simulated socket, or a set of them (`sockets`)."""
+        await source.wait_readable()
+
+    def notify_closing(self, _source: Any) -> None:
+        pass
 
 
 async def _run_sync(
@@ -284,6 +294,7 @@ def simulated(kernel: Kernel, seed: int) -> Iterator[None]:
         with (
             patch.object(stopwatch, "now", seconds),
             patch.object(stopwatch, "cpu", lambda: cpu_share * seconds()),
+            _network_clock(lambda: NETWORK_START_SECONDS + seconds()),
             patch.object(trio.to_thread, "run_sync", _run_sync),
             patch.object(sniffio_library, "name", "trio"),
             noticing_crashes(kernel),
@@ -298,6 +309,16 @@ def simulated(kernel: Kernel, seed: int) -> Iterator[None]:
             gc.enable()
         random.setstate(state)
         trio_run._ALLOW_DETERMINISTIC_SCHEDULING = is_deterministic  # type: ignore[misc]
+
+
+@contextmanager
+def _network_clock(seconds: Callable[[], float]) -> Iterator[None]:
+    """The clock of `broker.network`, whose modules import the function itself."""
+    with ExitStack() as stack:
+        for name, module in list(sys.modules.items()):
+            if name.startswith(NETWORK) and hasattr(module, "perf_counter"):
+                stack.enter_context(patch.object(module, "perf_counter", seconds))
+        yield
 
 
 def _first_of(error: BaseException) -> BaseException:

@@ -7,6 +7,7 @@ changes left, whatever the way (`consumer_group.py`), and a record is a change i
 
 from typing import NamedTuple
 
+from ..changing_group import TargetEpoch as TargetEpoch
 from .assignment import Assignment
 from .member import MemberMetadata, Progress
 
@@ -14,12 +15,6 @@ from .member import MemberMetadata, Progress
 class GroupEpoch(NamedTuple):
     epoch: int
     metadata_hash: int
-
-
-class TargetEpoch(NamedTuple):
-    epoch: int
-    # Of the wall clock; 0: unknown.
-    timestamp_ms: int = 0
 
 
 class ResolvedRegex(NamedTuple):

@@ -68,9 +68,10 @@ class ConsumerGroup(ChangingGroup):
 
     has_offsets: ClassVar[bool] = True
 
+    _epoch: GroupEpoch | None
+    targets: dict[str, Assignment]
+
     __slots__ = (
-        "_epoch",
-        "_target_epoch",
         "assigned_ms",
         "assignors",
         "classic_count",
@@ -86,16 +87,12 @@ class ConsumerGroup(ChangingGroup):
         "regexes",
         "resolved_ms",
         "static_members",
-        "targets",
     )
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         # From here on set by `apply` only.
-        self._epoch: GroupEpoch | None = None
-        self._target_epoch: TargetEpoch | None = None
         self.members: dict[str, Member] = {}
-        self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         # There is a record of Kafka 4.0's, to be removed.
         self.has_partition_metadata = False
@@ -238,24 +235,6 @@ class ConsumerGroup(ChangingGroup):
         undo: Undo = _APPLY[type(change)](self, change)
         if invariants.THOROUGH:
             self.check()
-        return undo
-
-    def _set_epoch(self, change: SetEpoch) -> Undo:
-        undo = SetEpoch(self._epoch)
-        self._epoch = change.value
-        return undo
-
-    def _set_target_epoch(self, change: SetTargetEpoch) -> Undo:
-        undo = SetTargetEpoch(self._target_epoch)
-        self._target_epoch = change.value
-        return undo
-
-    def _set_target(self, change: SetTarget) -> Undo:
-        undo = SetTarget(change.member_id, self.targets.get(change.member_id))
-        if change.value is None:
-            self.targets.pop(change.member_id, None)
-        else:
-            self.targets[change.member_id] = change.value
         return undo
 
     def _set_partition_metadata(self, change: SetPartitionMetadata) -> Undo:

@@ -7,6 +7,7 @@ changes left, whatever the way (`streams_group.py`), and a record is a change in
 
 from typing import NamedTuple
 
+from ..changing_group import TargetEpoch as TargetEpoch
 from .member import MemberMetadata, Progress
 from .tasks import Tasks
 from .topology import Topology
@@ -19,12 +20,6 @@ class GroupEpoch(NamedTuple):
     validated_topology_epoch: int = -1
     # The configs of the assignor, as pairs of key and value by key.
     assignment_configs: tuple[tuple[str, str], ...] = ()
-
-
-class TargetEpoch(NamedTuple):
-    epoch: int
-    # Of the wall clock; 0: unknown.
-    timestamp_ms: int = 0
 
 
 class SetEpoch(NamedTuple):

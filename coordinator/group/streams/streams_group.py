@@ -73,11 +73,12 @@ _Holders = dict[str, dict[int, Counter[str]]]
 class StreamsGroup(ChangingGroup):
     """One group; a `Group` has its offsets."""
 
+    _epoch: GroupEpoch | None
+    targets: dict[str, Tasks]
+
     __slots__ = (
         "_active",
-        "_epoch",
         "_standby",
-        "_target_epoch",
         "_warmup",
         "assigned_ms",
         "configured",
@@ -86,18 +87,14 @@ class StreamsGroup(ChangingGroup):
         "is_refresh_due",
         "members",
         "shutdown_member_id",
-        "targets",
         "topology",
     )
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         # From here on set by `apply` only.
-        self._epoch: GroupEpoch | None = None
-        self._target_epoch: TargetEpoch | None = None
         self.topology: Topology | None = None
         self.members: dict[str, Member] = {}
-        self.targets: dict[str, Tasks] = {}
         # Derived.
         self._active: _Holders = {}
         self._standby: _Holders = {}
@@ -207,27 +204,9 @@ class StreamsGroup(ChangingGroup):
             self.check()
         return undo
 
-    def _set_epoch(self, change: SetEpoch) -> Undo:
-        undo = SetEpoch(self._epoch)
-        self._epoch = change.value
-        return undo
-
     def _set_topology(self, change: SetTopology) -> Undo:
         undo = SetTopology(self.topology)
         self.topology = change.value
-        return undo
-
-    def _set_target_epoch(self, change: SetTargetEpoch) -> Undo:
-        undo = SetTargetEpoch(self._target_epoch)
-        self._target_epoch = change.value
-        return undo
-
-    def _set_target(self, change: SetTarget) -> Undo:
-        undo = SetTarget(change.member_id, self.targets.get(change.member_id))
-        if change.value is None:
-            self.targets.pop(change.member_id, None)
-        else:
-            self.targets[change.member_id] = change.value
         return undo
 
     def _set_member(self, change: SetMember) -> Undo:

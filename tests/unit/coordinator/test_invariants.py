@@ -223,6 +223,16 @@ def test_steps_of_a_transaction() -> None:
         ongoing.fence(2)
 
 
+def test_an_epoch_that_is_not_in_the_log_answers_nobody() -> None:
+    metadata = transaction(S.ONGOING)
+    metadata.check_is_logged()
+    metadata.fence(metadata.prepare_epoch_fence())
+    with pytest.raises(BrokenInvariant, match="its log has epoch 3"):
+        metadata.check_is_logged()
+    metadata.complete(metadata.prepare_end(5, committed=False), 0)
+    metadata.check_is_logged()
+
+
 def test_a_producer_that_was_logged_wrong_is_input() -> None:
     logged = Transition(S.EMPTY, -1, 3, -1, 1000, frozenset(), -1, 1)
     with pytest.raises(ProtocolError, match="producer -1/3"):

@@ -16,7 +16,7 @@ def exhausted(epoch: int = MAX_PRODUCER_EPOCH - 1) -> Harness:
     """An id whose producer has the last epoch that producers get."""
     harness = Harness()
     harness.start()
-    harness.metadata.producer_epoch = epoch
+    harness.metadata.producer_epoch = harness.metadata.logged_epoch = epoch
     return harness
 
 
