@@ -408,6 +408,9 @@ class Broker:
             parts.replicas.manager,
             self.zookeeper,
             groups.machine.all_groups,
+            parts.sockets.connections,
+            parts.client_values,
+            lambda: list(parts.share_leader.served.values()),
             self.clock,
             is_guarded=parts.acls is not None,
         )

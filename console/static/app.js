@@ -2,6 +2,7 @@
 
 import { fill, h, tell } from "./dom.js";
 import { follow, listen, state } from "./state.js";
+import { clientsPage } from "./clients.js";
 import { clusterPage } from "./cluster.js";
 import { groupsPage } from "./groups.js";
 import { insidePage } from "./inside.js";
@@ -21,6 +22,7 @@ const PAGES = {
   topics: ["Topics", topicsPage],
   messages: ["Messages", messagesPage],
   groups: ["Groups", groupsPage],
+  clients: ["Clients", clientsPage],
   transactions: ["Transactions", transactionsPage],
   security: ["Security", securityPage],
   plots: ["Metrics", plotsPage],

@@ -8,6 +8,7 @@ const WIDTH = 600, HEIGHT = 170, LEFT = 58, RIGHT = 6, BOTTOM = 20, TOP = 8;
 const COLORS = ["#2f7ed8", "#d9772b", "#2a9d6f", "#c2477f", "#7f63d6", "#8a8f2a"];
 const DASHES = ["", "6 3", "2 3", "8 3 2 3", "1 4"];
 const FILL = "0.12";
+const SPAN_LEAST_MS = 60 * 1000;
 
 const colorOf = (index) => COLORS[index % COLORS.length];
 const dashOf = (index) => DASHES[Math.floor(index / COLORS.length) % DASHES.length];
@@ -33,7 +34,7 @@ function ago(ms) {
   return `−${Math.round(ms / size)} ${unit}`;
 }
 
-// A chart to draw again and again: `draw(series, span)` takes [[name, [[ms, value]]]].
+// A chart to draw again and again: `draw(series, range)` takes [[name, [[ms, value]]]].
 export function chart(title, unit) {
   const place = h("div", { class: "chart" });
   let series = [], spanMs = 1, now = 0;
@@ -43,8 +44,11 @@ export function chart(title, unit) {
 
   const x = (at) => LEFT + ((WIDTH - LEFT - RIGHT) * (at - now + spanMs)) / spanMs;
 
-  function draw(given, span) {
+  function draw(given, range) {
     now = Date.now();
+    // A console that has just begun shows its short past over the whole width.
+    const oldest = Math.min(...given.flatMap(([, points]) => points.slice(0, 1).map(([at]) => at)), now);
+    const span = Math.min(range, Math.max(now - oldest, SPAN_LEAST_MS));
     spanMs = span;
     series = given.map(([name, points]) => [name.split(" · ").at(-1), points.filter(([at]) => at >= now - span - 3000)]).filter(([, points]) => points.length);
     if (!series.length) return;

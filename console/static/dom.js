@@ -104,7 +104,7 @@ export function inSort(caption, columns, rows) {
 // to sort by]; a plain one is not sorted by. `redraw`: of a page that shows a part of the rows.
 export function table(caption, columns, rows, nothing = "nothing", redraw = null) {
   const { title: chosen, isDown } = sorts.get(caption) ?? {};
-  const made = h("table", {}, h("caption", {}, caption),
+  const made = h("table", { class: !rows.length && nothing instanceof Node ? "empty" : null }, h("caption", {}, caption),
     h("thead", {}, h("tr", {}, columns.map((column) => head(column)))),
     h("tbody", {}, inSort(caption, columns, rows).map((row) => h("tr", {}, columns.map(([, cell, kind]) => h("td", { class: kind }, cell(row)))))));
   if (!rows.length) made.tBodies[0].append(h("tr", {}, h("td", { colspan: columns.length, class: "nothing" }, nothing)));

@@ -93,7 +93,7 @@ export function messagesPage(main, [name]) {
 
   function draw() {
     fill(list, scrolling("messages", h("table", {}, h("caption", {}, "Records; open one to see all of it"),
-      h("thead", {}, h("tr", {}, ["Partition", "Offset", "Time (UTC)", "Key", "Value", "All of it"].map((title) => h("th", { scope: "col" }, title)))),
+      h("thead", {}, h("tr", {}, ["Partition", "Offset", "Time (UTC)", "Key", "Value", "Actions"].map((title, index) => h("th", { scope: "col", class: index < 3 ? "number" : null }, title)))),
       h("tbody", {}, records.map(row).reverse()))));
   }
 

@@ -53,20 +53,20 @@ export function overviewPage(main) {
     const now = points.at(-1)?.[1];
     const text = now === undefined ? "–" : shown(now);
     return h("a", { class: "stat", href: link(...place) }, h("span", { class: "title" }, title), h("b", {}, text),
-      points.length > 1 ? spark(points, `${title} in the last 15 minutes; now ${text}`) : h("span", { class: "soft" }, note || "measuring …"));
+      points.length > 1 ? spark(points, `${title} in the last 15 minutes; now ${text}`) : h("span", { class: "soft" }, state.metrics ? "measuring …" : note));
   }
 
   function drawStats() {
     const isMeasured = named("bytes in/s").length > 0;
     const rate = rows.filter((row) => row.rate !== undefined && !isInternal(row.name)).reduce((all, row) => all + row.rate, 0);
     const records = isMeasured ? sum(named("records in/s")) : rows.some((row) => row.rate !== undefined) ? [[0, rate]] : [];
-    const none = isMeasured ? "" : "needs the metrics ports";
+    const none = "needs the metrics ports";
     fill(stats,
-      stat("Records in", records, (value) => `${count(value, value < 10 ? 1 : 0)} /s`, ["plots"], isMeasured ? "" : "by the ends of logs"),
+      stat("Records in", records, (value) => `${count(value, value < 10 ? 1 : 0)} /s`, ["plots"], "by the ends of logs"),
       stat("Bytes in", sum(named("bytes in/s")), (value) => `${bytes(value)}/s`, ["plots"], none),
       stat("Bytes out", sum(named("bytes out/s")), (value) => `${bytes(value)}/s`, ["plots"], none),
-      stat("Produce p99", most(named("Produce p99 · ")), (value) => `${count(value, 1)} ms`, ["plots"], none || "no requests yet"),
-      stat("Lag of groups", sum(named("lag · ")), (value) => count(value), ["groups"], none || "no group has offsets"),
+      stat("Produce p99", most(named("Produce p99 · ")), (value) => `${count(value, 1)} ms`, ["plots"], none),
+      stat("Lag of groups", sum(named("lag · ")), (value) => count(value), ["groups"], none),
       stat("Memory of brokers", sum(named("memory · ")), (value) => bytes(value), ["cluster"], none));
   }
 

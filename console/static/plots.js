@@ -62,7 +62,7 @@ export function plotsPage(main) {
         if (drawn.parentNode !== place) fill(place, drawn);
       } else {
         fill(place, name === "lag" ? teach("No lag to show", "A group shows here once it has committed offsets.")
-          : teach("Nothing is measured", "The console reads the metrics ports of brokers.", "pybroker start --console"));
+          : state.metrics ? h("p", { class: "nothing" }, "measuring …") : teach("Nothing is measured", "The console reads the metrics ports of brokers.", "pybroker start --console"));
       }
     }
   }
