@@ -1,6 +1,6 @@
-"""The data of the page of clients: who is connected, and what they push (KIP-714).
+"""The data of the page of clients: connections, and the metrics that clients push (KIP-714).
 
-Brokers tell it over their metrics ports. Connections of one client are one row: those with its
+It comes from the brokers' metrics ports. Connections of one client are one row: those with its
 client id, software, address and login.
 """
 
@@ -73,8 +73,8 @@ def merged(told: dict[int, Any]) -> list[dict[str, Any]]:
 def pushed(told: dict[int, Any]) -> list[dict[str, Any]]:
     """A row a client instance: it pushes to one broker at a time; pure.
 
-    `latency_ms`: the largest average latency that it tells of; `failures`: the sum of its counts of
-    errors.
+    `latency_ms`: the largest average latency among its values; `failures`: the sum of its counts
+    of errors.
     """
     found: dict[str, dict[str, Any]] = {}
     for broker, one in sorted(told.items()):

@@ -1,4 +1,4 @@
-"""The clients of this broker: who is connected, and the metrics that they push (KIP-714).
+"""The clients of this broker: their connections, and the metrics that they push (KIP-714).
 
 A row a connection: client id, software as its ApiVersions said, address, login, idle time. A row a
 client instance that pushed metrics, with its last values. Kafka has nothing like it; the values are

@@ -2,7 +2,7 @@
 
 import { bytes, clock, count, facts, fill, h, scrolling, span, table, tableTools, tell } from "./dom.js";
 import { follow, order, state } from "./state.js";
-import { isInternal } from "./topics.js";
+import { isInternal, pages } from "./topics.js";
 
 const ROWS = 120;
 const EVENTS = 100;
@@ -148,8 +148,7 @@ export function clusterPage(main) {
       h("tbody", {}, body)));
     fill(grid.appendChild(h("div")), found.length ? null : state.topics.size ? h("p", { class: "nothing" }, "No partition is like that.") : null);
     fill(where, found.length > ROWS ? `${page * ROWS + 1} to ${Math.min((page + 1) * ROWS, found.length)} of ${count(found.length)}` : `${found.length} partitions`);
-    pager[0].disabled = page === 0;
-    pager[1].disabled = (page + 1) * ROWS >= found.length;
+    pages(pager, page, found.length, ROWS);
   }
 
   function look(step) {
@@ -169,8 +168,7 @@ export function clusterPage(main) {
     const found = state.events.filter((event) => !chosen || event[2] === chosen).sort((one, other) => other[1] - one[1] || other[0] - one[0]);
     back = Math.max(0, Math.min(back, Math.ceil(found.length / EVENTS) - 1));
     const rows = found.slice(back * EVENTS, (back + 1) * EVENTS);
-    newer.disabled = back === 0;
-    older.disabled = (back + 1) * EVENTS >= found.length;
+    pages([newer, older], back, found.length, EVENTS);
     fill(when, `${count(found.length)} events${back ? `, from the ${count(back * EVENTS + 1)}th on` : ""}`);
     fill(line, rows.map(([, at, what, text]) => h("li", {}, clock(at), h("span", { class: `kind ${BAD[what] ?? "soft"}` }, what), h("span", {}, text))),
       rows.length ? null : h("li", { class: "soft" }, "Elections, ISR changes, rebalances and brokers that come and go show here as they happen."));

@@ -42,6 +42,13 @@ export async function doing(work) {
   }
 }
 
+// Buttons to the pages before and after this one; hidden where all rows fit on one page.
+export function pages([previous, next], page, count, size) {
+  previous.disabled = page === 0;
+  next.disabled = (page + 1) * size >= count;
+  previous.hidden = next.hidden = count <= size;
+}
+
 export const link = (...places) => `#/${places.map(encodeURIComponent).join("/")}`;
 
 function field(label, input) {
@@ -102,8 +109,7 @@ function allTopics(main) {
     fill(fold.querySelector("summary"), `Internal topics (${count(internal.length)})`);
     if (held) main.querySelector(`[data-topic="${CSS.escape(held)}"]`)?.focus();
     fill(where, `${count(found.length)} topics`);
-    pager[0].disabled = page === 0;
-    pager[1].disabled = (page + 1) * ROWS >= found.length;
+    pages(pager, page, found.length, ROWS);
   }
 
   return repeat(async () => {
@@ -153,8 +159,8 @@ function oneTopic(main, name) {
       ["Log start", (part) => count(part.start), "number"],
       ["Last stable", (part) => count(part.last_stable), "number"],
       ["High watermark", (part) => count(part.high_watermark), "number"],
-      ["End of each replica", (part) => Object.entries(part.ends ?? {}).map(([broker, end]) => `${broker}: ${count(end)}`).join(" · ") || "–"],
-      ["On disk", (part) => Object.entries(part.bytes).map(([broker, size]) => `${broker}: ${bytes(size)}`).join(" · ")],
+      ["End of each replica", (part) => Object.entries(part.ends ?? {}).map(([broker, end]) => `${broker}: ${count(end)}`).join(" · ") || "–", "plain"],
+      ["On disk", (part) => Object.entries(part.bytes).map(([broker, size]) => `${broker}: ${bytes(size)}`).join(" · "), "plain"],
     ], one.partitions));
   }
 
