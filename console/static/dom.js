@@ -130,7 +130,7 @@ export function table(caption, columns, rows, nothing = "nothing", redraw = null
 
 // In the place of a page that has nothing to show yet: why, and the first step.
 export function teach(title, text, command = "") {
-  return h("div", { class: "teach" }, h("h3", {}, title), h("p", {}, text),
+  return h("div", { class: "teach" }, h("p", { class: "title" }, title), h("p", {}, text),
     command ? h("p", {}, h("code", {}, command), " ", h("button", { type: "button", onclick: () => copy(command) }, "Copy the command")) : null);
 }
 

@@ -29,7 +29,7 @@ export function messagesPage(main, [name]) {
   const markers = h("input", { type: "checkbox", checked: true });
   const tail = h("input", { type: "checkbox", onchange: () => (tail.checked ? begin() : stop()) });
   const list = h("div"), status = h("p", { role: "status", class: "soft" });
-  const more = h("button", { type: "button", disabled: true, onclick: () => read(true) }, "Read more");
+  const more = h("button", { type: "button", disabled: true, onclick: () => read(true) }, "Load more");
   const halt = h("button", { type: "button", hidden: true, onclick: () => { searches += 1; told("stopped"); halt.hidden = progress.hidden = true; } }, "Stop");
   const progress = h("progress", { hidden: true, "aria-label": "records looked at" });
   let records = [], positions = null, before = null, scanned = 0, searches = 0, stop = () => {};

@@ -653,7 +653,7 @@ def test_many_topics_and_records_do_not_freeze_the_page(seen: Seen) -> None:
     page.get_by_label("At most").fill("500")
     page.get_by_role("button", name="Read").click()
     expect(page.locator("main tbody tr")).to_have_count(500)
-    page.get_by_role("button", name="Read more").click()
+    page.get_by_role("button", name="Load more").click()
     expect(page.locator("main tbody tr")).to_have_count(1000)
     page.get_by_label("That have the text").fill(f"record {RECORDS - 1}.")
     page.get_by_role("button", name="Read").click()
