@@ -6,8 +6,8 @@ it. `__all__` lists the names that a program may import; nothing else here is pu
     Cluster         a cluster, reached through its bootstrap servers: connections and metadata
     Producer        writes to topics: in batches, idempotently, in transactions
     Consumer        reads topics, alone or in a group, and commits what it has read
-    AsyncioProducer, AsyncioConsumer    the same for asyncio
-    BlockingProducer, BlockingConsumer  the same for threads: scripts, notebooks, web frameworks
+    AsyncioProducer, AsyncioConsumer, AsyncioAdmin     the same for asyncio
+    BlockingProducer, BlockingConsumer, BlockingAdmin  the same for threads: scripts, notebooks
     SimpleRecord    what a producer is given: key, value, headers, timestamp
     Received        what a consumer returns: a record, and where it came from
     RetryPolicy     how soon and how often a record that failed comes again (ack mode)
@@ -39,8 +39,12 @@ if TYPE_CHECKING:  # type checkers see every name as imported, and no other
     from .client.consumer.options import EARLIEST, LATEST
     from .client.consumer.received import Received
     from .client.errors import ClientError
-    from .client.hosted.asyncio_clients import AsyncioConsumer, AsyncioProducer
-    from .client.hosted.blocking_clients import BlockingConsumer, BlockingProducer
+    from .client.hosted.asyncio_admin import AsyncioAdmin
+    from .client.hosted.asyncio_consumer import AsyncioConsumer
+    from .client.hosted.asyncio_producer import AsyncioProducer
+    from .client.hosted.blocking_admin import BlockingAdmin
+    from .client.hosted.blocking_consumer import BlockingConsumer
+    from .client.hosted.blocking_producer import BlockingProducer
     from .client.producer import Producer
     from .protocol.records.record import SimpleRecord
     from .spark_jobs.session import kafka_session
@@ -51,8 +55,10 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "Admin",
+    "AsyncioAdmin",
     "AsyncioConsumer",
     "AsyncioProducer",
+    "BlockingAdmin",
     "BlockingConsumer",
     "BlockingProducer",
     "ClientError",
@@ -72,10 +78,12 @@ __all__ = [
 
 _MODULES = {
     "Admin": ".client.admin.admin",
-    "AsyncioConsumer": ".client.hosted.asyncio_clients",
-    "AsyncioProducer": ".client.hosted.asyncio_clients",
-    "BlockingConsumer": ".client.hosted.blocking_clients",
-    "BlockingProducer": ".client.hosted.blocking_clients",
+    "AsyncioAdmin": ".client.hosted.asyncio_admin",
+    "AsyncioConsumer": ".client.hosted.asyncio_consumer",
+    "AsyncioProducer": ".client.hosted.asyncio_producer",
+    "BlockingAdmin": ".client.hosted.blocking_admin",
+    "BlockingConsumer": ".client.hosted.blocking_consumer",
+    "BlockingProducer": ".client.hosted.blocking_producer",
     "EARLIEST": ".client.consumer.options",
     "LATEST": ".client.consumer.options",
     "ClientError": ".client.errors",

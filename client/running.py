@@ -26,7 +26,7 @@ def refuse_plain_with(name: str) -> NoReturn:
 
 def _others(name: str) -> str:
     if name not in ("Producer", "Consumer"):
-        return "start it with trio.run"
+        return "start it with trio.run, or use AsyncioAdmin or BlockingAdmin of pybroker_kafka"
     return (
         f"use Asyncio{name} under asyncio, and Blocking{name} in a thread without a loop; "
         "pybroker_kafka has both"

@@ -98,9 +98,10 @@ SPARK_PAGES = [
     f"tests/compat/test_page_blocks.py::test_a_page_does_what_it_says[docs/{page}.md]"
     for page in ("SPARK", "SPARK_SOURCE")
 ]
+SPARK_EXAMPLE = "tests/compat/test_examples.py::test_spark_stream"
 # The rest of the scenarios that both of Spark's sources are read through: `make spark`.
 SPARK_BY_HAND = [
-    *(f"--deselect={page}" for page in SPARK_PAGES),
+    *(f"--deselect={test}" for test in (*SPARK_PAGES, SPARK_EXAMPLE)),
     "--deselect=tests/compat/test_spark_sources.py::test_more_of_the_same_rows",
     "--deselect=tests/compat/test_spark_sources.py::test_the_same_refusals",
     "--deselect=tests/compat/test_spark_random.py::test_more_histories",
@@ -248,6 +249,7 @@ def stages() -> list[Stage]:
             ["env", "PYBROKER_COMPILED=0", *pytest, *RECORDS],
             lane=1,
         ),
+        Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
         Stage(
             "abuse that waits",
             "test",
@@ -259,7 +261,6 @@ def stages() -> list[Stage]:
             "test",
             [*ALL_COMPILED, *pytest, *WAITING, "tests/faults", *FAULTS_BY_HAND],
         ),
-        Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
         Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=2),
         Stage(
             "the request path",
@@ -283,7 +284,7 @@ def stages() -> list[Stage]:
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
         Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),
         Stage("Spark's sources, all", "spark", [*pytest, *SPARK_FILES]),
-        Stage("Spark's pages", "spark", [*pytest, *SPARK_PAGES]),
+        Stage("Spark's pages and example", "spark", [*pytest, *SPARK_PAGES, SPARK_EXAMPLE]),
         Stage("Spark's pipelines, all", "spark", [*pytest, "tests/compat/test_pipelines.py"]),
         Stage("a Spark cluster", "spark-cluster", [*pytest, "-v", SPARK_CLUSTER]),
         Stage("faults, all", "faults", [*pytest, "tests/faults"]),

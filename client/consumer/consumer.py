@@ -12,8 +12,8 @@ Invariants: a record counts as done once the next one is requested, or the block
 error: only then is it committed automatically. A cancellation never moves a committed position
 back. Partitions are added and removed, and callbacks are called, only when records are requested.
 
-Mirrors: KafkaConsumer; ClassicKafkaConsumer's order of commits, callbacks and rebalances.
-Leaves out: the new group protocol (KIP-848), which brokers in ZooKeeper mode do not serve.
+Mirrors: KafkaConsumer; the order of commits, callbacks and rebalances of ClassicKafkaConsumer and
+AsyncKafkaConsumer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from .background import Background
 from .commits import Commits, Offsets
 from .deliveries import Delivery, RetryPolicy
 from .fetcher import Fetcher
-from .group import Callback, Callbacks, Group
+from .group import Group
+from .group_work import Callback, Callbacks, SubscriptionPattern
 from .named_assignors import assignor_named
 from .offset_keeper import OffsetKeeper
 from .offset_requests import Committed, Found
@@ -112,8 +113,8 @@ class Consumer:
         self.progress = Progress(self._positions)
         self._commits = Commits(self.options, self.progress, self._offsets, self._cluster.report)
         if self._group is not None:
-            self._group.on_gone = self.progress.forget
-            self._group.commit_before_rebalance = self._commits.before_rebalance
+            self._group.work.on_gone = self.progress.forget
+            self._group.work.commit_before_rebalance = self._commits.before_rebalance
         self.polling = Polling(
             self.options, self._positions, self._fetcher, self._group, self._offsets,
             self._commits, self.progress,
@@ -132,9 +133,9 @@ class Consumer:
         require_trio("Consumer")
         if self._is_mine:
             await self._stack.enter_async_context(self._cluster)
-        for part in (self._fetcher, self._group):
-            if part is not None:
-                self._stack.callback(self._cluster.close_connections, part.purpose)
+        self._stack.callback(self._cluster.close_connections, self._fetcher.purpose)
+        if self._group is not None:
+            self._stack.callback(self._cluster.close_connections, self._group.work.purpose)
         nursery = self._nursery = await self._stack.enter_async_context(Background())
         self._commits.nursery = nursery
         nursery.start_soon(self._fetcher.run)
@@ -175,13 +176,14 @@ class Consumer:
 
     async def subscribe(
         self,
-        topics: Iterable[str] | re.Pattern[str] | str,
+        topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern | str,
         *,
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
     ) -> None:
-        """Join the group for these topics: names, or a pattern that whole names match.
+        """Join the group for these topics: names, or a pattern that whole names match: of Python,
+        or a `SubscriptionPattern`, which the coordinator evaluates.
 
         Callbacks receive partitions as (topic, number); they run when records are requested. Raises
         ClientError without a group_id, or after `assign`.
@@ -190,7 +192,7 @@ class Consumer:
         if self._assigned_topics:
             raise ClientError("subscribe and assign exclude each other: call unsubscribe before")
         callbacks = Callbacks(on_assigned, on_revoked, on_lost)
-        if isinstance(topics, re.Pattern):
+        if isinstance(topics, re.Pattern | SubscriptionPattern):
             group.subscribe((), topics, callbacks)
         else:
             group.subscribe([topics] if isinstance(topics, str) else topics, None, callbacks)
@@ -368,7 +370,7 @@ class Consumer:
             records=self.polling.record_count,
             fetches=self._fetcher.fetches,
             fetched_bytes=self._fetcher.bytes_fetched,
-            rebalances=self._group.membership.rebalances if self._group is not None else 0,
+            rebalances=self._group.rebalances if self._group is not None else 0,
             buffered_batches=len(self._fetcher.buffer),
             max_lag=max(lags, default=-1),
         )

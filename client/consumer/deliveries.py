@@ -61,6 +61,12 @@ class Delivery:
         record = self.record
         return f"<{record.topic}-{record.partition} at {record.offset}, attempt {self.attempts}>"
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it awaits `ack` or `fail`, which have no effect otherwise. Any thread may
+        call."""
+        return self._ledger.holds(self)
+
     def ack(self) -> None:
         """The record is done. A second call, or one after `fail`, has no effect."""
         self._ledger.ack(self)
@@ -133,6 +139,10 @@ class Ledger:
         self._held.discard(delivery)
         self._failures += 1
         heappush(self._due, (self.now_ms, -self._failures, delivery))
+
+    def holds(self, delivery: Delivery) -> bool:
+        """Whether the application has it, and may acknowledge it. Any thread may call."""
+        return delivery in self._held
 
     def wait_ms(self, now_ms: int) -> int | None:
         """The time until a record is due again; None if none waits."""

@@ -1,68 +1,49 @@
-"""A consumer's membership in its group: drives `Membership` in the consumer's nursery.
+"""A consumer's membership in its group, by the protocol of its options or the cluster's.
 
-Visible changes happen in the application's task, when it requests records (`before_poll`):
-callbacks, and partitions added or removed. Slow work happens in the background meanwhile:
-JoinGroup, SyncGroup and heartbeats. So a cancelled poll cancels no rebalance, and no partition is
-revoked while its records are being processed.
+The classic protocol (`classic_member`) and the consumer protocol of KIP-848 (`epoch_member`) have
+the same callers: `before_poll` in the application's task, when it requests records, and `run` in
+the consumer's nursery. Without `group_protocol` the first answer of the coordinator decides: the
+consumer protocol where group.version is finalized, the classic one elsewhere, for consumers with
+options that only the classic one has, and for groups that the coordinator keeps classic.
 
-    needs_rejoin -> before_poll: commit, revoke -> run: join, assign (as leader), sync
-                 -> before_poll: take the assignment
+Invariant: the protocol is chosen once, before the first request of a membership; only a group that
+refuses the consumer protocol to a member that it never had is asked again, by the classic one.
 
-Eager: all partitions are revoked before a join. Cooperative (if all assignors are): only partitions
-that go to other members are revoked, after which the member joins again (KIP-429).
-
-Mirrors: ConsumerCoordinator and AbstractCoordinator of the Java client.
+Mirrors: group.protocol of the Java client, which is classic unless it is set.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import trio
 
-from ...protocol.api import ApiKey
-from ...protocol.apis.heartbeat import HeartbeatResponse
-from ...protocol.apis.join_group import JoinGroupResponse
-from ...protocol.apis.leave_group import LeaveGroupResponse
-from ...protocol.apis.sync_group import SyncGroupResponse
-from ...protocol.errors import ErrorCode, ProtocolError
-from ...protocol.topics import INTERNAL_TOPICS, TopicPartition
-from ..cluster import RETRY_BACKOFF_SECONDS, Cluster, CoordinatorKind
-from ..connection import Connection
+from ...protocol.errors import ErrorCode
+from ...protocol.features import Feature
+from ..cluster import RETRY_BACKOFF_SECONDS, Cluster
 from ..errors import ClientError, LoginError, Refused
-from .assignments import (
-    Assignor,
-    Subscription,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
-from .background import Bell
+from .assignments import Assignor
+from .classic_member import ClassicMember
+from .epoch_member import EpochMember
 from .fetcher import Fetcher, now_ms
-from .membership import Membership, Outcome, State
+from .group_work import Callbacks, GroupWork, SubscriptionPattern
+from .membership import NO_GENERATION
 from .offset_requests import Member
-from .options import ConsumerOptions
+from .options import CLASSIC, CONSUMER, ConsumerOptions
 from .positions import Positions
 from .received import ReceivedBatch
-from .topics_view import TopicsView
 
-SILENCE_SECONDS: Final = 10.0  # of a heartbeat: then the coordinator is looked up again
-JOIN_GRACE_SECONDS: Final = 5.0  # beyond the rebalance timeout, as in Java
+# The coordinator keeps a group classic, or does not serve the consumer protocol after all.
+_STAYS_CLASSIC: Final = frozenset(
+    {
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
 IDLE_SECONDS: Final = 1.0
-FIRST_WITH_MEMBERS: Final = 3  # of LeaveGroup
-
-Callback = Callable[[list[TopicPartition]], Awaitable[None]]
-
-
-class Callbacks(NamedTuple):
-    """The callbacks of an application; each is called with the partitions concerned."""
-
-    on_assigned: Callback | None = None
-    on_revoked: Callback | None = None  # still owned: the last chance to commit
-    on_lost: Callback | None = None  # others may own them; None: `on_revoked` is called
 
 
 class Group:
@@ -76,350 +57,175 @@ class Group:
         positions: Positions,
         fetcher: Fetcher[ReceivedBatch],
     ) -> None:
-        assert options.group_id is not None
-        self._cluster = cluster
-        self.purpose = cluster.new_purpose("group")
-        self._options = options
-        self._assignors = {assignor.name: assignor for assignor in assignors}
-        self._is_cooperative = all(assignor.is_cooperative for assignor in assignors)
-        self._positions = positions
-        self._fetcher = fetcher
-        self.commit_before_rebalance: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        self.membership = Membership(
-            options.group_id,
-            instance_id=options.group_instance_id,
-            session_timeout_ms=int(options.session_timeout_seconds * 1000),
-            heartbeat_interval_ms=int(options.heartbeat_interval_seconds * 1000),
-            max_poll_interval_ms=int(options.max_poll_interval_seconds * 1000),
-        )
-        self.bell = Bell()
-        self.topics: frozenset[str] = frozenset()
-        self.pattern: re.Pattern[str] | None = None
-        self._callbacks = Callbacks()
+        self.work = GroupWork(cluster, options, positions, fetcher)
+        self._assignors = assignors
         self.is_subscribed = False
-        self.on_gone: Callable[[list[TopicPartition]], None] = lambda _partitions: None
-        self._is_prepared = False  # partitions to revoke are revoked; `run` may join
-        self._has_assignment = False  # `run` has received one that `before_poll` must take
-        self._led_counts: dict[str, int] = {}  # of a leader: the partition counts of its assignment
-        self._last: tuple[tuple[TopicPartition, ...], int] = ((), -1)  # assignment and generation
+        self._is_wanted = False  # records were requested
+        self.side: ClassicMember | EpochMember | None = None  # None: not chosen yet
+        if options.group_protocol is not None or options.has_classic_options:
+            self._choose(options.group_protocol or CLASSIC)
+
+    def _choose(self, protocol: str) -> None:
+        if protocol == CONSUMER:
+            self.side = EpochMember(self.work)
+        else:
+            self.side = ClassicMember(self.work, self._assignors)
+
+    @property
+    def group_id(self) -> str:
+        return self.work.group_id
+
+    @property
+    def protocol(self) -> str | None:
+        """The protocol in use; None: not chosen yet."""
+        if self.side is None:
+            return None
+        return CONSUMER if isinstance(self.side, EpochMember) else CLASSIC
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever partitions are given up or lost: offsets of an earlier one are not
+        committed."""
+        return NO_GENERATION if self.side is None else self.side.generation
+
+    @property
+    def rebalances(self) -> int:
+        return 0 if self.side is None else self.side.rebalances
 
     # Subscription
 
     def subscribe(
-        self, topics: Iterable[str], pattern: re.Pattern[str] | None, callbacks: Callbacks
+        self,
+        topics: Iterable[str],
+        pattern: re.Pattern[str] | SubscriptionPattern | None,
+        callbacks: Callbacks,
     ) -> None:
-        self.topics = frozenset(topics)
-        self.pattern = pattern
-        self._callbacks = callbacks
-        if self.is_subscribed:
-            self.membership.rejoin("the subscription has changed")
+        work = self.work
+        if isinstance(pattern, SubscriptionPattern):
+            if self.protocol == CLASSIC:
+                raise ClientError("a SubscriptionPattern needs group_protocol='consumer'")
+            work.server_pattern, work.pattern = pattern.pattern, None
+            if self.side is None:
+                self._choose(CONSUMER)
+        else:
+            work.server_pattern, work.pattern = None, pattern
+        work.topics = frozenset(topics)
+        work.callbacks = callbacks
+        work.find_topics()
+        if self.side is not None:
+            self.side.subscribed()
+            self.side.membership.polled(now_ms())
         self.is_subscribed = True
-        self.membership.polled(now_ms())
-        self._match()
-        self._fetcher.need_metadata()
+        work.bell.ring()
+        work.fetcher.need_metadata()
 
     def wanted_topics(self) -> set[str] | None:
         """The topics whose metadata is needed; None: all."""
-        return None if self.pattern is not None else {*self.topics, *self._led_counts}
-
-    def _match(self) -> None:
-        """Find the known topics that match the pattern."""
-        if self.pattern is None:
-            return
-        names = [name for name in self._fetcher.view.names if name not in INTERNAL_TOPICS]
-        found = frozenset(name for name in names if self.pattern.fullmatch(name))
-        if found != self.topics:
-            self.topics = found
-            self.membership.rejoin("other topics match the pattern")
+        work = self.work
+        if work.pattern is not None or work.server_pattern is not None:
+            return None
+        return {*work.topics, *(self.side.led_topics if self.side is not None else ())}
 
     def on_metadata(self) -> None:
-        """Check for new topics and partitions: they require a new assignment by the group."""
+        """Check for new topics and partitions."""
         if not self.is_subscribed:
             return
-        self._match()
-        view = self._fetcher.view
-        shapes = view.shapes(self._led_counts.keys() - view.errors.keys())
-        if any(shape.partition_count != self._led_counts[t] for t, shape in shapes.items()):
-            self.membership.rejoin("the number of partitions has changed")
-        self._wake_all()
-
-    def _wake_all(self) -> None:
-        self.bell.ring()
-        self._fetcher.arrived.ring()
+        has_changed = self.work.find_topics()
+        if self.side is not None:
+            if has_changed:
+                self.side.subscribed()
+            self.side.on_metadata()
+        self.work.wake_all()
 
     def member(self) -> Member:
-        """The member that commits. Raises ClientError while it is in no generation."""
-        m = self.membership
+        """The member that commits. Raises ClientError while it is none."""
         if not self.is_subscribed:
-            return Member(m.group_id)
-        if not m.is_member:
+            return Member(self.group_id)
+        member = None if self.side is None else self.side.member()
+        if member is None:
             raise ClientError(
-                f"this consumer is no member of group {m.group_id!r} now: poll for records"
+                f"this consumer is no member of group {self.group_id!r} now: poll for records"
             )
-        return Member(m.group_id, m.member_id, m.generation, m.instance_id)
+        return member
 
     # In the application's task
 
     async def before_poll(self) -> None:
         """Revoke and add partitions as the group has decided. Raises ClientError for errors that a
         retry cannot resolve."""
-        m = self.membership
-        m.polled(now_ms())
-        if m.fatal is not None:
-            code, m.fatal = m.fatal, None
-            m.rejoin("the application has tried again")
-            refusal = self._cluster.asks("read", m.group_id).refusal(code)
-            text = refusal or f"group {m.group_id!r}: {code.description} ({code.name})"
-            raise Refused(text, code)
-        if m.has_lost_partitions:  # no join before they are dropped
-            await self._release(list(self._positions), self._callbacks.on_lost, is_lost=True)
-            m.take_loss()
-        if self._has_assignment and m.state is State.STABLE:
-            await self._take_assignment()
-        if m.needs_rejoin and not self._is_prepared:
-            await self._prepare()
-            self._is_prepared = True
-        if self._is_prepared:
-            self.bell.ring()
-
-    async def _prepare(self) -> None:
-        if self.membership.is_member:
-            await self.commit_before_rebalance()
-        owned = list(self._positions)
-        if self._is_cooperative:
-            owned = [tp for tp in owned if tp[0] not in self.topics]
-        await self._release(owned, self._callbacks.on_revoked)
-
-    async def _release(
-        self, partitions: list[TopicPartition], callback: Callback | None, *, is_lost: bool = False
-    ) -> None:
-        """Call the callback, then drop the partitions; if it raises or is cancelled they are
-        kept."""
-        if not partitions:
+        self._is_wanted = True
+        if self.side is None:
+            self.work.bell.ring()
             return
-        if is_lost:
-            callback = callback or self._callbacks.on_revoked
-        self._positions.mark_revoked(partitions, True)
-        try:
-            if callback is not None:
-                await callback(partitions)
-        except BaseException:
-            self._positions.mark_revoked(partitions, False)
-            raise
-        self._positions.drop(partitions)
-        self.on_gone(partitions)
+        if self._stays_classic():
+            self._choose(CLASSIC)
+        await self.side.before_poll()
 
-    async def _take_assignment(self) -> None:
-        m = self.membership
-        try:
-            assigned = decode_assignment(m.assignment)
-        except ProtocolError as error:
-            raise ClientError(
-                f"the leader of {m.group_id!r} has sent no assignment: {error}"
-            ) from error
-        if any(topic not in self.topics for topic, _ in assigned):
-            self._has_assignment = False
-            m.rejoin("the assignment is of an earlier subscription")
-            return
-        owned = dict.fromkeys(self._positions)
-        revoked = [tp for tp in owned if tp not in assigned]
-        if revoked:
-            await self._release(revoked, self._callbacks.on_revoked)
-            m.rejoin("partitions were revoked")
-        added = [tp for tp in assigned if tp not in owned]
-        self._positions.assign(assigned)
-        self._has_assignment = False
-        self._last = (tuple(assigned), m.generation)
-        self._fetcher.bell.ring()
-        if self._callbacks.on_assigned is not None:
-            await self._callbacks.on_assigned(added)
+    def _stays_classic(self) -> bool:
+        side, options = self.side, self.work.options
+        if not isinstance(side, EpochMember) or options.group_protocol is not None:
+            return False
+        if self.work.server_pattern is not None or side.membership.epoch or side.rebalances:
+            return False
+        return side.membership.fatal in _STAYS_CLASSIC
 
     # In the nursery
 
     async def run(self) -> None:
         """Join and send heartbeats until cancelled."""
         while True:
-            m = self.membership
-            if self._may_join():
-                await self._attempt(self._rebalance)
-                if m.state is State.STABLE and not m.needs_rejoin:
-                    self._is_prepared = False
-                continue
-            now = now_ms()
-            if m.poll_is_overdue(now):
-                self._cluster.report(
-                    "the application has not asked for records for max_poll_interval_seconds: "
-                    f"the consumer leaves group {m.group_id!r} until it does"
-                )
-                await self.leave("the application is too slow")
-            elif m.session_is_over(now):
-                self._forget_coordinator()
-                m.abandon_attempt("the coordinator has been silent for a session")
-                self._wake_all()
-            elif m.state is State.STABLE and not m.heartbeat_due_ms(now):
-                await self._attempt(self._heartbeat)
-            wait = m.heartbeat_due_ms(now_ms()) / 1000 if m.state is State.STABLE else IDLE_SECONDS
-            await self.bell.wait(min(wait, IDLE_SECONDS))
+            if self.side is not None:
+                await self.side.step()
+            elif self.is_subscribed and self._is_wanted:
+                await self._find_protocol()
+            else:
+                await self.work.bell.wait(IDLE_SECONDS)
 
-    def _may_join(self) -> bool:
-        m = self.membership
-        knows_topics = self.pattern is None or bool(self._fetcher.view.names)
-        return self._is_prepared and m.needs_rejoin and knows_topics and not m.has_lost_partitions
-
-    async def _attempt(self, work: Callable[[], Awaitable[Outcome]]) -> None:
-        """Run `work`; after a failure, pause before the next attempt."""
+    async def _find_protocol(self) -> None:
+        """Choose by the features that the coordinator tells; after a failure, pause."""
+        work = self.work
         try:
-            outcome = await work()
-        except (LoginError, Refused) as error:
-            self._fetcher.failure = error
-            outcome = Outcome.RETRY
+            connection = await work.coordinator()
         except ClientError as error:
-            self._cluster.report(str(error))
-            outcome = Outcome.FIND_COORDINATOR
-        m = self.membership
-        if outcome is Outcome.FIND_COORDINATOR:
-            self._forget_coordinator()
-        if outcome in (Outcome.RETRY, Outcome.FIND_COORDINATOR):
-            if m.state not in (State.STABLE, State.UNJOINED):
-                m.abandon_attempt("the coordinator did not answer")
+            if isinstance(error, LoginError | Refused):
+                work.fetcher.failure = error
+            else:
+                work.cluster.report(str(error))
+                work.forget_coordinator()
+            work.fetcher.arrived.ring()
             await trio.sleep(RETRY_BACKOFF_SECONDS)
-        self._fetcher.arrived.ring()
-
-    async def _coordinator(self) -> Connection:
-        """The coordinator, over a connection of our own: a join waits for all members. Raises
-        ClientError."""
-        return await self._cluster.coordinator(
-            CoordinatorKind.GROUP, self.membership.group_id, self.purpose
-        )
-
-    def _forget_coordinator(self) -> None:
-        self._cluster.forget_coordinator(CoordinatorKind.GROUP, self.membership.group_id)
-
-    async def _rebalance(self) -> Outcome:
-        """One attempt, from JoinGroup to SyncGroup."""
-        m = self.membership
-        connection = await self._coordinator()
-        if not self._may_join():  # the application has unsubscribed meanwhile
-            return Outcome.IGNORED
-        self._has_assignment = False
-        request = m.join_request(self._protocols(), now_ms())
-        timeout = self._options.max_poll_interval_seconds + JOIN_GRACE_SECONDS
-        key = ApiKey.JOIN_GROUP
-        joined = await connection.request(key, request, JoinGroupResponse, timeout_seconds=timeout)
-        outcome = m.on_join(joined, now_ms())
-        if not m.awaits_sync:
-            return outcome
-        assignments = await self._lead() if m.is_leading else {}
-        if not m.awaits_sync:  # the application has left meanwhile
-            return Outcome.IGNORED
-        sync = m.sync_request(assignments)
-        synced = await connection.request(
-            ApiKey.SYNC_GROUP, sync, SyncGroupResponse, timeout_seconds=timeout
-        )
-        outcome = m.on_sync(synced, now_ms())
-        self._has_assignment = m.state is State.STABLE
-        return outcome
-
-    def _protocols(self) -> list[tuple[str, bytes]]:
-        owned, generation = self._last
-        return [
-            (
-                name,
-                encode_subscription(
-                    Subscription(
-                        topics=tuple(self.topics),
-                        user_data=assignor.user_data(owned, generation),
-                        owned=tuple(self._positions),
-                        generation=self.membership.generation,
-                        rack=self._options.rack,
-                    )
-                ),
-            )
-            for name, assignor in self._assignors.items()
-        ]
-
-    async def _lead(self) -> dict[str, bytes]:
-        """The assignments of all members. Raises ClientError."""
-        m = self.membership
-        assignor = self._assignors.get(m.protocol)
-        if assignor is None:
-            raise ClientError(
-                f"group {m.group_id!r} has chosen {m.protocol!r}, which no member offered"
-            )
-        try:
-            members = {
-                member: decode_subscription(data, instance)
-                for member, (data, instance) in m.members.items()
-            }
-        except ProtocolError as error:
-            raise ClientError(f"a member of {m.group_id!r} has no subscription: {error}") from error
-        topics = sorted({topic for member in members.values() for topic in member.topics})
-        view = TopicsView()
-        if topics:
-            view.take(await self._cluster.metadata(topics))
-        if view.errors:
-            # A broker that has just started knows no topics: `on_metadata` notices when one does.
-            self._fetcher.refresh_metadata()
-        shapes = view.shapes(topics)
-        known = {name: shape.partition_count for name, shape in shapes.items()}
-        self._led_counts = {name: known.get(name, 0) for name in topics}
-        if m.skips_assignment:  # a static leader is back, and nothing has changed (KIP-814)
-            return {}
-        found = assignor.assign(shapes, members)
-        return {member: encode_assignment(partitions) for member, partitions in found.items()}
-
-    async def _heartbeat(self) -> Outcome:
-        m = self.membership
-        connection = await self._coordinator()
-        asked = m.heartbeat_request(now_ms())
-        if asked is None:
-            return Outcome.IGNORED
-        with trio.move_on_after(min(self._options.session_timeout_seconds, SILENCE_SECONDS)):
-            answer = await connection.request(ApiKey.HEARTBEAT, asked, HeartbeatResponse)
-            return m.on_heartbeat(answer, asked, now_ms())
-        return Outcome.FIND_COORDINATOR
+            return
+        if self.side is None:
+            level = connection.features.get(Feature.GROUP, 0)
+            self._choose(CONSUMER if level > 0 else CLASSIC)
+            assert self.side is not None
+            self.side.membership.polled(now_ms())
+            work.wake_all()
 
     def note_commit(self, code: ErrorCode) -> None:
         """Apply the consequences of a refused commit for the membership."""
-        if self.is_subscribed and self.membership.fail_commit(code) is Outcome.FIND_COORDINATOR:
-            self._forget_coordinator()
-        self._wake_all()
+        if self.is_subscribed and self.side is not None:
+            self.side.note_commit(code)
+        self.work.wake_all()
 
     # Leaving
 
     async def revoke_all(self) -> None:
         """Revoke all partitions before the consumer leaves: its application may commit a last
         time."""
-        await self._release(list(self._positions), self._callbacks.on_revoked)
+        await self.work.release(list(self.work.positions), self.work.callbacks.on_revoked)
 
     async def leave(self, reason: str) -> None:
         """Leave the group, if it is a member or joins; errors are ignored."""
-        m = self.membership
-        is_joining = m.state is State.JOINING
-        was_member = m.is_member
-        self._is_prepared = self._has_assignment = False
-        if not m.member_id and not is_joining:
-            return
-        try:
-            connection = await self._coordinator()
-            if is_joining:  # the coordinator answers nothing else before the join
-                connection.close()
-                connection = await self._coordinator()
-            version = connection.version(ApiKey.LEAVE_GROUP)
-            names = version >= FIRST_WITH_MEMBERS
-            request = m.leave_request(reason, version_names_members=names)
-            if request is not None:
-                await connection.request(ApiKey.LEAVE_GROUP, request, LeaveGroupResponse)
-        except ClientError:
-            m.leave_request(reason, version_names_members=True)
-        if was_member:
-            self._wake_all()
+        if self.side is not None:
+            await self.side.leave(reason)
 
     async def unsubscribe(self) -> None:
         """Leave the group, and drop all partitions."""
         await self.revoke_all()
         await self.leave("the consumer unsubscribes")
-        self.is_subscribed = False
-        self.topics, self.pattern = frozenset(), None
-        self._led_counts = {}
-        self.membership.take_loss()
+        self.is_subscribed = self._is_wanted = False
+        work = self.work
+        work.topics, work.pattern, work.server_pattern = frozenset(), None, None
+        if self.side is not None:
+            self.side.unsubscribed()

@@ -12,7 +12,7 @@ partitions owned before the id or generation was lost are *lost*, not revoked (o
 them); after a fatal answer (FENCED_INSTANCE_ID, KIP-345) it is no member.
 
 Mirrors: AbstractCoordinator and Heartbeat of the Java client; KIP-345, 394, 429, 800, 814.
-Leaves out: the group protocol of KIP-848, which brokers in ZooKeeper mode do not serve.
+Leaves out: the consumer protocol (KIP-848), which is `epoch_membership`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PROTOCOL_TYPE: Final = "consumer"
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
 
-_LOST_COORDINATOR: Final = frozenset(
+LOST_COORDINATOR: Final = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
 
@@ -214,7 +214,7 @@ class Membership:
 
     def _not_served(self, code: ErrorCode) -> Outcome:
         """Errors that JoinGroup, SyncGroup and heartbeats share."""
-        if code in _LOST_COORDINATOR:
+        if code in LOST_COORDINATOR:
             return self._again("the coordinator has moved", Outcome.FIND_COORDINATOR)
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._forget_member()
@@ -285,7 +285,7 @@ class Membership:
             if code == ErrorCode.REBALANCE_IN_PROGRESS:
                 self.rejoin("the group rebalances")
             return Outcome.GO_ON
-        if code in _LOST_COORDINATOR:
+        if code in LOST_COORDINATOR:
             return Outcome.FIND_COORDINATOR
         return self._not_served(code)
 
@@ -294,7 +294,7 @@ class Membership:
         if self.state is State.STABLE and code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.rejoin("the group rebalances")
             return Outcome.GO_ON
-        if code in _LOST_COORDINATOR:
+        if code in LOST_COORDINATOR:
             return Outcome.FIND_COORDINATOR
         fences = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
         if code in fences or code == ErrorCode.FENCED_INSTANCE_ID:

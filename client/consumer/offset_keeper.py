@@ -64,7 +64,7 @@ class OffsetKeeper:
     @property
     def generation(self) -> int:
         """The generation in which offsets are read of the application's progress now."""
-        return NO_GENERATION if self._group is None else self._group.membership.generation
+        return NO_GENERATION if self._group is None else self._group.generation
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed], generation: int) -> None:
         """Commit until the coordinator confirms. Raises CommitFailed, ClientError.
@@ -86,21 +86,21 @@ class OffsetKeeper:
 
     @staticmethod
     def _id(group: Group) -> str:
-        return repr(group.membership.group_id)
+        return repr(group.group_id)
 
     async def _commit_once(
         self, group: Group, left: dict[TopicPartition, Committed], generation: int
     ) -> str:
         """Removes committed partitions from `left`; returns the reason why others remain."""
         member = group.member()
-        if group.is_subscribed and member.generation != generation:
+        if group.is_subscribed and group.generation != generation:
             raise CommitFailed(
                 f"group {member.group_id!r} has rebalanced since generation {generation}: the "
                 "offsets are not committed, and the records are read again"
             )
         try:
             connection = await self._cluster.coordinator(
-                CoordinatorKind.GROUP, member.group_id, group.purpose
+                CoordinatorKind.GROUP, member.group_id, group.work.purpose
             )
             answer = await commit(connection, member, left)
         except (LoginError, Refused):
@@ -121,7 +121,7 @@ class OffsetKeeper:
                 raise NotAllowed(refusal, code)
             if code in _NOT_OURS:
                 raise CommitFailed(f"group {member.group_id!r}: {code.description} ({code.name})")
-            if not code.retriable:
+            if not code.retriable and code != ErrorCode.STALE_MEMBER_EPOCH:
                 name = f"{partition[0]}-{partition[1]}"
                 raise Refused(f"{name} is not committed: {code.description} ({code.name})", code)
             if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
@@ -134,12 +134,12 @@ class OffsetKeeper:
     ) -> dict[TopicPartition, Committed]:
         """The committed offsets of those partitions that have one. Raises ClientError."""
         group = self._needs_group()
-        group_id = group.membership.group_id
+        group_id = group.group_id
         problem = ""
         async for _ in retrying():
             try:
                 connection = await self._cluster.coordinator(
-                    CoordinatorKind.GROUP, group_id, group.purpose
+                    CoordinatorKind.GROUP, group_id, group.work.purpose
                 )
                 found, code = await fetch_committed(connection, group_id, partitions)
             except (LoginError, Refused):

@@ -18,12 +18,20 @@ NEWEST: Final = -3  # the record with the largest timestamp (KIP-734)
 RESETS: Final = ("earliest", "latest", "none")
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"  # KIP-848
+PROTOCOLS: Final = (CLASSIC, CONSUMER)
+# The classic protocol has these options; by the consumer protocol the coordinator decides.
+_CLASSIC_OPTIONS: Final = ("assignors", "session_timeout_seconds", "heartbeat_interval_seconds")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerOptions:
     """See `pybroker_kafka.Consumer`. Raises SettingsError for invalid values."""
 
     group_id: str | None = None
+    group_protocol: str | None = None  # classic or consumer; None: see `consumer.group`
+    group_remote_assignor: str | None = None  # of the coordinator, by the consumer protocol
     group_instance_id: str | None = None  # a static member (KIP-345)
     rack: str | None = None  # fetch from a replica in this rack (KIP-392)
     auto_offset_reset: str = "latest"  # or earliest; or none: an error
@@ -55,9 +63,29 @@ class ConsumerOptions:
             raise SettingsError("group_instance_id needs a group_id")
         if not 0 < self.heartbeat_interval_seconds < self.session_timeout_seconds:
             raise SettingsError("heartbeat_interval_seconds is less than session_timeout_seconds")
+        self._check_protocol()
         for name in ("fetch_max_bytes", "max_partition_fetch_bytes", "max_poll_records"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} is at least 1")
+
+    def _check_protocol(self) -> None:
+        if self.group_protocol not in (None, *PROTOCOLS):
+            raise SettingsError(f"group_protocol is one of {', '.join(PROTOCOLS)}")
+        changed = self._changed_classic_options
+        if self.group_protocol == CONSUMER and changed:
+            raise SettingsError(f"{changed[0]} is of group_protocol='classic' only")
+        if self.group_remote_assignor is not None and self.group_protocol != CONSUMER:
+            raise SettingsError("group_remote_assignor needs group_protocol='consumer'")
+
+    @property
+    def _changed_classic_options(self) -> list[str]:
+        defaults = type(self).__dataclass_fields__
+        return [name for name in _CLASSIC_OPTIONS if getattr(self, name) != defaults[name].default]
+
+    @property
+    def has_classic_options(self) -> bool:
+        """Whether an option that only the classic protocol has differs from its default."""
+        return bool(self._changed_classic_options)
 
     @property
     def reads_committed(self) -> bool:

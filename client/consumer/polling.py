@@ -98,10 +98,7 @@ class Polling:
         self, max_unacknowledged: int, retry: RetryPolicy
     ) -> AsyncIterator[Delivery]:
         """See `Consumer.deliveries`."""
-        progress = self._progress
-        if progress.ledger is None:
-            progress.ledger = Ledger(retry, max_unacknowledged, self._finished.ring)
-        ledger = progress.ledger
+        ledger = self._ledger(max_unacknowledged, retry)
         in_a_row = 0
         while True:
             delivery = ledger.next(now_ms())
@@ -115,14 +112,40 @@ class Polling:
                 await self._before_poll()
                 await trio.lowlevel.checkpoint()
                 continue
-            due_ms = ledger.wait_ms(now_ms())
-            wait = WAIT_SECONDS if due_ms is None else min(WAIT_SECONDS, due_ms / 1000)
-            if ledger.room:
-                limit = min(ledger.room, self._options.max_poll_records)
-                batch = await self.next_batch(limit, wait)
-                progress.end_batch()
-                if batch is not None:
-                    ledger.add(batch, batch.next_offset)
-            else:
-                await self._before_poll()
-                await self._finished.wait(wait)
+            await self._wait_for_deliveries(ledger)
+
+    async def next_deliveries(self, max_unacknowledged: int, retry: RetryPolicy) -> list[Delivery]:
+        """Those that `deliveries` hands out without a wait between them, one at least."""
+        ledger = self._ledger(max_unacknowledged, retry)
+        await self._before_poll()
+        while True:
+            await trio.lowlevel.checkpoint()  # no cancellation after this
+            found: list[Delivery] = []
+            while len(found) < self._options.max_poll_records:
+                delivery = ledger.next(now_ms())
+                if delivery is None:
+                    break
+                found.append(delivery)
+            if found:
+                return found
+            await self._wait_for_deliveries(ledger)
+
+    def _ledger(self, max_unacknowledged: int, retry: RetryPolicy) -> Ledger:
+        progress = self._progress
+        if progress.ledger is None:
+            progress.ledger = Ledger(retry, max_unacknowledged, self._finished.ring)
+        return progress.ledger
+
+    async def _wait_for_deliveries(self, ledger: Ledger) -> None:
+        """Wait until there may be a delivery, and poll for records if there is room for them."""
+        due_ms = ledger.wait_ms(now_ms())
+        wait = WAIT_SECONDS if due_ms is None else min(WAIT_SECONDS, due_ms / 1000)
+        if ledger.room:
+            limit = min(ledger.room, self._options.max_poll_records)
+            batch = await self.next_batch(limit, wait)
+            self._progress.end_batch()
+            if batch is not None:
+                ledger.add(batch, batch.next_offset)
+        else:
+            await self._before_poll()
+            await self._finished.wait(wait)

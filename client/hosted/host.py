@@ -63,7 +63,7 @@ class Host(Generic[C]):
     def thread(self) -> TrioThread:
         """The thread. Raises ClientError outside of the block."""
         if self._thread is None:
-            raise ClientError("use a producer or consumer inside its `with` or `async with`")
+            raise ClientError("use a client inside its `with` or `async with`")
         if self._closed.done():
             raise _closed()
         return self._thread
@@ -192,7 +192,7 @@ class Host(Generic[C]):
 
 
 def _closed() -> ClientError:
-    return ClientError("the producer or consumer has ended")
+    return ClientError("the client has ended")
 
 
 def _alone(error: BaseException) -> BaseException:

@@ -11,16 +11,17 @@ from typing import Any, TypeVar
 
 from ..errors import ClientError
 from ..producer import Producer
+from ..producer.chunk import Watcher
 from ..producer.completion import ProducerMetrics
 from .host import Host
-from .outbox import HostedDelivery, Outbox
+from .outbox import Outbox
 
 R = TypeVar("R")
 
 
 class HostedProducer:
     def __init__(
-        self, bootstrap: str, settings: dict[str, Any], report: Callable[[HostedDelivery], None]
+        self, bootstrap: str, settings: dict[str, Any], report: Callable[[list[Watcher]], None]
     ) -> None:
         self.host = Host(Producer(bootstrap, **settings))
         self._producer = self.host.client
@@ -29,8 +30,8 @@ class HostedProducer:
 
     def start(self) -> None:
         """Begin to enqueue records; the producer is open."""
-        self._outbox = Outbox(self.host.thread, self._report)
-        self.host.call(self._outbox.run, self._producer)
+        self._outbox = Outbox(self.host.thread, self._producer, self._report)
+        self.host.call(self._outbox.run)
 
     @property
     def outbox(self) -> Outbox:

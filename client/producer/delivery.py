@@ -49,6 +49,11 @@ class Delivery:
         return self._batch.holder(self._place)[0]
 
     @property
+    def current_place(self) -> tuple[Batch, int]:
+        """That batch, and the record's place there."""
+        return self._batch.holder(self._place)
+
+    @property
     def is_done(self) -> bool:
         """Whether the record is acknowledged, or has failed."""
         return self._batch.holder(self._place)[0].outcome is not None

@@ -51,7 +51,7 @@ class Placement:
         self._accumulator = state.accumulator
         self._identities = state.identities
         self._partitioner = partitioner
-        self._ignore_keys, self._is_adaptive = ignore_keys, is_adaptive
+        self.ignores_keys, self._is_adaptive = ignore_keys, is_adaptive
         self._learning = trio.Lock()
         self.known: dict[str, KnownTopic] = {}
 
@@ -75,7 +75,7 @@ class Placement:
             if not 0 <= chosen < count:
                 raise ClientError(f"the partitioner chose {chosen} of {count} partitions")
             return chosen
-        if key is not None and not self._ignore_keys:
+        if key is not None and not self.ignores_keys:
             return partition_for(key, count)
         chosen = self.stick(topic, known, size)
         known.sticky.taken_bytes += size

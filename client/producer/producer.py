@@ -29,10 +29,12 @@ from ..running import refuse_plain_with, require_trio
 from ..security.connector import Reach
 from .accumulator import RECORD_OVERHEAD_BYTES, size_of
 from .batch import ReadyBatch
+from .chunk import EACH, STICKY, Chunk, Refusal
 from .completion import Completion, ProducerMetrics
 from .coordination import Coordination, GroupMetadata, Offsets
 from .delivery import Delivery, RecordMetadata
 from .interceptors import Headers, Interceptor, Interceptors, OutgoingRecord
+from .partitioners import partition_for
 from .placement import Partitioner, Placement
 from .prerequisites import MetadataKeeper, Prerequisites
 from .sender import Sender
@@ -341,6 +343,100 @@ class Producer:
         self._accumulator.add_ready(known.queues[partition], batch)
         self._state.wake_sender()
         return batch
+
+    # Records that another thread has collected
+
+    @property
+    def settings(self) -> ProducerSettings:
+        return self._settings
+
+    @property
+    def full_bytes(self) -> int:
+        """Bytes of the records in a full batch."""
+        return self._accumulator.full_bytes
+
+    def partition_for(self, topic: str, key: bytes | None, partition: int | None, size: int) -> int:
+        """The partition of a record in a `Chunk`, or STICKY or EACH. Any thread may call."""
+        if self._has_partitioner or self._interceptors or size > self._most_bytes:
+            return EACH
+        if partition is not None:
+            return partition if partition >= 0 else EACH
+        if key is None or self._placement.ignores_keys:
+            return STICKY
+        known = self._known.get(topic)
+        return EACH if known is None else partition_for(key, len(known.queues))
+
+    async def enqueue_chunk(self, chunk: Chunk) -> list[Refusal]:
+        """Enqueue the records of a chunk, as `enqueue` each of them; returns the errors of those
+        that it does not take, which are in the chunk, too. After a cancellation the rest is in
+        nothing."""
+        if chunk.partition == EACH:
+            return await self._enqueue_each(chunk)
+        try:
+            await self._enqueue_together(chunk)
+        except Exception as error:
+            refusal = chunk.fail(error, len(chunk.records))
+            return [] if refusal is None else [refusal]
+        return []
+
+    async def _enqueue_each(self, chunk: Chunk) -> list[Refusal]:
+        refused = []
+        for place, (timestamp_ms, key, value, headers) in enumerate(chunk.records):
+            try:
+                delivery = await self.enqueue(
+                    chunk.topic, value, key=key, partition=chunk.partitions.get(place),
+                    headers=headers, timestamp_ms=timestamp_ms,
+                )  # fmt: skip
+            except Exception as error:
+                refusal = chunk.fail(error, chunk.count + 1)
+                assert refusal is not None
+                refused.append(refusal)
+            else:
+                chunk.added(*delivery.current_place)
+        return refused
+
+    async def _enqueue_together(self, chunk: Chunk) -> None:
+        topic, size = chunk.topic, chunk.size
+        accumulator = self._accumulator
+        if self._since_turn > YIELD_BYTES:
+            self._since_turn = 0
+            await trio.lowlevel.checkpoint()
+        self._check_taken(topic, 0)
+        known = self._known.get(topic)
+        if known is None:
+            known = await self._placement.learn(topic)
+        if not accumulator.has_room(size):
+            await self._sender.wait_for_room(size)
+        self._check_taken(topic, 0)
+        partition = chunk.partition
+        if partition >= len(known.queues):
+            raise ClientError(f"topic {topic!r} has no partition {partition}")
+        # No waiting from here on.
+        now = now_ms()
+        opened_ms = now - chunk.age_ms
+        full_bytes = accumulator.full_bytes
+        end = len(chunk.records)
+        while chunk.count < end:
+            following = chunk.next_size
+            if chunk.partition == STICKY:
+                partition = self._placement.stick(topic, known, following)
+            if self._transaction is not None:
+                self._take_part(self._transaction, topic, partition)
+            queue = known.queues[partition]
+            batch = queue.open
+            is_new = batch is None or batch.size + following > full_bytes
+            if batch is None or is_new:
+                batch = accumulator.open_batch(queue, opened_ms)
+            place, size = chunk.fitting(full_bytes - batch.size)
+            chunk.add_to(batch, place, size)
+            chunk.room = full_bytes - batch.size
+            if chunk.partition == STICKY:
+                known.sticky.taken_bytes += size
+            accumulator.held_bytes += size
+            self._since_turn += size
+            if is_new:
+                self._sender.send_full(queue, now)
+                self._sender.look_by(opened_ms + self._settings.linger_ms)
 
     async def prepare(self, topic: str) -> int:
         """Look up the metadata for sending to a topic; returns its partition count. Raises

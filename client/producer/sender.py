@@ -178,6 +178,11 @@ class Sender:
         if min(self._due_ms, now + self._settings.linger_ms) < self._sleeps_until_ms:
             self.wake()
 
+    def look_by(self, at_ms: int) -> None:
+        """The next round is at this time at the latest."""
+        if at_ms < self._sleeps_until_ms:
+            self.wake()
+
     # Rounds
 
     def _round(self, now: int) -> None:

@@ -42,7 +42,7 @@ def test_a_project_passes(tmp_path: Path, title: str) -> None:
         pytest.skip(f"{module} is not installed; python -m tests.package.fresh --frameworks")
     write(projects()[title], tmp_path)
     done = subprocess.run(
-        pytest_command("--strict-markers"),
+        pytest_command(tmp_path, "--strict-markers"),
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -13,15 +13,20 @@ import pytest
 import trio
 
 from pybroker_kafka import (
+    AsyncioAdmin,
     AsyncioConsumer,
     AsyncioProducer,
+    BlockingAdmin,
     BlockingConsumer,
     BlockingProducer,
     ClientError,
+    Cluster,
     Consumer,
     Producer,
+    RetryPolicy,
     SimpleRecord,
 )
+from pybroker_kafka.client.admin.topics import NewTopic
 from pybroker_kafka.client.errors import ProducerClosed, SettingsError
 from pybroker_kafka.client.hosted.trio_thread import TrioThread
 from pybroker_kafka.testing import KafkaCluster
@@ -438,3 +443,137 @@ def test_beside_a_loop_of_trio(cluster: KafkaCluster) -> None:
         return await trio.to_thread.run_sync(produce)
 
     assert trio.run(main) == 0
+
+
+# Ack mode
+
+
+def test_records_are_acknowledged_one_by_one(cluster: KafkaCluster) -> None:
+    topic = cluster.topic("acknowledged")
+    cluster.produce(topic, *(f"{n}" for n in range(10)), partition=0)
+    options = {"auto_offset_reset": "earliest", "auto_commit": False}
+    attempts: dict[int, list[int]] = {}
+
+    def note(offset: int, attempt: int) -> None:
+        attempts.setdefault(offset, []).append(attempt)
+
+    def blocking() -> None:
+        with BlockingConsumer(cluster.bootstrap, group_id=f"{topic}-1", **options) as consumer:
+            consumer.subscribe([topic])
+            with ThreadPoolExecutor(2) as pool:
+                for count, delivery in enumerate(consumer.deliveries(), 1):
+                    offset = delivery.record.offset
+                    note(offset, delivery.attempts)
+                    if offset == 3 and delivery.attempts == 1:
+                        assert pool.submit(delivery.fail).result()
+                    elif offset != 7:
+                        pool.submit(delivery.ack).result()
+                    if count == 11:
+                        break
+            consumer.commit()
+            assert consumer.committed([(topic, 0)])[topic, 0].offset == 7
+
+    async def in_a_loop() -> None:
+        async with AsyncioConsumer(cluster.bootstrap, group_id=f"{topic}-2", **options) as consumer:
+            await consumer.subscribe([topic])
+            count = 0
+            async for delivery in consumer.deliveries(retry=RetryPolicy(max_retries=0)):
+                count += 1
+                if delivery.record.offset == 3:
+                    assert not await delivery.fail()
+                    assert delivery.is_finished
+                elif delivery.record.offset != 8:
+                    delivery.ack()
+                if count == 10:
+                    break
+            await consumer.commit()
+            assert (await consumer.committed([(topic, 0)]))[topic, 0].offset == 8
+
+    blocking()
+    assert attempts == {offset: [1, 2] if offset == 3 else [1] for offset in range(10)}
+    asyncio.run(in_a_loop())
+
+
+def test_a_cancelled_wait_for_a_delivery_loses_none(cluster: KafkaCluster) -> None:
+    topic = cluster.topic("acks-cancelled")
+    seen: list[bytes | None] = []
+
+    async def take(consumer: AsyncioConsumer) -> None:
+        async for delivery in consumer.deliveries():
+            seen.append(delivery.record.value)
+            delivery.ack()
+
+    async def read() -> None:
+        async with (
+            AsyncioProducer(cluster.bootstrap, linger_ms=0) as producer,
+            AsyncioConsumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer,
+        ):
+            await consumer.assign([(topic, 0)])
+            for number in range(50):
+                task = asyncio.create_task(take(consumer))
+                await producer.send(topic, b"%d" % number)
+                await asyncio.sleep(0.0005 * (number % 5))
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            limit = Limit(30)
+            task = asyncio.create_task(take(consumer))
+            while len(seen) < 50:
+                assert not limit.is_over, seen
+                await asyncio.sleep(0.01)
+            task.cancel()
+
+    asyncio.run(read())
+    assert seen == [b"%d" % number for number in range(50)]
+
+
+def test_a_revoked_delivery_is_not_handed_out(cluster: KafkaCluster) -> None:
+    topic = cluster.topic("acks-revoked")
+    cluster.produce(topic, *(f"{n}" for n in range(10)), partition=0)
+    with BlockingConsumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        deliveries = consumer.deliveries()
+        first = next(deliveries)
+        assert first.record.offset == 0
+        consumer.seek((topic, 0), 5)
+        first.ack()  # no effect
+        assert next(deliveries).record.offset == 5
+        assert not first.is_finished
+
+
+# Administration
+
+
+def test_administration(cluster: KafkaCluster) -> None:
+    with BlockingAdmin(cluster.bootstrap) as admin:
+        admin.topics.create([NewTopic("of-threads", partitions=2)])
+        assert "of-threads" in {topic.name for topic in admin.topics.list()}
+        with pytest.raises(AttributeError):
+            admin.no_such_subject.list()
+        with pytest.raises(AttributeError):
+            admin.topics.no_such_method()
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: admin.cluster.describe(), range(20)))
+        assert len({each.cluster_id for each in found}) == 1
+    with pytest.raises(ClientError, match="has ended"):
+        admin.topics.list()
+
+    async def administer() -> None:
+        async with AsyncioAdmin(cluster.bootstrap) as admin:
+            names = {topic.name for topic in await admin.topics.list()}
+            assert "of-threads" in names
+            results = await admin.topics.delete(["of-threads"])
+            assert not results.errors
+
+    asyncio.run(administer())
+    with pytest.raises(ClientError, match="inside its `with`"):
+        BlockingAdmin("127.0.0.1:1").topics.list()
+
+
+def test_a_cluster_elsewhere_names_the_clients_for_administration() -> None:
+    async def enter() -> None:
+        async with Cluster("127.0.0.1:1"):
+            pass
+
+    with pytest.raises(ClientError, match="AsyncioAdmin or BlockingAdmin"):
+        asyncio.run(enter())

@@ -51,7 +51,7 @@ def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedPr
     """In a project of its own, that knows nothing but what is installed."""
     (folder / "test_it.py").write_text(textwrap.dedent(text))
     return subprocess.run(
-        pytest_command(*options),
+        pytest_command(folder, *options),
         cwd=folder,
         capture_output=True,
         text=True,
@@ -60,9 +60,10 @@ def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedPr
     )
 
 
-def pytest_command(*options: str) -> list[str]:
-    # A configuration of its own, empty: pytest takes one from any folder above, such as /tmp.
-    plain = ["-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", "-p", "no:randomly"]
+def pytest_command(folder: Path, *options: str) -> list[str]:
+    """pytest in a folder that has a configuration: else pytest takes that of a folder above."""
+    (folder / "pytest.ini").touch()
+    plain = ["-p", "no:cacheprovider", "-p", "no:randomly"]
     return [sys.executable, "-P", "-m", "pytest", "-q", *plain, *options]
 
 
@@ -280,7 +281,7 @@ def test_nothing_outlives_pytest(tmp_path: Path, number: signal.Signals) -> None
         """)
     )
     process = subprocess.Popen(
-        pytest_command(), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        pytest_command(tmp_path), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     told = tmp_path / "told"
     deadline = time.monotonic() + GONE_SECONDS

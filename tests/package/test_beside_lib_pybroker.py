@@ -62,7 +62,7 @@ def test_neither_touches_the_other(
     wheels = {OURS: wheel, THEIRS: their_wheel}
     second = OURS if first == THEIRS else THEIRS
     for name in (first, second):
-        run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheels[name])
+        run(*pip, "install", "--quiet", "--no-compile", "--no-deps", "--no-index", wheels[name])
     for name, package in IMPORTS.items():
         assert int(run(python, "-P", "-c", IS_WHOLE, name, package)) > 10
     run(*pip, "uninstall", "--quiet", "--yes", leaving)

@@ -8,15 +8,24 @@ holds for the cluster beside it.
 
 from __future__ import annotations
 
+from itertools import count
 from random import Random
+from unittest.mock import patch
 
 import trio
 
+from pybroker_kafka.broker.handlers.api_versions import ApiVersionsHandler
+from pybroker_kafka.broker.handlers.consumer_groups import ConsumerGroupHandlers
 from pybroker_kafka.broker.handlers.find_coordinator import FindCoordinatorHandler
 from pybroker_kafka.broker.handlers.groups import GroupHandlers
 from pybroker_kafka.broker.handlers.metadata import MetadataHandler
+from pybroker_kafka.client.consumer import epoch_member
+from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.transaction.metadata import RAISES_EPOCHS
+from pybroker_kafka.protocol.api import API_TABLE, ApiKey
+from pybroker_kafka.protocol.apis.api_versions import ApiVersionsRequest
+from pybroker_kafka.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
 from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest
@@ -24,6 +33,8 @@ from pybroker_kafka.protocol.apis.leave_group import LeaveGroupRequest
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.protocol.apis.offset_commit import OffsetCommitRequest
 from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest
+from pybroker_kafka.protocol.features import Feature
+from pybroker_kafka.replication.metadata_cache import MetadataUpdate
 from tests.simulation.client_apps import App, PlainSender, Sender
 from tests.simulation.client_judge import Judge
 from tests.simulation.client_members import Member
@@ -34,6 +45,7 @@ from tests.simulation.settings import Settings
 from tests.simulation.streams import Host
 from tests.simulation.transactions import (
     EXPIRY_CHECK_MS,
+    SERVED,
     TransactionalBroker,
     TransactionalCluster,
     unprotected,
@@ -47,6 +59,9 @@ ISOLATED_LEADERS_WEIGHT = 3
 SILENCES_WEIGHT = 4
 REFUSALS_WEIGHT = 3
 END_OF_TIME_MS = 2 * START_MS
+SESSION_MS = 2_000  # of members by the consumer protocol
+HEARTBEAT_MS = 300
+ASSIGNMENT_INTERVAL_MS = 200
 LONGEST_CUT_MS = 4_000
 
 
@@ -59,6 +74,11 @@ class ServingBroker(TransactionalBroker):
         min_session_timeout_ms=1_000,
         initial_rebalance_delay_ms=200,
         offsets_retention_check_interval_ms=EXPIRY_CHECK_MS,
+    )
+    consumer_config = ConsumerGroupConfig(
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        assignment_interval_ms=ASSIGNMENT_INTERVAL_MS,
     )
 
     def build(self) -> None:
@@ -83,6 +103,25 @@ class ServingBroker(TransactionalBroker):
             LeaveGroupRequest: members.leave,
             OffsetCommitRequest: self.group_offsets.commit,
         }
+        if self.cluster.has_consumer_protocol:
+            self._serve_consumer_protocol()
+
+    def _serve_consumer_protocol(self) -> None:
+        self.levels = {**self.levels, Feature.GROUP: 1}
+        heartbeats = ConsumerGroupHandlers(self.groups, lambda: self.levels)
+        keys = (*SERVED, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+        versions = ApiVersionsHandler(
+            lambda: ((key, 0, API_TABLE[key].highest(self.levels)) for key in keys),
+            lambda: (0, self.levels),
+        )
+        self.served |= {
+            ApiVersionsRequest: versions.api_versions,
+            ConsumerGroupHeartbeatRequest: heartbeats.heartbeat,
+        }
+        self.orders.on_metadata.append(self._topics_changed)
+
+    def _topics_changed(self, update: MetadataUpdate) -> None:
+        self.groups.on_topics_changed(update.changed_topics | update.deleted_topics)
 
     def kill(self) -> None:
         super().kill()
@@ -110,6 +149,10 @@ class ClientCluster(TransactionalCluster):
             (self._refuse, REFUSALS_WEIGHT),
         ):
             self.faults.add(kind, weight)
+
+    @property
+    def has_consumer_protocol(self) -> bool:
+        return self.version >= RAISES_EPOCHS
 
     def new_settings(self, random: Random) -> Settings:
         settings = super().new_settings(random)
@@ -250,7 +293,8 @@ def app_kinds(cluster: ClientCluster) -> list[type[App]]:
 
 
 def simulate_client_2(seed: int) -> Result:
-    """The same with transaction.version 2, and without the protections of versions before."""
+    """The same with transaction.version 2 and the consumer protocol of groups, and without the
+    protections of versions before."""
     with unprotected():
         return simulate_client(seed, RAISES_EPOCHS)
 
@@ -260,8 +304,12 @@ def simulate_client(seed: int, version: int = 0) -> Result:
     cluster = ClientCluster(seed, version)
     kernel = cluster.kernel
     error: str | None = None
+    ids = (f"member-{number}" for number in count())
     try:
-        with simulated(kernel, seed):
+        with (
+            simulated(kernel, seed),
+            patch.object(epoch_member, "new_member_id", lambda: next(ids)),
+        ):
             cluster.run()
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"

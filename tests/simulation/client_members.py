@@ -27,6 +27,8 @@ LONGEST_WORK_MS = 30
 LONGEST_LOOP_SECONDS = 3.0
 FAILED_SHARE = 0.1  # of records in ack mode: they come again
 MOST_HELD = 8
+CONSUMER_PROTOCOL_SHARE = 0.8  # of seeds, where the cluster has it
+CLASSIC_OPTIONS = ("assignors", "session_timeout_seconds", "heartbeat_interval_seconds")
 
 
 class Member(App):
@@ -47,6 +49,9 @@ class Member(App):
             "max_poll_records": draw.choice((1, 5, 500)),
             "group_instance_id": name if draw.random() < 0.2 else None,
         }
+        if cluster.has_consumer_protocol and draw.random() < CONSUMER_PROTOCOL_SHARE:
+            for option in CLASSIC_OPTIONS:
+                del self._options[option]
         self._has: list[Received] = []
         self._until = 0.0
 

@@ -12,7 +12,10 @@ import trio.testing
 
 from pybroker_kafka.client.consumer.assignments import Subscription, encode_subscription
 from pybroker_kafka.client.consumer.assignors import RangeAssignor
-from pybroker_kafka.client.consumer.group import Callbacks, Group
+from pybroker_kafka.client.consumer.classic_member import ClassicMember
+from pybroker_kafka.client.consumer.group import Group
+from pybroker_kafka.client.consumer.group_work import Callbacks
+from pybroker_kafka.client.consumer.membership import Membership
 from pybroker_kafka.client.consumer.options import ConsumerOptions
 from pybroker_kafka.client.consumer.positions import Position, Positions
 from pybroker_kafka.client.consumer.topics_view import TopicsView
@@ -25,6 +28,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.topics import TopicPartition
 
 PLACE = ("t", 0)
+CLASSIC = ConsumerOptions(group_id="g", group_protocol="classic")
 
 
 class Told:
@@ -43,11 +47,16 @@ class Told:
 def group_of(told: Told) -> tuple[Group, Positions]:
     positions = Positions()
     played: Any = Mock()
-    group = Group(played, ConsumerOptions(group_id="g"), [], positions, played)
+    group = Group(played, CLASSIC, [], positions, played)
     group.subscribe(["t"], None, Callbacks(None, told, None))
     positions.assign([PLACE])
     positions[PLACE].seek(Position(3))
     return group, positions
+
+
+def membership_of(group: Group) -> Membership:
+    assert isinstance(group.side, ClassicMember)
+    return group.side.membership
 
 
 @pytest.fixture
@@ -73,16 +82,16 @@ async def test_lost_partitions_are_told_of_until_that_comes_to_its_end(
 ) -> None:
     """What was buffered of them belongs to somebody else: they are not kept and read on."""
     group, positions = group_of(told)
-    group.membership.has_lost_partitions = True
+    membership_of(group).has_lost_partitions = True
     with trio.move_on_after(1):
         await group.before_poll()
     assert list(positions) == [PLACE]
-    assert group.membership.has_lost_partitions, "nothing is joined yet"
+    assert membership_of(group).has_lost_partitions, "nothing is joined yet"
     told.ends = True
     await group.before_poll()
     assert told.calls == [[PLACE], [PLACE]]
     assert list(positions) == []
-    assert not group.membership.has_lost_partitions
+    assert not membership_of(group).has_lost_partitions
 
 
 def topic(error: ErrorCode, count: int) -> MetadataResponse:
@@ -96,14 +105,15 @@ async def test_a_leader_that_was_told_of_no_topic_asks_again() -> None:
     until the metadata is old."""
     cluster, fetcher = Mock(), Mock()
     fetcher.view = TopicsView()
-    group = Group(cluster, ConsumerOptions(group_id="g"), [RangeAssignor()], Positions(), fetcher)
+    group = Group(cluster, CLASSIC, [RangeAssignor()], Positions(), fetcher)
     group.subscribe(["t"], None, Callbacks())
-    membership = group.membership
+    membership = membership_of(group)
     membership.protocol = "range"
     membership.members = {"me": (encode_subscription(Subscription(("t",))), None)}
     unknown = topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
     cluster.metadata = AsyncMock(return_value=unknown)
-    await group._lead()
+    assert isinstance(group.side, ClassicMember)
+    await group.side._lead()
     fetcher.refresh_metadata.assert_called_once()
     membership.rejoin = Mock()  # type: ignore[method-assign]
     for answer, calls in ((unknown, 0), (topic(ErrorCode.NONE, 2), 1), (unknown, 1)):

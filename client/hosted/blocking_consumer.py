@@ -12,37 +12,31 @@ with a trio loop; a call blocks until that one has its result. Any number of thr
 producer; a consumer is for one thread at a time, as Kafka's is. Ctrl-C interrupts a call as a
 cancellation does.
 
-Left out: the ack mode (`Consumer.deliveries`), and an open `Cluster` instead of bootstrap servers.
+Left out: an open `Cluster` instead of bootstrap servers.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import trio
 
-from ...protocol.records.record import Headers, SimpleRecord
 from ...protocol.topics import TopicPartition
 from ..consumer.commits import Offsets as Commits
 from ..consumer.consumer import MAX_BATCH_RECORDS, Consumer
-from ..consumer.group import Callback
+from ..consumer.deliveries import RetryPolicy
+from ..consumer.group_work import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
-from ..producer import Producer
-from ..producer.completion import ProducerMetrics
-from ..producer.coordination import GroupMetadata, Offsets
-from ..producer.delivery import RecordMetadata
-from ..producer.producer import Content, checked
+from .ack_mode import AckDesk, HostedAck
+from .blocking_calls import result_of
 from .host import Host
-from .hosted_producer import HostedProducer
-from .outbox import LARGE_BYTES, Arguments, HostedDelivery, Outbox
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,192 +44,6 @@ R = TypeVar("R")
 _waiting: Final = threading.Lock()
 
 PlainCallback = Callable[[list[TopicPartition]], None]
-
-
-def result_of(future: Future[R]) -> R:
-    """Wait for the result; an interruption cancels the call."""
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
-
-
-class BlockingDelivery(HostedDelivery):
-    """An enqueued record: `delivery.wait()` waits until it is acknowledged."""
-
-    __slots__ = ("_outcome", "_producer")
-
-    def __init__(self, arguments: Arguments, producer: BlockingProducer) -> None:
-        super().__init__(arguments)
-        self._producer = producer
-        self._outcome: Future[None] | None = None
-
-    def wait(self, timeout_seconds: float | None = None) -> RecordMetadata:
-        """Wait until the record is acknowledged; returns its place. Raises ClientError if it
-        failed, and TimeoutError after the timeout."""
-        if not self.is_done:
-            with _waiting:  # several threads may wait for one delivery
-                outcome = self._outcome
-                if outcome is None:
-                    outcome = self._outcome = Future()
-                    self.is_watched = True
-                    self._producer.outbox.put(self)
-            outcome.result(timeout_seconds)
-        return self.result()
-
-    def complete(self) -> None:
-        """In the trio thread: the delivery is done."""
-        outcome = self._outcome
-        if outcome is not None and not outcome.done():
-            outcome.set_result(None)
-
-
-class BlockingProducer:
-    """`Producer` for threads: the same arguments, but a `Cluster`."""
-
-    def __init__(self, bootstrap: str, **settings: Any) -> None:
-        self._hosted = HostedProducer(bootstrap, settings, _complete)
-
-    def open(self) -> Self:
-        """Begin the block without `with`, as a notebook does; then call `close`. Raises
-        ClientError."""
-        result_of(self._hosted.host.open())
-        self._hosted.start()
-        return self
-
-    def close(self) -> None:
-        """Wait for all enqueued records, and end the block of `open`. Raises ClientError."""
-        self.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        return self.open()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        hosted = self._hosted
-        try:
-            if error is None:
-                result_of(hosted.until_empty())
-        except BaseException as interruption:
-            error = interruption
-            raise
-        finally:
-            hosted.host.close(error).result()
-        if error is None and (failure := hosted.outbox.take_failure()) is not None:
-            raise failure
-
-    @property
-    def outbox(self) -> Outbox:
-        """Of its deliveries. Raises ClientError outside of the block."""
-        return self._hosted.outbox
-
-    # Records
-
-    def send(
-        self,
-        topic: str,
-        value: Content | None,
-        *,
-        key: Content | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> RecordMetadata:
-        """As `Producer.send`."""
-        delivery = self.enqueue(
-            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
-        return delivery.wait()
-
-    def enqueue(
-        self,
-        topic: str,
-        value: Content | None,
-        *,
-        key: Content | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> BlockingDelivery:
-        """As `Producer.enqueue`, but does not wait for metadata: a record that the producer does
-        not take, since there is no such topic or no room, fails in its delivery."""
-        is_plain = isinstance(value, bytes) and key is None and partition is None
-        if not is_plain or headers or timestamp_ms is not None:
-            value, key, headers = checked(value, key, partition, headers, timestamp_ms)
-        hosted = self._hosted
-        outbox = hosted.outbox
-        if outbox.is_full or (value is not None and len(value) > LARGE_BYTES):
-            result_of(hosted.until_empty())
-        delivery = BlockingDelivery((topic, value, key, partition, headers, timestamp_ms), self)
-        outbox.put(delivery)
-        return delivery
-
-    def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:
-        """As `Producer.send_all`."""
-        deliveries = [
-            self.enqueue(
-                topic, record.value, key=record.key, headers=record.headers,
-                timestamp_ms=record.timestamp,
-            )
-            for record in records
-        ]  # fmt: skip
-        with suppress(ClientError):  # the first delivery that failed raises
-            self.flush()
-        return [delivery.wait() for delivery in deliveries]
-
-    def prepare(self, topic: str) -> int:
-        """As `Producer.prepare`."""
-        return result_of(self._hosted.prepare(topic))
-
-    def flush(self) -> None:
-        """As `Producer.flush`."""
-        result_of(self._hosted.flush())
-
-    @property
-    def metrics(self) -> ProducerMetrics:
-        """As `Producer.metrics`."""
-        return result_of(self._hosted.metrics())
-
-    # Transactions
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """As `Producer.transaction`."""
-        self.begin_transaction()
-        try:
-            yield
-            self.commit_transaction()
-        except BaseException:
-            with suppress(ClientError):
-                self.abort_transaction()
-            raise
-
-    def begin_transaction(self) -> None:
-        """As `Producer.begin_transaction`."""
-        result_of(self._hosted.begin_transaction())
-
-    def commit_transaction(self) -> None:
-        """As `Producer.commit_transaction`."""
-        result_of(self._hosted.after_records(Producer.commit_transaction))
-
-    def abort_transaction(self) -> None:
-        """As `Producer.abort_transaction`."""
-        result_of(self._hosted.after_records(Producer.abort_transaction))
-
-    def send_offsets(self, offsets: Offsets, group: GroupMetadata | str) -> None:
-        """As `Producer.send_offsets`."""
-        host = self._hosted.host
-        result_of(host.call(host.client.send_offsets, offsets, group))
-
-
-def _complete(delivery: HostedDelivery) -> None:
-    assert isinstance(delivery, BlockingDelivery)
-    delivery.complete()
 
 
 def _passed_on(
@@ -264,11 +72,23 @@ def _passed_on_at_once(
     return cast("Callable[Concatenate[BlockingConsumer, P], R]", call)
 
 
+class BlockingAck(HostedAck):
+    """A record to acknowledge by `ack`, or to reject by `fail`, after which it is delivered
+    again; any thread may call them."""
+
+    __slots__ = ()
+
+    def fail(self) -> bool:
+        """As `Delivery.fail`."""
+        return result_of(self._desk.fail(self._delivery))
+
+
 class BlockingConsumer:
     """`Consumer` for a thread: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
         self._host = Host(Consumer(bootstrap, **options))
+        self._desk = AckDesk(self._host)
         # What a waiting call has to do: callbacks to run, futures that are done.
         self._inbox: SimpleQueue[Callable[[], None] | Future[Any]] = SimpleQueue()
         self._user = threading.RLock()
@@ -402,6 +222,18 @@ class BlockingConsumer:
             return []
         consumer.progress.hold_all(batch)
         return list(batch)
+
+    def deliveries(
+        self, *, max_unacknowledged: int = 10_000, retry: RetryPolicy | None = None
+    ) -> Iterator[BlockingAck]:
+        """As `Consumer.deliveries`; other threads may answer, one asks for more."""
+        desk = self._desk
+        while True:
+            delivery = desk.take()
+            if delivery is None:
+                self._wait(desk.fetch(max_unacknowledged, retry))
+            else:
+                yield BlockingAck(desk, delivery)
 
     def _next_batch(self, limit: int, timeout_seconds: float | None) -> ReceivedBatch | None:
         """The next batch; one that an interrupted call has not received comes again."""

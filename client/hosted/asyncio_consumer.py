@@ -11,34 +11,28 @@ They have the methods, settings and promises of `Producer` and `Consumer`, which
 with a trio loop. Methods that return at once there are awaited here, since they are passed to that
 thread. A cancelled call is cancelled there; as with trio, it loses only its own result.
 
-Left out: the ack mode (`Consumer.deliveries`), and an open `Cluster` instead of bootstrap servers.
+Left out: an open `Cluster` instead of bootstrap servers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
 import trio
 
-from ...protocol.records.record import Headers, SimpleRecord
 from ...protocol.topics import TopicPartition
 from ..consumer.commits import Offsets as Commits
 from ..consumer.consumer import MAX_BATCH_RECORDS, Consumer
-from ..consumer.group import Callback
+from ..consumer.deliveries import RetryPolicy
+from ..consumer.group_work import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
-from ..producer import Producer
-from ..producer.completion import ProducerMetrics
-from ..producer.delivery import RecordMetadata
-from ..producer.producer import Content, checked
+from .ack_mode import AckDesk, HostedAck
 from .host import C, Host
-from .hosted_producer import HostedProducer
-from .outbox import LARGE_BYTES, Arguments, HostedDelivery
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,172 +85,15 @@ def _passed_on_at_once(
     return cast("Callable[Concatenate[_Hosted[C], P], Coroutine[Any, Any, R]]", call)
 
 
-class AsyncioDelivery(HostedDelivery):
-    """An enqueued record: `await delivery` waits until it is acknowledged."""
+class AsyncioAck(HostedAck):
+    """A record to acknowledge by `ack`, or to reject by `await delivery.fail()`, after which it is
+    delivered again."""
 
-    __slots__ = ("_producer", "waiter")
+    __slots__ = ()
 
-    def __init__(self, arguments: Arguments, producer: AsyncioProducer) -> None:
-        super().__init__(arguments)
-        self._producer = producer
-        self.waiter: asyncio.Future[None] | None = None
-
-    def __await__(self) -> Generator[Any, Any, RecordMetadata]:
-        return self.wait().__await__()
-
-    async def wait(self) -> RecordMetadata:
-        """Wait until the record is acknowledged; returns its place. Raises ClientError if it
-        failed."""
-        if not self.is_done:
-            await asyncio.shield(self.waiter or self._producer.watch(self))
-        return self.result()
-
-
-class AsyncioProducer(_Hosted[Producer]):
-    """`Producer` for asyncio: the same arguments, but a `Cluster`."""
-
-    def __init__(self, bootstrap: str, **settings: Any) -> None:
-        self._hosted = HostedProducer(bootstrap, settings, self._report)
-        self._host = self._hosted.host
-        self._done: list[AsyncioDelivery] = []  # and watched, not completed in the loop yet
-
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        self._hosted.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            try:
-                await asyncio.wrap_future(self._hosted.until_empty())
-            except BaseException as cancelled:
-                await super().__aexit__(type(cancelled), cancelled, cancelled.__traceback__)
-                raise
-        await super().__aexit__(kind, error, trace)
-        if error is None and (failure := self._hosted.outbox.take_failure()) is not None:
-            raise failure
-
-    # Records
-
-    async def send(
-        self,
-        topic: str,
-        value: Content | None,
-        *,
-        key: Content | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> RecordMetadata:
-        """As `Producer.send`."""
-        delivery = await self.enqueue(
-            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
-        return await delivery.wait()
-
-    async def enqueue(
-        self,
-        topic: str,
-        value: Content | None,
-        *,
-        key: Content | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> AsyncioDelivery:
-        """As `Producer.enqueue`, but does not wait for metadata: a record that the producer does
-        not take, since there is no such topic or no room, fails in its delivery."""
-        is_plain = isinstance(value, bytes) and key is None and partition is None
-        if not is_plain or headers or timestamp_ms is not None:
-            value, key, headers = checked(value, key, partition, headers, timestamp_ms)
-        hosted = self._hosted
-        outbox = hosted.outbox
-        if outbox.is_full or (value is not None and len(value) > LARGE_BYTES):
-            await asyncio.wrap_future(hosted.until_empty())
-        delivery = AsyncioDelivery((topic, value, key, partition, headers, timestamp_ms), self)
-        outbox.put(delivery)
-        return delivery
-
-    async def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:
-        """As `Producer.send_all`."""
-        deliveries = [
-            await self.enqueue(
-                topic, record.value, key=record.key, headers=record.headers,
-                timestamp_ms=record.timestamp,
-            )
-            for record in records
-        ]  # fmt: skip
-        with suppress(ClientError):  # the first delivery that failed raises
-            await self.flush()
-        return [await delivery.wait() for delivery in deliveries]
-
-    async def prepare(self, topic: str) -> int:
-        """As `Producer.prepare`."""
-        return await asyncio.wrap_future(self._hosted.prepare(topic))
-
-    async def flush(self) -> None:
-        """As `Producer.flush`."""
-        await asyncio.wrap_future(self._hosted.flush())
-
-    async def metrics(self) -> ProducerMetrics:
-        """As `Producer.metrics`."""
-        return await asyncio.wrap_future(self._hosted.metrics())
-
-    # Transactions
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
-        """As `Producer.transaction`."""
-        await self.begin_transaction()
-        try:
-            yield
-            await self.commit_transaction()
-        except BaseException:
-            with suppress(ClientError):
-                await asyncio.shield(self.abort_transaction())
-            raise
-
-    async def begin_transaction(self) -> None:
-        """As `Producer.begin_transaction`."""
-        await asyncio.wrap_future(self._hosted.begin_transaction())
-
-    async def commit_transaction(self) -> None:
-        """As `Producer.commit_transaction`."""
-        await asyncio.wrap_future(self._hosted.after_records(Producer.commit_transaction))
-
-    async def abort_transaction(self) -> None:
-        """As `Producer.abort_transaction`."""
-        await asyncio.wrap_future(self._hosted.after_records(Producer.abort_transaction))
-
-    send_offsets = _passed_on(Producer.send_offsets)
-
-    # Deliveries
-
-    def watch(self, delivery: AsyncioDelivery) -> asyncio.Future[None]:
-        """A future that is done when the delivery is."""
-        waiter = delivery.waiter = self._loop.create_future()
-        delivery.is_watched = True
-        self._hosted.outbox.put(delivery)
-        return waiter
-
-    def _report(self, delivery: HostedDelivery) -> None:
-        """In the trio thread: a watched delivery is done."""
-        assert isinstance(delivery, AsyncioDelivery)
-        self._done.append(delivery)
-        if len(self._done) == 1:
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._complete)
-
-    def _complete(self) -> None:
-        done, self._done = self._done, []
-        for delivery in done:
-            if delivery.waiter is not None and not delivery.waiter.done():
-                delivery.waiter.set_result(None)
+    async def fail(self) -> bool:
+        """As `Delivery.fail`."""
+        return await asyncio.wrap_future(self._desk.fail(self._delivery))
 
 
 class AsyncioConsumer(_Hosted[Consumer]):
@@ -264,6 +101,7 @@ class AsyncioConsumer(_Hosted[Consumer]):
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
         self._host = Host(Consumer(bootstrap, **options))
+        self._desk = AckDesk(self._host)
 
     # Subscription and assignment
 
@@ -343,6 +181,18 @@ class AsyncioConsumer(_Hosted[Consumer]):
             return []
         consumer.progress.hold_all(batch)
         return list(batch)
+
+    async def deliveries(
+        self, *, max_unacknowledged: int = 10_000, retry: RetryPolicy | None = None
+    ) -> AsyncIterator[AsyncioAck]:
+        """As `Consumer.deliveries`."""
+        desk = self._desk
+        while True:
+            delivery = desk.take()
+            if delivery is None:
+                await asyncio.wrap_future(desk.fetch(max_unacknowledged, retry))
+            else:
+                yield AsyncioAck(desk, delivery)
 
     async def _next_batch(self, limit: int, timeout_seconds: float | None) -> ReceivedBatch | None:
         """The next batch; one that a cancelled call has not received comes again."""

@@ -1,0 +1,48 @@
+"""Administration under asyncio.
+
+    async with AsyncioAdmin("localhost:9092") as admin:
+        await admin.topics.list()
+
+It has the subjects of `Admin`, with the same methods; they run in the trio thread, with a `Cluster`
+of its own. A cancelled call is cancelled there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ..admin.admin import Admin
+from ..cluster import Cluster
+from .host import Host
+from .hosted_admin import Subject, subject_of
+
+if TYPE_CHECKING:
+    _Subjects = Admin  # for type checkers: methods of subjects are awaited here as there
+else:
+    _Subjects = object
+
+
+class AsyncioAdmin(_Subjects):
+    """`Admin` for asyncio: with the arguments of `Cluster`."""
+
+    def __init__(self, bootstrap: str, **options: Any) -> None:
+        self._host = Host(Cluster(bootstrap, **options))
+
+    async def __aenter__(self) -> Self:
+        await asyncio.wrap_future(self._host.open())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.shield(asyncio.wrap_future(self._host.close(error)))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Subject:
+            return subject_of(self, self._host, asyncio.wrap_future, name)

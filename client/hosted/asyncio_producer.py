@@ -1,0 +1,226 @@
+"""The producer for asyncio, see `asyncio_consumer`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Generator, Iterable
+from contextlib import AbstractAsyncContextManager, suppress
+from types import TracebackType
+from typing import Any, Self
+
+from ...protocol.records.record import Headers, SimpleRecord
+from ..errors import ClientError
+from ..producer import Producer
+from ..producer.chunk import Watcher
+from ..producer.completion import ProducerMetrics
+from ..producer.coordination import GroupMetadata, Offsets
+from ..producer.delivery import RecordMetadata
+from ..producer.producer import Content, checked
+from .hosted_producer import HostedProducer
+from .outbox import HostedDelivery, Outbox
+
+_now = time.time
+
+
+class AsyncioDelivery(HostedDelivery):
+    """An enqueued record: `await delivery` waits until it is acknowledged."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, RecordMetadata]:
+        return self.wait().__await__()
+
+    async def wait(self) -> RecordMetadata:
+        """Wait until the record is acknowledged; returns its place. Raises ClientError if it
+        failed."""
+        if not self.is_done:
+            waiter: asyncio.Future[None] | None = self.waiter
+            if waiter is None:
+                waiter = self.waiter = asyncio.get_running_loop().create_future()
+                self.chunk.watch(self)
+            await asyncio.shield(waiter)
+        return self.result()
+
+
+class _InTransaction:
+    """The block of a transaction."""
+
+    def __init__(self, producer: AsyncioProducer) -> None:
+        self._producer = producer
+
+    async def __aenter__(self) -> None:
+        await self._producer.begin_transaction()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                await self._producer.commit_transaction()
+                return
+        except BaseException:
+            await self._abort()
+            raise
+        await self._abort()
+
+    async def _abort(self) -> None:
+        with suppress(ClientError):
+            await asyncio.shield(self._producer.abort_transaction())
+
+
+class AsyncioProducer:
+    """`Producer` for asyncio: the same arguments, but a `Cluster`."""
+
+    def __init__(self, bootstrap: str, **settings: Any) -> None:
+        self._hosted = HostedProducer(bootstrap, settings, self._report)
+        self._outbox: Outbox | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._done: deque[Watcher] = deque()  # and not completed in the loop yet
+        self._will_complete = False
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        await asyncio.wrap_future(self._hosted.host.open())
+        self._hosted.start()
+        self._outbox = self._hosted.outbox
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            try:
+                await asyncio.wrap_future(self._hosted.until_empty())
+            except BaseException as cancelled:
+                await self._close(cancelled)
+                raise
+        await self._close(error)
+        if error is None and (failure := self._hosted.outbox.take_failure()) is not None:
+            raise failure
+
+    async def _close(self, error: BaseException | None) -> None:
+        # It closes within its limits of time, also if this task is cancelled meanwhile.
+        await asyncio.shield(asyncio.wrap_future(self._hosted.host.close(error)))
+
+    # Records
+
+    async def send(
+        self,
+        topic: str,
+        value: Content | None,
+        *,
+        key: Content | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """As `Producer.send`."""
+        delivery = await self.enqueue(
+            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
+        return await delivery.wait()
+
+    async def enqueue(
+        self,
+        topic: str,
+        value: Content | None,
+        *,
+        key: Content | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> AsyncioDelivery:
+        """As `Producer.enqueue`, but does not wait for metadata: a record that the producer does
+        not take, since there is no such topic or no room, fails in its delivery."""
+        if not (
+            (value is None or isinstance(value, bytes))
+            and (key is None or isinstance(key, bytes))
+            and (partition is None or isinstance(partition, int))
+            and (timestamp_ms is None or isinstance(timestamp_ms, int))
+            and not headers
+        ):
+            value, key, headers = checked(value, key, partition, headers, timestamp_ms)
+        outbox = self._outbox
+        if outbox is None:
+            outbox = self._hosted.outbox  # raises
+        if outbox.is_full:
+            await asyncio.wrap_future(self._hosted.until_empty())
+        if timestamp_ms is None:
+            timestamp_ms = int(_now() * 1000)
+        chunk, place = outbox.put(topic, value, key, partition, headers, timestamp_ms)
+        return AsyncioDelivery(chunk, place, timestamp_ms)
+
+    async def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:
+        """As `Producer.send_all`."""
+        deliveries = [
+            await self.enqueue(
+                topic, record.value, key=record.key, headers=record.headers,
+                timestamp_ms=record.timestamp,
+            )
+            for record in records
+        ]  # fmt: skip
+        with suppress(ClientError):  # the first delivery that failed raises
+            await self.flush()
+        return [await delivery.wait() for delivery in deliveries]
+
+    async def prepare(self, topic: str) -> int:
+        """As `Producer.prepare`."""
+        return await asyncio.wrap_future(self._hosted.prepare(topic))
+
+    async def flush(self) -> None:
+        """As `Producer.flush`."""
+        await asyncio.wrap_future(self._hosted.flush())
+
+    async def metrics(self) -> ProducerMetrics:
+        """As `Producer.metrics`."""
+        return await asyncio.wrap_future(self._hosted.metrics())
+
+    # Transactions
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """As `Producer.transaction`."""
+        return _InTransaction(self)
+
+    async def begin_transaction(self) -> None:
+        """As `Producer.begin_transaction`."""
+        await asyncio.wrap_future(self._hosted.begin_transaction())
+
+    async def commit_transaction(self) -> None:
+        """As `Producer.commit_transaction`."""
+        await asyncio.wrap_future(self._hosted.after_records(Producer.commit_transaction))
+
+    async def abort_transaction(self) -> None:
+        """As `Producer.abort_transaction`."""
+        await asyncio.wrap_future(self._hosted.after_records(Producer.abort_transaction))
+
+    async def send_offsets(self, offsets: Offsets, group: GroupMetadata | str) -> None:
+        """As `Producer.send_offsets`."""
+        host = self._hosted.host
+        await asyncio.wrap_future(host.call(host.client.send_offsets, offsets, group))
+
+    # Deliveries
+
+    def _report(self, done: list[Watcher]) -> None:
+        """In any thread: the records of watched deliveries are done."""
+        self._done += done
+        if not self._will_complete:
+            self._will_complete = True
+            assert self._loop is not None
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._complete)
+
+    def _complete(self) -> None:
+        self._will_complete = False
+        while self._done:
+            delivery = self._done.popleft()
+            assert isinstance(delivery, AsyncioDelivery)
+            if not delivery.waiter.done():
+                delivery.waiter.set_result(None)
