@@ -62,6 +62,7 @@ class Parts(NamedTuple):
     """With the authorizer; None without one."""
     logins: Logins
     client_instances: ClientInstances
+    client_values: ClientValues
 
 
 def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> Parts:
@@ -125,6 +126,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
             tokens.tokens.token_credentials,
         ),
         client_instances=instances,
+        client_values=values,
     )
     _listen(ground, parts)
     _register_gauges(ground, parts, handlers.sessions)

@@ -419,6 +419,9 @@ class Broker:
             self.parts.replicas.manager,
             self.zookeeper,
             self.parts.coordinators.groups.machine.all_groups,
+            self.parts.sockets.connections,
+            self.parts.client_values,
+            lambda: list(self.parts.share_leader.served.values()),
             self.clock,
             is_guarded=self.parts.acls is not None,
         )

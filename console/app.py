@@ -30,6 +30,7 @@ from ..learn.course import Course, CourseError
 from ..local.cluster_state import ClusterError
 from .access import Access, Asked
 from .asked import Wrong, body_of
+from .clients import client_list
 from .collector import Collector
 from .groups import group_details, group_list, order_group, topic_lags
 from .inside import inside_of, replicas_of, zookeeper_says
@@ -47,6 +48,7 @@ from .security import (
     token_list,
     user_list,
 )
+from .share import share_group_details
 from .topics import order_topic, topic_configs, topic_details, topic_list
 from .transactions import (
     hanging_transactions,
@@ -116,6 +118,8 @@ def _reading(collector: Collector) -> list[Route]:
         _asks("/api/series", lambda _: _series(collector)),
         _asks("/api/groups", lambda _: group_list(collector)),
         _asks("/api/group", lambda request: group_details(collector, named(request))),
+        _asks("/api/share", lambda request: share_group_details(collector, named(request))),
+        _asks("/api/clients", lambda _: client_list(collector)),
         _asks("/api/transactions", lambda _: transaction_list(collector)),
         _asks("/api/transaction", lambda request: transaction_details(collector, named(request))),
         _asks("/api/producers", lambda request: producers_of(collector, request.query_params)),

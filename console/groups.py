@@ -47,6 +47,7 @@ async def group_details(collector: Collector, name: str) -> dict[str, Any]:
             "assignor": one.assignor,
             "epoch": one.epoch,
             "target_epoch": one.target_epoch,
+            "type": "consumer" if one.is_consumer_group else "",
             "members": member_rows(one),
             "partitions": [
                 {**row, "topic": place[0], "partition": place[1]}

@@ -15,8 +15,10 @@ from ..local.metrics_ports import read_path
 from .asked import Wrong, whole
 from .collector import Collector
 
-VIEWS: Final = frozenset({"waiting", "files", "look-up", "replica", "znode"})
-PASSED_ON: Final = ("topic", "partition", "offset", "timestamp", "path")
+VIEWS: Final = frozenset(
+    {"waiting", "files", "look-up", "replica", "znode", "clients", "in-flight"}
+)
+PASSED_ON: Final = ("topic", "partition", "offset", "timestamp", "path", "group")
 WORDS: Final = frozenset({"srvr", "cons", "dump", "wchp"})
 WORD_SECONDS: Final = 5.0
 WORD_MAX_BYTES: Final = 1024 * 1024

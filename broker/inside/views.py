@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.errors import KafkaError
 from ...protocol.zookeeper.operations import SessionExpired
 from ..observability.metrics_http import ViewUnavailable
+from .clients import clients_of
+from .in_flight import records_in_flight
 from .look_up import look_up_offset, look_up_timestamp
 from .partition_files import partition_files
 from .replication import replica
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from ...replication.partition import Partition
     from ...replication.replica_manager import ReplicaManager
     from ...storage.log import Log
+    from ..network.connection import Connection
+    from ..observability.client_telemetry import ClientValues
+    from ..share.share_leader import Served
     from ..zk.zookeeper_client import ZooKeeperClient
 
 Query = Mapping[str, str]
@@ -40,6 +45,9 @@ class Inside:
     replicas: ReplicaManager
     zookeeper: ZooKeeperClient
     groups: Callable[[], Iterable[Group]]
+    connections: Callable[[], Iterable[Connection]]
+    client_values: ClientValues
+    share_partitions: Callable[[], Iterable[Served]]
     clock: Callable[[], int]
     is_guarded: bool
 
@@ -51,6 +59,8 @@ class Inside:
             "look-up": self._look_up,
             "replica": self._replica,
             "znode": self._znode,
+            "clients": self._clients,
+            "in-flight": self._in_flight,
         }
         if self.is_guarded:
             raise ViewUnavailable(
@@ -86,6 +96,12 @@ class Inside:
 
     async def _replica(self, query: Query) -> object:
         return replica(self._partition(query), self.clock())
+
+    async def _clients(self, _query: Query) -> object:
+        return clients_of(self.connections(), self.client_values, perf_counter())
+
+    async def _in_flight(self, query: Query) -> object:
+        return records_in_flight(self.share_partitions(), query.get("group", ""), self.clock())
 
     async def _znode(self, query: Query) -> object:
         path = query.get("path", "/")

@@ -85,7 +85,7 @@ class SocketServer:
         self.channel = RequestChannel(settings.queued_requests)
         self.memory = MemoryPool(settings.queued_bytes) if settings.queued_bytes > 0 else None
         self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
-        self._shortage = MemoryShortage(self.receive_memory, self.memory, self._connections)
+        self._shortage = MemoryShortage(self.receive_memory, self.memory, self.connections)
         self.cold_reads = ColdReads()
         self.handlers = RequestHandlerPool(
             self.channel, dispatcher.handle_frame, self._shortage, self.cold_reads
@@ -141,7 +141,7 @@ class SocketServer:
         self.processors.append(processor)
         return processor
 
-    def _connections(self) -> Iterable[Connection]:
+    def connections(self) -> Iterable[Connection]:
         return [c for p in self.processors for c in p.connections.values()]
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -234,7 +234,7 @@ class SocketServer:
         """Connections were refused for want of file descriptors: close some idle ones, in turns
         with others."""
         self.quotas.refused_descriptors = 0
-        chosen = idlest(self._connections(), now)
+        chosen = idlest(self.connections(), now)
         ends = perf_counter() + ROUND_SECONDS
         for connection in chosen:
             connection.close()
@@ -249,7 +249,7 @@ class SocketServer:
         metrics.gauge(network + "requestchannel_requestqueuesize", lambda: len(self.channel))
         metrics.gauge(
             network + "requestchannel_responsequeuesize",
-            lambda: sum(bool(c.out.parts) for c in self._connections()),
+            lambda: sum(bool(c.out.parts) for c in self.connections()),
         )
         metrics.gauge(network + "socketserver_networkprocessoravgidlepercent", self._idle_share)
         metrics.gauge(

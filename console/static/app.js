@@ -2,11 +2,13 @@
 
 import { fill, h, tell } from "./dom.js";
 import { follow, listen, state } from "./state.js";
+import { clientsPage } from "./clients.js";
 import { clusterPage } from "./cluster.js";
 import { groupsPage } from "./groups.js";
 import { insidePage } from "./inside.js";
 import { learnPage } from "./learn.js";
 import { messagesPage } from "./messages.js";
+import { overviewPage } from "./overview.js";
 import { plotsPage } from "./plots.js";
 import { securityPage } from "./security.js";
 import { topicsPage } from "./topics.js";
@@ -15,13 +17,15 @@ import { transactionsPage } from "./transactions.js";
 // Name in the address -> title and the page: a function of its place and the rest of the address,
 // which returns what ends it.
 const PAGES = {
+  overview: ["Overview", overviewPage],
   cluster: ["Cluster", clusterPage],
   topics: ["Topics", topicsPage],
   messages: ["Messages", messagesPage],
   groups: ["Groups", groupsPage],
+  clients: ["Clients", clientsPage],
   transactions: ["Transactions", transactionsPage],
   security: ["Security", securityPage],
-  plots: ["Plots", plotsPage],
+  plots: ["Metrics", plotsPage],
   inside: ["Inside", insidePage],
 };
 
@@ -32,7 +36,7 @@ let end = () => {};
 
 function show() {
   const [name, ...rest] = location.hash.slice(2).split("/").map(decodeURIComponent);
-  const page = PAGES[name] ? name : "cluster";
+  const page = PAGES[name] ? name : "overview";
   end();
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.page === page) link.setAttribute("aria-current", "page");

@@ -2,6 +2,7 @@
 
 import { bytes, clock, count, facts, fill, h, scrolling, span, table, tableTools, tell } from "./dom.js";
 import { follow, order, state } from "./state.js";
+import { isInternal, pages } from "./topics.js";
 
 const ROWS = 120;
 const EVENTS = 100;
@@ -14,13 +15,14 @@ export function clusterPage(main) {
   const grid = h("div");
   const line = h("ol", { class: "timeline" });
   const filter = h("input", { type: "search", oninput: () => { page = 0; drawGrid(); } });
+  const internal = h("input", { type: "checkbox", onchange: () => { page = 0; drawGrid(); } });
   const troubled = h("input", { type: "checkbox", onchange: () => { page = 0; drawGrid(); } });
   const kind = h("select", { onchange: () => { back = 0; drawLine(); } }, h("option", { value: "" }, "all"));
   const when = h("span", { role: "status" });
   const older = h("button", { type: "button", onclick: () => look(1) }, "Older"), newer = h("button", { type: "button", onclick: () => look(-1) }, "Newer");
   let back = 0; // pages of the timeline behind the newest one
   const where = h("span", { role: "status" });
-  const pager = [h("button", { type: "button", onclick: () => turn(-1) }, "Earlier"), h("button", { type: "button", onclick: () => turn(1) }, "Later")];
+  const pager = [h("button", { type: "button", onclick: () => turn(-1) }, "Previous"), h("button", { type: "button", onclick: () => turn(1) }, "Next")];
   let page = 0;
   let before = new Map();
   fill(main,
@@ -29,11 +31,11 @@ export function clusterPage(main) {
     h("div", { class: "columns" },
       h("section", {}, h("h2", {}, "Partitions and brokers"),
         h("p", {}, Object.entries(PLACES).filter(([name]) => name !== "none").map(([, [sign, word]]) => h("span", { class: "key" }, h("b", { "aria-hidden": "true" }, sign), word))),
-        h("div", { class: "bar" }, h("label", {}, "Topics that have", filter), h("label", { class: "inline" }, troubled, "only those in trouble"), pager, where),
+        h("div", { class: "bar" }, h("label", {}, "Topics that have", filter), h("label", { class: "inline" }, troubled, "only those in trouble"), h("label", { class: "inline" }, internal, "internal topics, too"), pager, where),
         scrolling("partitions and brokers", grid), tableTools("partitions", () => grid.querySelector("table"))),
-      h("section", {}, h("h2", {}, "What has happened"),
+      h("section", {}, h("h2", {}, "Timeline"),
         h("div", { class: "bar" }, h("label", {}, "Kind", kind), older, newer, when),
-        scrolling("what has happened", line))));
+        scrolling("timeline", line))));
 
   function drawSummary() {
     let partitions = 0, behind = 0, leaderless = 0;
@@ -75,9 +77,9 @@ export function clusterPage(main) {
       ["Memory", (node) => bytes(node.memory), "number"],
       ["CPU", (node) => (node.cpu === null || node.cpu === undefined ? "–" : `${Math.round(100 * node.cpu)} %`), "number"],
       ["Disk", (node) => bytes(node.disk), "number"],
-      ["Up", (node) => span(node.uptime), "number"],
+      ["Up", (node) => span(node.uptime), "number", (node) => node.uptime ?? -1],
     ];
-    if (state.facts.is_local && state.facts.may_write) columns.push(["Do", buttons]);
+    if (state.facts.is_local && state.facts.may_write) columns.push(["Actions", buttons, "plain"]);
     fill(nodes, table("Processes of the cluster", columns, nodeRows(), "no node is known"));
     if (held) nodes.querySelector(`[data-order="${CSS.escape(held)}"]`)?.focus();
   }
@@ -116,11 +118,13 @@ export function clusterPage(main) {
     const brokers = new Set(Object.keys(state.brokers).map(Number));
     for (const node of state.nodes) if (node.kind === "broker") brokers.add(node.id);
     const text = filter.value.toLowerCase();
+    // Internal topics are folded away unless they are asked for, or in trouble.
+    const isWanted = (topic) => topic.toLowerCase().includes(text) && (internal.checked || troubled.checked || text || !isInternal(topic));
     const found = [];
     for (const [topic, placed] of [...state.topics].sort(([one], [other]) => (one < other ? -1 : 1))) {
       placed.forEach((one, number) => {
         if (one) for (const replica of one[REPLICAS]) brokers.add(replica);
-        if (topic.toLowerCase().includes(text) && (!troubled.checked || isTroubled(one))) found.push([topic, number, one]);
+        if (isWanted(topic) && (!troubled.checked || isTroubled(one))) found.push([topic, number, one]);
       });
     }
     const columns = [...brokers].sort((one, other) => one - other);
@@ -142,9 +146,9 @@ export function clusterPage(main) {
     fill(grid, h("table", { class: "grid" }, h("caption", {}, "Replicas and leaders by broker"),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Partition"), columns.map((broker) => h("th", { scope: "col" }, `broker ${broker}`)), h("th", { scope: "col", class: "number" }, "Epoch"))),
       h("tbody", {}, body)));
+    fill(grid.appendChild(h("div")), found.length ? null : state.topics.size ? h("p", { class: "nothing" }, "No partition is like that.") : null);
     fill(where, found.length > ROWS ? `${page * ROWS + 1} to ${Math.min((page + 1) * ROWS, found.length)} of ${count(found.length)}` : `${found.length} partitions`);
-    pager[0].disabled = page === 0;
-    pager[1].disabled = (page + 1) * ROWS >= found.length;
+    pages(pager, page, found.length, ROWS);
   }
 
   function look(step) {
@@ -160,14 +164,14 @@ export function clusterPage(main) {
       kind.value = chosen;
     }
     const BAD = { shrink: "late", offline: "bad", node: "late", broker: "late", leader: "late", session: "late", rebalance: "late" };
-    const found = state.events.filter((event) => !chosen || event[2] === chosen).reverse();
+    // By their times: lines of logs are read later than they were written.
+    const found = state.events.filter((event) => !chosen || event[2] === chosen).sort((one, other) => other[1] - one[1] || other[0] - one[0]);
     back = Math.max(0, Math.min(back, Math.ceil(found.length / EVENTS) - 1));
     const rows = found.slice(back * EVENTS, (back + 1) * EVENTS);
-    newer.disabled = back === 0;
-    older.disabled = (back + 1) * EVENTS >= found.length;
+    pages([newer, older], back, found.length, EVENTS);
     fill(when, `${count(found.length)} events${back ? `, from the ${count(back * EVENTS + 1)}th on` : ""}`);
-    fill(line, rows.map(([, at, what, text]) => h("li", {}, clock(at), h("span", { class: BAD[what] ?? "soft" }, what), h("span", {}, text))),
-      rows.length ? null : h("li", { class: "soft" }, "nothing yet"));
+    fill(line, rows.map(([, at, what, text]) => h("li", {}, clock(at), h("span", { class: `kind ${BAD[what] ?? "soft"}` }, what), h("span", {}, text))),
+      rows.length ? null : h("li", { class: "soft" }, "Elections, ISR changes, rebalances and brokers that come and go show here as they happen."));
   }
 
   function draw(kinds) {

@@ -74,13 +74,64 @@ export function facts(pairs) {
     Object.entries(pairs).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value ?? "–"))));
 }
 
-// A table of rows: columns are [title, function of a row, "number" | "long" | undefined].
-export function table(caption, columns, rows, nothing = "nothing") {
-  const made = h("table", {}, h("caption", {}, caption),
-    h("thead", {}, h("tr", {}, columns.map(([title, , kind]) => h("th", { scope: "col", class: kind === "number" ? "number" : null }, title)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, columns.map(([, cell, kind]) => h("td", { class: kind }, cell(row)))))));
-  if (!rows.length) made.tBodies[0].append(h("tr", {}, h("td", { colspan: columns.length, class: "soft" }, nothing)));
+// How each table is sorted, by its caption; kept while the console is open.
+const sorts = new Map();
+
+const SIZES = { kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
+const NUMBER = /^(-?[\d,.]+)\s*([kMGT]B)?/;
+
+// The key of a cell to sort by: a number where it begins with one.
+function keyOf([, cell, kind, key], row) {
+  const found = key ? key(row) : cell(row);
+  if (typeof found === "number") return found;
+  const text = found instanceof Node ? found.textContent : String(found ?? "");
+  const number = kind === "number" ? text.match(NUMBER) : null;
+  if (number) return Number(number[1].replaceAll(",", "")) * (SIZES[number[2]] ?? 1);
+  return kind === "number" ? -Infinity : text.toLowerCase();
+}
+
+// The rows as their table is sorted: to be called before a page of them is cut out.
+export function inSort(caption, columns, rows) {
+  const { title, isDown } = sorts.get(caption) ?? {};
+  const column = columns.find(([one]) => one === title);
+  if (!column) return rows;
+  const keyed = rows.map((row) => [keyOf(column, row), row]);
+  keyed.sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0) * (isDown ? -1 : 1));
+  return keyed.map(([, row]) => row);
+}
+
+// A table of rows: columns are [title, function of a row, "number" | "long" | "plain" | undefined, key
+// to sort by]; a plain one is not sorted by. `redraw`: of a page that shows a part of the rows.
+export function table(caption, columns, rows, nothing = "nothing", redraw = null) {
+  const { title: chosen, isDown } = sorts.get(caption) ?? {};
+  const made = h("table", { class: !rows.length && nothing instanceof Node ? "empty" : null }, h("caption", {}, caption),
+    h("thead", {}, h("tr", {}, columns.map((column) => head(column)))),
+    h("tbody", {}, inSort(caption, columns, rows).map((row) => h("tr", {}, columns.map(([, cell, kind]) => h("td", { class: kind }, cell(row)))))));
+  if (!rows.length) made.tBodies[0].append(h("tr", {}, h("td", { colspan: columns.length, class: "nothing" }, nothing)));
   return made;
+
+  function head([title, , kind]) {
+    const isSorted = title === chosen;
+    const cell = h("th", { scope: "col", class: kind === "number" ? "number" : null, "aria-sort": isSorted ? (isDown ? "descending" : "ascending") : null });
+    if (kind === "plain" || rows.length < 2) return fill(cell, title);
+    const name = `${caption}/${title}`, isHeld = document.activeElement?.dataset?.sort === name;
+    const button = h("button", { type: "button", class: "sort", "data-sort": name, onclick: sort }, title);
+    // A table is drawn anew every few seconds: the focus stays.
+    if (isHeld) queueMicrotask(() => button.focus());
+    return fill(cell, button);
+
+    function sort() {
+      sorts.set(caption, { title, isDown: isSorted ? !isDown : kind === "number" });
+      if (redraw) redraw();
+      else made.replaceWith(table(caption, columns, rows, nothing));
+    }
+  }
+}
+
+// In the place of a page that has nothing to show yet: why, and the first step.
+export function teach(title, text, command = "") {
+  return h("div", { class: "teach" }, h("p", { class: "title" }, title), h("p", {}, text),
+    command ? h("p", {}, h("code", {}, command), " ", h("button", { type: "button", onclick: () => copy(command) }, "Copy the command")) : null);
 }
 
 // Around what may be larger than its place; can be scrolled by keys.
@@ -98,7 +149,7 @@ export function tell(text, isBad = false) {
 export function tableTools(name, find) {
   const lines = () => [...(find()?.rows ?? [])].map((row) => [...row.cells].map((cell) => cell.innerText.replace(/\s+/g, " ").trim()));
   return h("span", { class: "tools" },
-    h("button", { type: "button", onclick: () => copy(lines().map((row) => row.join("\t")).join("\n")) }, "Copy"), " ",
+    h("button", { type: "button", onclick: () => copy(lines().map((row) => row.join("\t")).join("\n")) }, "Copy"),
     h("button", { type: "button", onclick: () => save(`${name}.csv`, lines().map((row) => row.map(quoted).join(",")).join("\n"), "text/csv") }, "Save CSV"));
 }
 

@@ -50,7 +50,7 @@ function requestsWay(main, broker) {
   let wanted = "Produce", names = "";
   const drawing = h("div"), picked = h("select", { onchange: () => { wanted = picked.value; draw(); } });
   fill(main, h("section", {}, h("h2", {}, "The way of a request through this broker"),
-    said("A connection is accepted and given to a processor, which reads its requests into one channel. A handler does the work, mostly on the log. A request that cannot be answered yet waits in a purgatory. The answer goes back through the processor that owns the connection. Times are in ms: half of the requests take no longer than the first, 99 of 100 no longer than the second."),
+    said("A connection is accepted and given to a processor, which reads its requests into one channel. A handler does the work, mostly on the log. A request that cannot be answered yet waits in a purgatory. The answer goes back through the processor that owns the connection. Times are p50 / p99 in ms."),
     h("div", { class: "bar" }, h("label", {}, "Times of", picked)), drawing, drawingTools("way", () => drawing.querySelector("svg"))));
   function draw() {
     const told = state.metrics?.brokers?.[broker];

@@ -1,9 +1,10 @@
 // Records: read from some place on, filtered, followed as they come, and written.
 
-import { bytes, copy, count, fill, h, plain, save, scrolling, stamp } from "./dom.js";
+import { bytes, copy, count, fill, h, plain, save, scrolling, stamp, teach } from "./dom.js";
 import { ask, askText, fileAddress, order, state } from "./state.js";
-import { doing, link, quoted, repeat, topicChoice } from "./topics.js";
+import { doing, isInternal, link, quoted, repeat, topicChoice } from "./topics.js";
 
+const CHOICES = 60; // topics by name
 const KEPT = 1000;
 const PAGE = 50000; // characters
 const STATES = { open: "late", committed: "good", aborted: "bad" };
@@ -13,7 +14,10 @@ const TAIL_MS = 700;
 export function messagesPage(main, [name]) {
   const [topic, endChoice] = topicChoice(name, (event) => { location.hash = link("messages", event.target.value); });
   if (!name) {
-    fill(main, h("h1", {}, "Messages"), h("section", {}, topic, h("p", { class: "soft" }, "Which topic?")));
+    const names = [...state.topics.keys()].filter((one) => !isInternal(one)).sort();
+    fill(main, h("h1", {}, "Messages"), h("section", {}, h("div", { class: "bar" }, topic), names.length ? [h("p", { class: "soft" }, "Choose a topic to read its records:"),
+      h("ul", { class: "choices" }, names.slice(0, CHOICES).map((one) => h("li", {}, h("a", { href: link("messages", one) }, one))))]
+      : teach("No topics yet", "Records are in topics. Write the first one:", `echo hello | pybroker produce greetings --bootstrap-server ${state.facts.bootstrap}`)));
     return endChoice;
   }
   const partition = h("input", { type: "number", min: 0, placeholder: "all" });
@@ -25,8 +29,9 @@ export function messagesPage(main, [name]) {
   const markers = h("input", { type: "checkbox", checked: true });
   const tail = h("input", { type: "checkbox", onchange: () => (tail.checked ? begin() : stop()) });
   const list = h("div"), status = h("p", { role: "status", class: "soft" });
-  const more = h("button", { type: "button", disabled: true, onclick: () => read(true) }, "Go on");
-  const halt = h("button", { type: "button", hidden: true, onclick: () => { searches += 1; told("stopped"); halt.hidden = true; } }, "Stop");
+  const more = h("button", { type: "button", disabled: true, onclick: () => read(true) }, "Load more");
+  const halt = h("button", { type: "button", hidden: true, onclick: () => { searches += 1; told("stopped"); halt.hidden = progress.hidden = true; } }, "Stop");
+  const progress = h("progress", { hidden: true, "aria-label": "records looked at" });
   let records = [], positions = null, before = null, scanned = 0, searches = 0, stop = () => {};
   fill(main, h("h1", {}, `Messages of ${name}`),
     h("section", {},
@@ -35,7 +40,7 @@ export function messagesPage(main, [name]) {
         h("button", {}, "Read"), h("label", { class: "inline" }, tail, "follow what comes"), h("label", { class: "inline" }, markers, "ends of transactions"),
         h("button", { type: "button", onclick: () => copy(command()) }, "Copy as a command"),
         h("button", { type: "button", onclick: () => save(`${name}.json`, JSON.stringify(records, null, 1), "application/json") }, "Save JSON")),
-      status, halt, list, more),
+      h("div", { class: "search" }, status, halt, progress), list, more),
     state.facts.may_write ? production(name) : null);
 
   function place() {
@@ -46,7 +51,10 @@ export function messagesPage(main, [name]) {
   }
 
   const wanted = () => ({ topic: name, partition: partition.value, limit: limit.value, text: text.value, where: where.value, markers: markers.checked ? "1" : "" });
-  const told = (more) => fill(status, `${count(records.length)} records shown, ${count(scanned)} looked at${more ? `; ${more}` : ""}`);
+  const told = (more) => {
+    progress.value = Math.min(scanned, progress.max);
+    fill(status, `${count(records.length)} records shown, ${count(scanned)} looked at${more ? `; ${more}` : ""}`);
+  };
 
   // With a filter, requests follow one another until enough records are found, nothing is left, or the reader stops them.
   async function read(isMore) {
@@ -58,10 +66,11 @@ export function messagesPage(main, [name]) {
       const first = isMore ? records.length : 0, backwards = !isMore && from.value === "end";
       take(found, isMore);
       before = found.before;
+      if (isSearch) await measure();
       const enough = () => records.length - first >= Number(limit.value) || records.length >= KEPT;
       const isLeft = () => (backwards ? before !== null : !more.disabled);
       while (isSearch && isLeft() && !enough() && mine === searches) {
-        halt.hidden = false;
+        halt.hidden = progress.hidden = false;
         told("looking for more");
         const next = await ask("messages", backwards ? { ...wanted(), from: "before", at: JSON.stringify(before.at), window: before.window }
           : { ...wanted(), from: "positions", at: JSON.stringify(positions) });
@@ -69,10 +78,17 @@ export function messagesPage(main, [name]) {
         scanned += next.scanned;
         if (backwards) { before = next.before; earlier(next); } else take(next, true);
       }
-      halt.hidden = true;
+      halt.hidden = progress.hidden = true;
       told(backwards && isSearch ? (before === null ? "this is the beginning" : "there may be earlier ones") : more.disabled ? "this is the end" : "");
     });
-    if (mine === searches) halt.hidden = true;
+    if (mine === searches) halt.hidden = progress.hidden = true;
+  }
+
+  // How many records a search may have to look at, for its progress.
+  async function measure() {
+    const { partitions } = await ask("topic", { name });
+    const mine = partitions.filter((part) => partition.value === "" || part.partition === Number(partition.value));
+    progress.max = Math.max(mine.reduce((all, part) => all + Math.max(0, (part.high_watermark ?? 0) - (part.start ?? 0)), 0), 1);
   }
 
   function earlier(found) {
@@ -93,7 +109,7 @@ export function messagesPage(main, [name]) {
 
   function draw() {
     fill(list, scrolling("messages", h("table", {}, h("caption", {}, "Records; open one to see all of it"),
-      h("thead", {}, h("tr", {}, ["Partition", "Offset", "Time (UTC)", "Key", "Value", "All of it"].map((title) => h("th", { scope: "col" }, title)))),
+      h("thead", {}, h("tr", {}, ["Partition", "Offset", "Time (UTC)", "Key", "Value", "Actions"].map((title, index) => h("th", { scope: "col", class: index < 3 ? "number" : null }, title)))),
       h("tbody", {}, records.map(row).reverse()))));
   }
 

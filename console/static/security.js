@@ -28,7 +28,7 @@ function section(title, path, columns, doings, form) {
   const shownOf = (row) => JSON.stringify(Object.values(row)).toLowerCase();
   function draw() {
     const found = rows.filter((row) => shownOf(row).includes(filter.value.toLowerCase()));
-    const all = state.facts.may_write ? [...columns, ["Do", (row) => doings(row, read)]] : columns;
+    const all = state.facts.may_write ? [...columns, ["Actions", (row) => doings(row, read), "plain"]] : columns;
     fill(place, table(title, all, found, "there are none"));
   }
   async function read() {

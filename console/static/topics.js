@@ -1,6 +1,6 @@
 // All topics, and one of them: partitions, configs, and what can be done to it.
 
-import { bytes, copy, count, facts, fill, h, scrolling, table, tableTools, tell } from "./dom.js";
+import { bytes, copy, count, facts, fill, h, inSort, scrolling, table, tableTools, teach, tell } from "./dom.js";
 import { ask, follow, order, state } from "./state.js";
 
 const ROWS = 150;
@@ -42,53 +42,79 @@ export async function doing(work) {
   }
 }
 
+// Buttons to the pages before and after this one; hidden where all rows fit on one page.
+export function pages([previous, next], page, count, size) {
+  previous.disabled = page === 0;
+  next.disabled = (page + 1) * size >= count;
+  previous.hidden = next.hidden = count <= size;
+}
+
 export const link = (...places) => `#/${places.map(encodeURIComponent).join("/")}`;
 
 function field(label, input) {
   return h("label", {}, label, input);
 }
 
-function allTopics(main) {
-  const filter = h("input", { type: "search", oninput: () => { page = 0; draw(); } });
-  const inner = h("input", { type: "checkbox", onchange: () => draw() });
-  const place = h("div");
-  const where = h("span", { role: "status" });
-  let rows = [], before = new Map(), page = 0;
-  const pager = [h("button", { type: "button", onclick: () => { page -= 1; draw(); } }, "Earlier"), h("button", { type: "button", onclick: () => { page += 1; draw(); } }, "Later")];
-  fill(main, h("h1", {}, "Topics"),
-    state.facts.may_write ? creation() : null,
-    h("section", {}, h("div", { class: "bar" }, field("Topics that have", filter), h("label", { class: "inline" }, inner, "internal topics, too"), pager, where),
-      scrolling("topics", place), tableTools("topics", () => place.querySelector("table"))));
+// Of Kafka itself: offsets of groups, transactions, share groups.
+export const isInternal = (name) => name.startsWith("__");
 
-  function draw() {
-    const text = filter.value.toLowerCase();
-    const found = rows.filter((row) => row.name.toLowerCase().includes(text) && (inner.checked || !row.name.startsWith("__")));
-    page = Math.max(0, Math.min(page, Math.ceil(found.length / ROWS) - 1));
-    const held = document.activeElement?.dataset?.topic;
-    fill(place, table("Topics of the cluster", [
-      ["Topic", (row) => h("a", { href: link("topics", row.name), "data-topic": row.name }, row.name)],
-      ["Partitions", (row) => count(row.partitions), "number"],
-      ["Replicas", (row) => row.replicas, "number"],
-      ["Under-replicated", (row) => h("span", { class: row.behind ? "late" : null }, row.behind), "number"],
-      ["Records", (row) => count(row.records), "number"],
-      ["Records/s", (row) => (row.rate === undefined ? "–" : count(row.rate, 1)), "number"],
-      ["On disk", (row) => bytes(row.bytes), "number"],
-      ["Read", (row) => h("a", { href: link("messages", row.name), "aria-label": `messages of ${row.name}` }, "messages")],
-    ], found.slice(page * ROWS, (page + 1) * ROWS), "no topic is like that"));
-    if (held) place.querySelector(`[data-topic="${CSS.escape(held)}"]`)?.focus();
-    fill(where, `${count(found.length)} topics`);
-    pager[0].disabled = page === 0;
-    pager[1].disabled = (page + 1) * ROWS >= found.length;
-  }
-
-  return repeat(async () => {
+// Adds to the rows of topics the records a second since the call before.
+export function topicRates() {
+  let before = new Map();
+  return (rows) => {
     const now = performance.now();
-    rows = await ask("topics");
     for (const row of rows) {
       const [end, at] = before.get(row.name) ?? [];
       if (end !== undefined) row.rate = Math.max(0, (1000 * (row.end - end)) / (now - at));
     }
     before = new Map(rows.map((row) => [row.name, [row.end, now]]));
+    return rows;
+  };
+}
+
+const CAPTION = "Topics of the cluster";
+const COLUMNS = [
+  ["Topic", (row) => h("a", { href: link("topics", row.name), "data-topic": row.name }, row.name)],
+  ["Partitions", (row) => count(row.partitions), "number"],
+  ["Replicas", (row) => row.replicas, "number"],
+  ["Under-replicated", (row) => h("span", { class: row.behind ? "late" : null }, row.behind), "number"],
+  ["Records", (row) => count(row.records), "number"],
+  ["Records/s", (row) => (row.rate === undefined ? "–" : count(row.rate, 1)), "number"],
+  ["On disk", (row) => bytes(row.bytes), "number"],
+  ["Actions", (row) => h("a", { href: link("messages", row.name), "aria-label": `messages of ${row.name}` }, "messages"), "plain"],
+];
+
+function allTopics(main) {
+  const filter = h("input", { type: "search", placeholder: "part of a name", oninput: () => { page = 0; draw(); } });
+  const place = h("div"), inner = h("div"), fold = h("details", { class: "card" }, h("summary", {}, "Internal topics"), scrolling("internal topics", inner));
+  const where = h("span", { role: "status" });
+  const rated = topicRates();
+  let rows = [], page = 0, isRead = false;
+  const pager = [h("button", { type: "button", onclick: () => { page -= 1; draw(); } }, "Previous"), h("button", { type: "button", onclick: () => { page += 1; draw(); } }, "Next")];
+  fill(main, h("h1", {}, "Topics"),
+    state.facts.may_write ? creation() : null,
+    h("section", {}, h("div", { class: "bar" }, field("Topics that have", filter), pager, where),
+      scrolling("topics", place), tableTools("topics", () => place.querySelector("table"))), fold);
+
+  function draw() {
+    const text = filter.value.toLowerCase();
+    const all = rows.filter((row) => row.name.toLowerCase().includes(text));
+    const found = inSort(CAPTION, COLUMNS, all.filter((row) => !isInternal(row.name)));
+    const internal = all.filter((row) => isInternal(row.name));
+    page = Math.max(0, Math.min(page, Math.ceil(found.length / ROWS) - 1));
+    const held = document.activeElement?.dataset?.topic;
+    const nothing = !isRead ? "reading …" : text ? "no topic is like that" : teach("No topics yet", "A topic is a named log of records. Create one above, or write to one that is not there yet:", `echo hello | pybroker produce greetings --bootstrap-server ${state.facts.bootstrap}`);
+    if (!(place.contains(document.activeElement) && place.querySelector(".teach"))) fill(place, table(CAPTION, COLUMNS, found.slice(page * ROWS, (page + 1) * ROWS), nothing, draw));
+    fill(inner, table("Topics of Kafka itself", COLUMNS, internal, "there are none"));
+    fill(fold.querySelector("summary"), `Internal topics (${count(internal.length)})`);
+    if (held) main.querySelector(`[data-topic="${CSS.escape(held)}"]`)?.focus();
+    fill(where, `${count(found.length)} topics`);
+    pages(pager, page, found.length, ROWS);
+  }
+
+  return repeat(async () => {
+    rows = rated(await ask("topics"));
+    isRead = true;
     draw();
   });
 }
@@ -133,8 +159,8 @@ function oneTopic(main, name) {
       ["Log start", (part) => count(part.start), "number"],
       ["Last stable", (part) => count(part.last_stable), "number"],
       ["High watermark", (part) => count(part.high_watermark), "number"],
-      ["End of each replica", (part) => Object.entries(part.ends ?? {}).map(([broker, end]) => `${broker}: ${count(end)}`).join(" · ") || "–"],
-      ["On disk", (part) => Object.entries(part.bytes).map(([broker, size]) => `${broker}: ${bytes(size)}`).join(" · ")],
+      ["End of each replica", (part) => Object.entries(part.ends ?? {}).map(([broker, end]) => `${broker}: ${count(end)}`).join(" · ") || "–", "plain"],
+      ["On disk", (part) => Object.entries(part.bytes).map(([broker, size]) => `${broker}: ${bytes(size)}`).join(" · "), "plain"],
     ], one.partitions));
   }
 
@@ -144,15 +170,15 @@ function oneTopic(main, name) {
       ["Group", (row) => h("a", { href: link("groups", row.group) }, row.group)], ["State", (row) => h("span", { class: `badge ${row.state === "Stable" ? "good" : "late"}` }, row.state)],
       ["Lag", (row) => h("span", { class: row.lag ? "late" : "good" }, count(row.lag)), "number"],
       ["By partition", (row) => Object.entries(row.lags).slice(0, LAGS).map(([part, lag]) => `${part}: ${count(lag)}`).join(" · ") + (Object.keys(row.lags).length > LAGS ? " …" : "")],
-    ], rows, "no group has read it"));
+    ], rows, "No group has committed offsets of this topic."));
   }
 
   function drawConfigs() {
     const shown = found.filter((one) => one.name.includes(filter.value));
     const columns = [["Config", (one) => h("span", { title: one.about }, one.name)], ["Value", (one) => (one.secret ? "(secret)" : one.value ?? "–"), "long"],
       ["Source", (one) => h("span", { class: one.source === "topic" ? "badge late" : "soft" }, one.source)]];
-    if (mayWrite) columns.push(["Do", (one) => (one.fixed ? "" : [h("button", { type: "button", "aria-label": `edit ${one.name}`, onclick: (event) => edit(one, event.target.closest("tr")) }, "edit"),
-      one.source === "topic" ? [" ", h("button", { type: "button", "aria-label": `${one.name} back to its default`, onclick: () => set(one.name, null) }, "default")] : null])]);
+    if (mayWrite) columns.push(["Actions", (one) => (one.fixed ? "" : [h("button", { type: "button", "aria-label": `edit ${one.name}`, onclick: (event) => edit(one, event.target.closest("tr")) }, "edit"),
+      one.source === "topic" ? [" ", h("button", { type: "button", "aria-label": `${one.name} back to its default`, onclick: () => set(one.name, null) }, "default")] : null]), "plain"]);
     fill(configs, table(`Configs of ${name}`, columns, shown));
   }
 

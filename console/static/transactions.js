@@ -47,7 +47,7 @@ function hangingSection() {
     const rows = await doing(() => ask("hanging", { topic: topic.querySelector("input").value, minutes: minutes.value }));
     if (!rows) return;
     const columns = [["Partition", place], ["First offset", (one) => count(one.open_since_offset), "number"], ["Producer", (one) => one.producer_id, "number"], ["Epoch", (one) => one.epoch, "number"], ["Last written (UTC)", (one) => stamp(one.last_ms)]];
-    if (state.facts.may_write) columns.push(["Do", (one) => h("button", { type: "button", class: "danger", "aria-label": `abort ${one.topic}-${one.partition} from ${one.open_since_offset}`, onclick: () => abort(one) }, "abort")]);
+    if (state.facts.may_write) columns.push(["Actions", (one) => h("button", { type: "button", class: "danger", "aria-label": `abort ${one.topic}-${one.partition} from ${one.open_since_offset}`, onclick: () => abort(one) }, "abort"), "plain"]);
     fill(found, table("Open in a partition, while no coordinator knows of it", columns, rows, "no transaction is hanging"), tableTools("hanging", () => found.querySelector("table")));
   }
   async function abort(one) {

@@ -186,7 +186,9 @@ def test_a_topic_is_made_changed_and_deleted(seen: Seen) -> None:
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("link", name="fresh", exact=True)).to_be_visible()
     page.get_by_label("Topics that have").fill("nothing like it")
-    expect(page.locator("main table")).to_contain_text("no topic is like that")
+    expect(page.get_by_role("region", name="topics", exact=True)).to_contain_text(
+        "no topic is like that"
+    )
     page.get_by_label("Topics that have").fill("fres")
     seen.keep_picture("topics")
     page.get_by_role("link", name="fresh", exact=True).click()
@@ -332,7 +334,7 @@ def test_a_group_is_put_elsewhere(seen: Seen) -> None:
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("main")).to_contain_text("Planned changes")
     press_what_only_copies(page)
-    page.get_by_role("button", name="Do it").click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     expect(page.locator("#told")).to_contain_text("continues at these 3 offsets")
     expect(page.locator("section").first.locator(".late")).to_have_count(0)
     seen.keep_picture("group")
@@ -446,11 +448,13 @@ def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
 
     for theme in ("Dark", "Light"):
         for place in (
+            "overview",
             "cluster",
             "topics",
             "topics/orders",
             "messages/orders",
             "groups",
+            "clients",
             "transactions",
             "security",
             "plots",
@@ -460,9 +464,9 @@ def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
             found = Axe().run(seen.page)
             assert found.violations_count == 0, found.generate_report()
         seen.page.get_by_role("button", name=theme).click()
-    seen.page.set_viewport_size({"width": 400, "height": 800})
+    seen.page.set_viewport_size({"width": 390, "height": 844})
     wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-    for place in ("cluster", "topics/orders", "messages/orders"):
+    for place in ("overview", "cluster", "topics/orders", "messages/orders", "clients", "plots"):
         seen.open(place)
         expect(seen.page.locator("main table").first).to_be_visible()
         assert seen.page.evaluate(wide) is False, f"{place} is wider than the window"
@@ -474,7 +478,7 @@ def test_the_keyboard_is_enough(seen: Seen) -> None:
 
     page = seen.page
     seen.open("cluster")
-    page.keyboard.press("Alt+2")
+    page.keyboard.press("Alt+3")
     expect(page.locator("h1")).to_have_text("Topics")
     orders = page.get_by_role("link", name="orders", exact=True)
     orders.wait_for()
@@ -495,14 +499,88 @@ def test_what_brokers_measure_is_plotted(seen: Seen) -> None:
     expect(seen.page.locator("svg.plot")).to_have_count(9)
     lag = seen.page.get_by_role("img", name="Lag of groups")
     expect(lag).to_have_attribute("aria-label", re.compile(r"billing: \d"))
-    half = seen.page.get_by_role("img", name="Half of the requests take")
+    half = seen.page.get_by_role("img", name="p50 latency")
     expect(half).to_have_attribute("aria-label", re.compile(r"broker 1: [\d.]+"))
-    seen.page.get_by_label("Times of").select_option("Metadata")
+    seen.page.get_by_label("Latency of").select_option("Metadata")
     expect(half).to_have_attribute("aria-label", re.compile(r"broker 1: [\d.]+"))
     expect(seen.page.get_by_role("region", name="stages")).to_contain_text("Produce")
     seen.keep_picture("plots")
     seen.open("topics/orders")
     expect(seen.page.locator("main table").first).to_contain_text("1: ")
+
+
+def test_the_first_page_shows_health_throughput_and_lag(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    commit_first(seen.kafka.bootstrap)
+    send_to_each(seen.kafka.bootstrap)
+    seen.open("")
+    expect(seen.page.locator("h1")).to_have_text("Overview")
+    expect(seen.page.locator(".health")).to_contain_text("Healthy")
+    for title in ("Records in", "Bytes in", "Lag of groups"):
+        stat = seen.page.locator(".stat", has_text=title)
+        expect(stat.locator("b")).to_have_text(re.compile(r"^[\d.,]+"))
+        expect(stat.locator("svg.spark")).to_be_visible()
+    lagging = seen.page.locator("section", has_text="Groups that lag")
+    expect(lagging.get_by_role("row", name="billing")).to_be_visible()
+    seen.keep_picture("overview")
+    with seen.kafka.pause(3):
+        expect(seen.page.locator(".health")).to_contain_text("broker 3 is paused")
+    expect(seen.page.locator(".health")).to_contain_text("Healthy")
+
+
+def test_tables_are_sorted_by_their_heads(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    for name, partitions in (("sorted-a", 2), ("sorted-b", 10), ("sorted-c", 1)):
+        seen.kafka.topic(name, partitions=partitions)
+    seen.open("topics")
+    page = seen.page
+    page.get_by_label("Topics that have").fill("sorted-")
+    names = page.get_by_role("region", name="topics", exact=True).locator("tbody td:first-child")
+    expect(names).to_have_count(3)
+    head = page.get_by_role("columnheader", name="Partitions")
+    for order, expected in (("descending", "bac"), ("ascending", "cab")):
+        head.get_by_role("button").click()
+        expect(head).to_have_attribute("aria-sort", order)
+        expect(names).to_have_text([re.compile(f"sorted-{letter}") for letter in expected])
+    page.get_by_label("Topics that have").fill("")
+    folded = page.locator("details", has_text="Internal topics")
+    expect(folded.get_by_text("__consumer_offsets")).to_be_hidden()
+    folded.locator("summary").click()
+    expect(folded.get_by_text("__consumer_offsets")).to_be_visible()
+
+
+def test_plots_tell_values_under_the_pointer(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    page = seen.page
+    seen.open("plots")
+    plot = page.get_by_role("img", name="Memory")
+    expect(plot).to_have_attribute("aria-label", re.compile(r"broker 1: [\d.]+ MB"))
+    page.get_by_text("1 min", exact=True).click()
+    plot.hover(position={"x": 300, "y": 60})
+    values = page.locator(".chart", has=plot).locator(".values")
+    expect(values).to_contain_text(re.compile(r"\d\d:\d\d:\d\d.*broker 1"))
+    page.mouse.move(0, 0)
+    expect(values).to_be_hidden()
+
+
+def test_clients_are_listed_with_their_software(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    reader = confluent_kafka.Consumer(
+        {"bootstrap.servers": seen.kafka.bootstrap, "group.id": "g", "client.id": "till-7"}
+    )
+    reader.list_topics(timeout=60)
+    seen.open("clients")
+    seen.page.get_by_label("Clients that have").fill("till-7")
+    row = seen.page.get_by_role("region", name="clients").locator("tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("rdkafka")
+    expect(row).to_contain_text(confluent_kafka.version()[0])
+    expect(seen.page.locator("main")).to_contain_text("No client pushes metrics")
+    reader.close()
 
 
 def test_a_search_goes_on_until_all_is_looked_at(seen: Seen) -> None:
@@ -559,23 +637,23 @@ def test_many_topics_and_records_do_not_freeze_the_page(seen: Seen) -> None:
     seen.open("cluster")
     grid = page.locator("section", has=page.get_by_role("heading", name="Partitions and brokers"))
     expect(grid).to_contain_text(f"{TOPICS:,}"[:2])
-    grid.get_by_role("button", name="Later").click()
-    grid.get_by_role("button", name="Earlier").click()
+    grid.get_by_role("button", name="Next").click()
+    grid.get_by_role("button", name="Previous").click()
     grid.get_by_label("Topics that have").fill("many-0999")
     expect(grid.locator("tbody tr")).to_have_count(1)
     seen.open("topics")
     page.get_by_label("Topics that have").fill("many-0")
     expect(page.locator("main")).to_contain_text("1,000 topics")
-    page.get_by_role("button", name="Later").click()
+    page.get_by_role("button", name="Next").click()
     expect(page.get_by_role("link", name="many-0150", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Earlier").click()
+    page.get_by_role("button", name="Previous").click()
     expect(page.get_by_role("link", name="many-0000", exact=True)).to_be_visible()
     seen.open(f"messages/{topic}")
     page.get_by_label("From").select_option("beginning")
     page.get_by_label("At most").fill("500")
     page.get_by_role("button", name="Read").click()
     expect(page.locator("main tbody tr")).to_have_count(500)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Load more").click()
     expect(page.locator("main tbody tr")).to_have_count(1000)
     page.get_by_label("That have the text").fill(f"record {RECORDS - 1}.")
     page.get_by_role("button", name="Read").click()
@@ -598,12 +676,29 @@ def test_every_button_was_pressed(seen: Seen, request: pytest.FixtureRequest) ->
     """By this test or another of this file; the pages Security and Inside have files of theirs."""
     skip_unless_whole(request)
     commit_first(seen.kafka.bootstrap)
-    pages = ("cluster", "topics", "topics/orders", "messages/orders", "messages", "groups")
-    for place in (*pages, "groups/billing", "transactions", "transactions/books-1", "plots"):
+    pages = ("overview", "cluster", "topics", "topics/orders", "messages/orders", "messages")
+    for place in (
+        *pages,
+        "groups",
+        "clients",
+        "groups/billing",
+        "transactions",
+        "transactions/books-1",
+        "plots",
+    ):
         seen.open(place)
         press_what_only_copies(seen.page)
     left = never_pressed(
-        seen.page, "above", "cluster", "topics", "messages", "groups", "transactions", "plots"
+        seen.page,
+        "above",
+        "overview",
+        "cluster",
+        "topics",
+        "messages",
+        "groups",
+        "clients",
+        "transactions",
+        "plots",
     )
     assert not left, "\n".join(left)
 

@@ -34,7 +34,8 @@ const named = (button) => `${where(button)} / ${button.closest("main") ? button.
 new MutationObserver((changes) => {
   for (const change of changes) for (const made of change.addedNodes) {
     if (made.nodeType !== 1) continue;
-    for (const one of made.querySelectorAll("button")) window.watched.seen.add(named(one));
+    const buttons = made.querySelectorAll("button:not(.sort, .teach button)");
+    for (const one of buttons) window.watched.seen.add(named(one));
   }
 }).observe(document, { childList: true, subtree: true });
 document.addEventListener("click", (event) => {

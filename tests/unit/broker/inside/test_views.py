@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import trio
 
 from pybroker_kafka.broker.inside.views import Inside
 from pybroker_kafka.broker.inside.znodes import HIDDEN, znode
+from pybroker_kafka.broker.observability.client_telemetry import ClientValues
 from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 from pybroker_kafka.broker.observability.metrics_http import ViewUnavailable, serve_metrics
 from pybroker_kafka.protocol.zookeeper.constants import ZkCode
@@ -23,13 +25,16 @@ class Replicas:
 
 
 def inside(*, is_guarded: bool = False) -> Inside:
-    return Inside(Replicas(), None, list, lambda: 0, is_guarded)  # type: ignore[arg-type]
+    nothing: Any = Replicas()
+    return Inside(
+        nothing, nothing, list, list, ClientValues(), list, lambda: 0, is_guarded=is_guarded
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "query", "said"),
     [
-        ("", {}, "there are: waiting, files, look-up, replica, znode"),
+        ("", {}, "there are: waiting, files, look-up, replica, znode, clients, in-flight"),
         ("files", {"topic": "t", "partition": "0"}, "this broker has no replica of t-0"),
         ("files", {"topic": "t", "partition": "x"}, "partition: a whole number is wanted"),
         ("look-up", {"topic": "t", "partition": "9" * 30}, "partition: a whole number is wanted"),
