@@ -6,11 +6,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-compiled mixed abuse faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist pythons \
+.PHONY: help demo unit test test-compiled mixed abuse faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist pythons \
 	venv-demo venv-test site clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark; CONSOLE=1: its console stays open"
+	@echo "make unit    4100 unit tests of the cores, without Spark (seconds)"
 	@echo "make test    format, lint, types, layers, words and all tests, each stage timed"
 	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: abuse, seeds (3 minutes)"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
@@ -58,7 +59,12 @@ $(VENV)/.test: pyproject.toml $(BIN)/python
 	$(INSTALL) --editable '.[spark,dev,site]' $(PYSPARK)
 	@! command -v krb5-config >/dev/null || $(INSTALL) 'gssapi>=1.8' || echo "gssapi does not build here: tests of Kerberos are skipped"
 	$(flights_and_java)
-	@touch $(VENV)/.demo $@
+	@touch $(VENV)/.demo $(VENV)/.unit $@
+
+$(VENV)/.unit: pyproject.toml $(BIN)/python
+	@echo "installing pybroker and the development tools into $(VENV) ..."
+	$(INSTALL) --editable '.[dev]'
+	@touch $@
 
 $(VENV)/.dist: $(BIN)/python
 	$(INSTALL) 'build>=1.2' 'twine>=6'
@@ -74,6 +80,10 @@ venv-test: $(VENV)/.test
 
 demo: venv-demo
 	$(BIN)/python -m pybroker_kafka.spark_jobs.demo $(if $(CONNECTOR),--connector $(CONNECTOR)) $(if $(CONSOLE),--console)
+
+# Pure cores: they start no broker, and wait for nothing.
+unit: $(VENV)/.unit
+	$(BIN)/python -m pytest -q -n 2 $(addprefix tests/unit/,protocol coordinator replication client zookeeper)
 
 test: venv-test
 	$(BIN)/python -m tests.run
