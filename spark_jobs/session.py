@@ -26,7 +26,7 @@ from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING
 
 from .java import cache_directory, find_java_home
-from .source import register
+from .source import check_spark, register
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -102,6 +102,10 @@ def kafka_session(
         raise SparkUnavailableError(
             "pyspark is not installed; install it with: pip install 'pybroker-kafka[spark]'"
         ) from error
+    try:
+        check_spark()
+    except ImportError as error:
+        raise SparkUnavailableError(str(error)) from error
     config = {
         "spark.app.name": name,
         "spark.sql.shuffle.partitions": str(shuffle_partitions),

@@ -36,12 +36,24 @@ class AsyncioDelivery(HostedDelivery):
         """Wait until the record is acknowledged; returns its place. Raises ClientError if it
         failed."""
         if not self.is_done:
-            waiter: asyncio.Future[None] | None = self.waiter
-            if waiter is None:
-                waiter = self.waiter = asyncio.get_running_loop().create_future()
-                self.chunk.watch(self)
-            await asyncio.shield(waiter)
+            wait = _Wait(self, asyncio.get_running_loop().create_future())
+            self.chunk.watch(wait)
+            await wait.future
         return self.result()
+
+
+class _Wait:
+    """A task that waits for a delivery."""
+
+    __slots__ = ("_delivery", "future")
+
+    def __init__(self, delivery: AsyncioDelivery, future: asyncio.Future[None]) -> None:
+        self._delivery = delivery
+        self.future = future
+
+    @property
+    def is_done(self) -> bool:
+        return self._delivery.is_done
 
 
 class _InTransaction:
@@ -209,7 +221,7 @@ class AsyncioProducer:
     # Deliveries
 
     def _report(self, done: list[Watcher]) -> None:
-        """In any thread: the records of watched deliveries are done."""
+        """In any thread: records that tasks wait for are done."""
         self._done += done
         if not self._will_complete:
             self._will_complete = True
@@ -220,7 +232,7 @@ class AsyncioProducer:
     def _complete(self) -> None:
         self._will_complete = False
         while self._done:
-            delivery = self._done.popleft()
-            assert isinstance(delivery, AsyncioDelivery)
-            if not delivery.waiter.done():
-                delivery.waiter.set_result(None)
+            wait = self._done.popleft()
+            assert isinstance(wait, _Wait)
+            if not wait.future.done():  # or cancelled
+                wait.future.set_result(None)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from ...protocol.records.record import Headers, SimpleRecord
 from ..errors import ClientError
@@ -21,7 +21,6 @@ from .blocking_calls import result_of
 from .hosted_producer import HostedProducer
 from .outbox import HostedDelivery, Outbox
 
-_waiting: Final = threading.Lock()
 _now = time.time
 
 
@@ -34,14 +33,25 @@ class BlockingDelivery(HostedDelivery):
         """Wait until the record is acknowledged; returns its place. Raises ClientError if it
         failed, and TimeoutError after the timeout."""
         if not self.is_done:
-            with _waiting:  # several threads may wait for one delivery
-                told: threading.Event | None = self.waiter
-                if told is None:
-                    told = self.waiter = threading.Event()
-                    self.chunk.watch(self)
-            if not told.wait(timeout_seconds):
+            wait = _Wait(self)
+            self.chunk.watch(wait)
+            if not wait.over.wait(timeout_seconds):
                 raise TimeoutError
         return self.result()
+
+
+class _Wait:
+    """A thread that waits for a delivery."""
+
+    __slots__ = ("_delivery", "over")
+
+    def __init__(self, delivery: BlockingDelivery) -> None:
+        self._delivery = delivery
+        self.over = threading.Event()
+
+    @property
+    def is_done(self) -> bool:
+        return self._delivery.is_done
 
 
 class BlockingProducer:
@@ -191,6 +201,6 @@ class BlockingProducer:
 
 
 def _tell(done: list[Watcher]) -> None:
-    for delivery in done:
-        assert isinstance(delivery, BlockingDelivery)
-        delivery.waiter.set()
+    for wait in done:
+        assert isinstance(wait, _Wait)
+        wait.over.set()

@@ -7,7 +7,7 @@ acknowledgement costs anything for each record. After it has taken records it lo
 
 Invariants: records of a topic are handed over in the order of `put`, but one of a signal handler
 may precede the one that the handler interrupted. Callers that respect `is_full` keep its memory
-within MOST_BYTES, and a record each. A watched delivery is reported, perhaps twice.
+within MOST_BYTES, and a record each. A watcher of a record is reported, perhaps twice.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ MOST_REFUSED: Final = 100  # that `flush` looks at
 class HostedDelivery:
     """A record on its way to the producer, or in it; see the subclasses."""
 
-    __slots__ = ("chunk", "place", "timestamp_ms", "waiter")
+    __slots__ = ("chunk", "place", "timestamp_ms")
 
     def __init__(self, chunk: Chunk, place: int, timestamp_ms: int) -> None:
         self.chunk = chunk
         self.place = place
         self.timestamp_ms = timestamp_ms
-        self.waiter: Any = None  # of the subclass, once somebody waits
 
     @property
     def is_done(self) -> bool:
@@ -61,7 +60,7 @@ class HostedDelivery:
 
 
 class Outbox:
-    """`report` is called, in the trio thread or in a caller's, for watched deliveries that are
+    """`report` is called in the trio thread, or in a caller's, for watchers whose records are
     done."""
 
     def __init__(

@@ -5,7 +5,7 @@
     register(spark)
     frame = spark.readStream.format("pybroker").option("kafka.bootstrap.servers", ...)
 
-Options and columns are those of Spark's Kafka connector. Needs pyspark 4.0 and pyarrow.
+Options and columns are those of Spark's Kafka connector. Needs Spark 4.0 or later, and pyarrow.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def register(session: SparkSession) -> None:
     """Register `format("pybroker")` with a session, for batch and streaming.
 
-    Raises ImportError without pyarrow; the message says what to install.
+    Raises ImportError with an older Spark, or without pyarrow; the message says what to install.
     """
+    check_spark()
     try:
         import pyarrow  # noqa: F401 - Spark's Python sources need it
     except ImportError as error:
@@ -33,6 +34,18 @@ def register(session: SparkSession) -> None:
 
     _use_this_python(session)
     session.dataSource.register(KafkaDataSource)
+
+
+def check_spark() -> None:
+    """Check that the installed Spark has sources in Python. Raises ImportError."""
+    from pyspark import __version__
+
+    if int(__version__.partition(".")[0]) < 4:
+        raise ImportError(
+            f'format("pybroker") needs Spark 4.0 or later, and this is Spark {__version__}, which '
+            "has no sources in Python: install 'pyspark>=4.0,<5', or read with Spark's own "
+            'format("kafka")'
+        )
 
 
 def _use_this_python(session: SparkSession) -> None:

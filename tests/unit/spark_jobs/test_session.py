@@ -7,7 +7,13 @@ from threading import Event, Thread
 
 import pytest
 
-from pybroker_kafka.spark_jobs.session import alone, link_pyspark
+from pybroker_kafka.spark_jobs.session import (
+    SparkUnavailableError,
+    alone,
+    kafka_session,
+    link_pyspark,
+)
+from pybroker_kafka.spark_jobs.source import register
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
@@ -49,3 +55,13 @@ def test_a_spark_of_ones_own_is_left_alone(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
     link_pyspark(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_older_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    monkeypatch.setenv("JAVA_HOME", "/")
+    with pytest.raises(ImportError, match=r"needs Spark 4\.0 or later, and this is Spark 3\.5\.9"):
+        register(None)  # type: ignore[arg-type]
+    with pytest.raises(SparkUnavailableError, match=r"pyspark>=4\.0,<5"):
+        kafka_session("old")
