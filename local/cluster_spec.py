@@ -59,14 +59,16 @@ class ClusterSpec:
 
     def local_defaults(self) -> dict[str, str]:
         """The differences from Kafka's defaults in a local cluster; `overrides` win over these."""
-        replicas = str(min(3, self.broker_count))
+        replicas, in_sync = str(min(3, self.broker_count)), str(min(2, self.broker_count))
         return {
             # Of a new cluster; one that exists keeps its features.
             "pybroker.features": self.release,
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": str(min(2, self.broker_count)),
+            "transaction.state.log.min.isr": in_sync,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": in_sync,
             "group.initial.rebalance.delay.ms": "0",
             # A node that hangs is missed after 6 s, not after Kafka's 18 s.
             "zookeeper.session.timeout.ms": "6000",

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 PICTURES = os.environ.get("PYBROKER_PICTURES")
 CONFIG = {
     "pybroker.features": "4.3",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "3",
 }
 LOCK_MS = "60000"

@@ -22,7 +22,6 @@ LOCK_MS = 3000
 CONFIG = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "3",
-    "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.num.partitions": "3",
     "group.share.heartbeat.interval.ms": "300",
     "group.share.min.heartbeat.interval.ms": "300",
