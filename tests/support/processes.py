@@ -218,6 +218,8 @@ class BrokerProcess(ServerProcess):
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             # Tests write timestamps of long ago, and the first check comes 30 s after the start.
             **({} if has_own_retention else {"log.retention.ms": "-1"}),
