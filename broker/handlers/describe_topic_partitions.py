@@ -117,6 +117,9 @@ class DescribeTopicPartitionsHandler:
             replica_nodes=list(state.replicas),
             isr_nodes=list(state.isr),
             offline_replicas=list(state.offline_replicas),
+            # Java's clients of 3.9 take null, which the schema allows, for an error of their own.
+            eligible_leader_replicas=[],
+            last_known_elr=[],
         )
 
 

@@ -109,7 +109,9 @@ def test_partitions_have_what_metadata_has(finalized: WireClient) -> None:
     me = finalized.me().node_id
     assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, me, 0)
     assert (partition.replica_nodes, partition.isr_nodes) == ([me], [me])
-    assert (partition.offline_replicas, partition.eligible_leader_replicas) == ([], None)
+    # Lists, as Apache Kafka's: Java's admin client of 3.9 cannot have null.
+    elr = (partition.eligible_leader_replicas, partition.last_known_elr)
+    assert (partition.offline_replicas, *elr) == ([], [], [])
     everything = finalized.call(DescribeTopicPartitionsRequest(), 0)
     assert topic.name in [one.name for one in everything.topics]
 
