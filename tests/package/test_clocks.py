@@ -24,6 +24,8 @@ MAY = {
     "local.certificates": "dates of new certificates",
     "broker.resources.clock": "for all of the broker",
     "testkit.story": "shown: when something happened",
+    "client.hosted.asyncio_producer": "timestamps of records, when they are sent",
+    "client.hosted.blocking_producer": "the same",
     "client.mirror.copying": "shown: how far behind the newest record is",
     "client.mirror.flow": "the timestamp of a heartbeat",
     "client.mirror.reader": "the timestamps of records that have none that is kept",
