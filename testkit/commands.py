@@ -3,7 +3,8 @@
 Job: `Command("broker", "server.properties", output="broker.log")` runs the same code as the command
 line does, without the CPU time that Python and the imports of a new process take (the most part of
 the start of a broker). It has the part of `subprocess.Popen` that a test needs.
-Invariant: the process ends with the fork server, which ends with the test's process.
+Invariants: the process ends with the fork server, which ends with the test's process; any threads
+may ask for its end at once, since one at a time reads the channel, which it closes at the end.
 Leaves out: pipes (the output goes to a file, the input is empty), and variables that Python or the
 dynamic linker read at their start (`LD_PRELOAD`): the fork server has started without them.
 """
@@ -16,6 +17,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 LAST_LINES = 10
 POLL_SECONDS = 0.02
+LOCKED_SECONDS = 0.05  # for as long one that waits keeps out the others
 
 
 class Command:
@@ -62,6 +65,7 @@ class Command:
         )
         self._channel: socket.socket = shared_launcher().run(options)
         self._received = b""
+        self._reading = threading.Lock()
         told = self._next_line() or {}
         if "pid" not in told:
             self._channel.close()
@@ -70,21 +74,24 @@ class Command:
 
     def poll(self) -> int | None:
         """The exit status, negative after a signal; None while the process runs."""
-        if self.returncode is None and self._has_told(0):
-            told = self._next_line()
-            # Without a word of it: the fork server was killed, and this process with it.
-            self.returncode = -signal.SIGKILL if told is None else told["exit"]
-            self._channel.close()
-        return self.returncode
+        return self._status(0)
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit status. Raises subprocess.TimeoutExpired."""
-        if self.returncode is None:
-            self._has_told(timeout)
-        status = self.poll()
-        if status is None:
-            raise subprocess.TimeoutExpired(["pybroker", *self.words], timeout or 0)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (status := self._status(LOCKED_SECONDS)) is None:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise subprocess.TimeoutExpired(["pybroker", *self.words], timeout or 0)
         return status
+
+    def _status(self, timeout: float) -> int | None:
+        with self._reading:
+            if self.returncode is None and self._has_told(timeout):
+                told = self._next_line()
+                # Without a word of it: the fork server was killed, and this process with it.
+                self.returncode = -signal.SIGKILL if told is None else told["exit"]
+                self._channel.close()
+            return self.returncode
 
     def wait_for(self, text: str, timeout: float = START_TIMEOUT_SECONDS) -> str:
         """The first line of the output with this text, such as `is ready`, once it is there. Raises
@@ -131,7 +138,7 @@ class Command:
         self.kill()
         self.wait()
 
-    def _has_told(self, timeout: float | None) -> bool:
+    def _has_told(self, timeout: float) -> bool:
         """Whether there is more from the fork server, within this time."""
         return bool(self._received or select.select([self._channel], [], [], timeout)[0])
 
