@@ -122,8 +122,8 @@ class BlockingConsumer:
             raise ClientError("a BlockingConsumer is for one thread at a time")
         try:
             future.add_done_callback(self._inbox.put)
-            while not future.done():
-                asked = self._inbox.get()
+            # Up to the future itself: the callbacks before it belong to what it has waited for.
+            while (asked := self._inbox.get()) is not future:
                 if not isinstance(asked, Future):
                     asked()
             return future.result()

@@ -108,6 +108,8 @@ class KafkaPython:
             auto_offset_reset="earliest",
             session_timeout_ms=10_000,
             heartbeat_interval_ms=500,
+            # A leader that had no metadata yet assigns nothing, and looks again after this time.
+            metadata_max_age_ms=1000,
         )
         self.read: list[tuple[str, int, int]] = []
         self.owned: set[tuple[str, int]] = set()
