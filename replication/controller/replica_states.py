@@ -193,7 +193,8 @@ class ReplicaStateMachine:
             updates = {}
             for partition, state in read.states.items():
                 if broker_id in state.isr:
-                    updates[partition] = _without(state, broker_id)
+                    replicas = self._context.replicas(partition)
+                    updates[partition] = _without(state, broker_id, replicas)
                 else:
                     results[partition] = state
                     self._context.leadership[partition] = state
@@ -206,12 +207,17 @@ class ReplicaStateMachine:
         return results
 
 
-def _without(state: LeaderAndIsr, broker_id: int) -> LeaderAndIsr:
-    """The last ISR member stays: the ISR locates the data, even while no replica serves it."""
-    isr = state.isr if len(state.isr) == 1 else tuple(r for r in state.isr if r != broker_id)
+def _without(state: LeaderAndIsr, broker_id: int, replicas: Sequence[int]) -> LeaderAndIsr:
+    """The last ISR member of the replicas stays: the ISR locates the data, even while no replica
+    serves it. A member that is no replica does not count: the controller died between the write of
+    an assignment and that of the ISR (Kafka keeps such a member, and the partition stays offline).
+    """
+    isr = tuple(r for r in state.isr if r != broker_id)
+    if broker_id in replicas and not any(r in replicas for r in isr):
+        isr = (broker_id,)
     return replace(
         state,
         leader=NO_LEADER if state.leader == broker_id else state.leader,
         leader_epoch=state.leader_epoch + 1,
-        isr=isr,
+        isr=isr or state.isr,
     )

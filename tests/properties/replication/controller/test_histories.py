@@ -70,6 +70,7 @@ def test_histories(seed: int, unclean: bool) -> None:
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
+@example(seed=707195)  # a controller dies before a replica that was removed leaves the ISR
 def test_with_all_brokers_back_everything_is_served(seed: int) -> None:
     simulation = run_history(Random(seed), unclean=False)
     for broker_id in simulation.broker_ids:
