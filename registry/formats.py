@@ -1,0 +1,63 @@
+"""A parsed schema of any format, and the parser of each.
+
+`parse` takes a content and the texts of its references, inner ones first, and raises BadSchema.
+Mirrors: ParsedSchema and SchemaProvider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from . import avro, avro_rules
+from .entities import AVRO, Content
+from .errors import BadSchema
+
+
+class Parsed(Protocol):
+    """A schema that is understood. `text` is its text in one form."""
+
+    @property
+    def text(self) -> str: ...
+
+    def normalized(self) -> str:
+        """One text for all schemas of the same meaning."""
+        ...
+
+    def problems_reading(self, older: Parsed) -> list[str]:
+        """Why data of the other schema, of the same format, cannot be read with this one; `%s`
+        twice in each."""
+        ...
+
+    def formatted(self, form: str) -> str:
+        """The text in a form that the format has. Raises BadSchema."""
+        ...
+
+
+def parse(content: Content, references: Mapping[str, str], *, strict: bool) -> Parsed:
+    """`references`: texts by the names that the schema calls them, inner ones first. `strict`
+    schemas are new ones. Raises BadSchema."""
+    if content.kind == AVRO:
+        return AvroSchema(content.text, references, strict=strict)
+    raise BadSchema(f"Invalid schema type {content.kind}")
+
+
+class AvroSchema:
+    """See `Parsed`. Form `resolved`: with the types of the references inside."""
+
+    def __init__(self, text: str, references: Mapping[str, str], *, strict: bool) -> None:
+        self.node, self._brought = avro.parse(text, references.values(), strict=strict)
+
+    @property
+    def text(self) -> str:
+        return avro.written(self.node, self._brought)
+
+    def normalized(self) -> str:
+        return avro.normalized(self.node, self._brought)
+
+    def problems_reading(self, older: Parsed) -> list[str]:
+        assert isinstance(older, AvroSchema)
+        return avro_rules.problems(self.node, older.node)
+
+    def formatted(self, form: str) -> str:
+        return avro.written(self.node) if form == "resolved" else self.text
