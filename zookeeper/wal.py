@@ -8,10 +8,11 @@ Log file `log.<zxid of its first transaction, 16 hex digits>`:
     records  uint32 length, uint32 CRC-32 of the payload, payload: a transaction (transactions.py)
 
 Recovery: the newest readable snapshot, then every logged transaction above it. zxids are
-contiguous (in an ensemble, each epoch begins with 1 in its lower half), so a hole is noticed. The newest log may end in a torn record (the machine stopped in
-the middle of a write that was not acknowledged): it is cut there. A tail is torn only if no valid
-record follows the unreadable bytes. Anything else is an error that names the file and the offset,
-never a silent loss; an operator who accepts the loss of the rest asks for it (`cut`).
+contiguous (in an ensemble, each epoch begins with 1 in its lower half), so a hole is noticed. The
+newest log may end in a torn record (the machine stopped in the middle of a write that was not
+acknowledged): it is cut there. A tail is torn only if no valid record follows the unreadable bytes.
+Anything else is an error that names the file and the offset, never a silent loss; an operator who
+accepts the loss of the rest asks for it (`cut`).
 
 Mirrors: FileTxnSnapLog.restore, FileTxnLog (which stops at a wrong checksum, too).
 """

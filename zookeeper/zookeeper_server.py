@@ -90,14 +90,23 @@ class Claim(NamedTuple):
 class Connection:
     """A client connection as the machine knows it. `token` belongs to the runtime."""
 
-    __slots__ = ("claim", "identities", "is_refused", "session_id", "token")
+    __slots__ = (
+        "answers_read_only",
+        "claim",
+        "identities",
+        "is_refused",
+        "session_id",
+        "token",
+    )
 
     def __init__(self, token: object, host: str) -> None:
         self.token = token
         self.identities: list[Id] = [Id("ip", host)]
         self.session_id = 0
-        self.claim: Claim | None = None  # of a stranger to a closed server
+        # Of a stranger to a closed server; in an ensemble, until the leader has the session.
+        self.claim: Claim | None = None
         self.is_refused = False
+        self.answers_read_only = False  # its connect request had the flag
 
     @property
     def awaits_connect(self) -> bool:
@@ -230,11 +239,7 @@ class ZooKeeperMachine:
 
     def _connect(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         request, read_only = jute.read_connect_request(frame)
-        if request.last_zxid_seen > self.tree.last_zxid:
-            raise ProtocolError(
-                f"the client has seen zxid {request.last_zxid_seen:#x}, we are only at"
-                f" {self.tree.last_zxid:#x}: it was connected to another server"
-            )
+        self._check_seen(request.last_zxid_seen)
         timeout_ms = self.sessions.negotiate_ms(request.timeout_ms)
         session_id = request.session_id
         if session_id == 0:
@@ -255,6 +260,17 @@ class ZooKeeperMachine:
         password = self.sessions.password(claim.session_id)
         response = ConnectResponse(0, timeout_ms, claim.session_id, password)
         self._send_connect_response(connection, response, read_only)
+
+    def _check_seen(self, seen_zxid: int) -> None:
+        newest = self._newest_zxid()
+        if seen_zxid > newest:
+            raise ProtocolError(
+                f"the client has seen zxid {seen_zxid:#x}, we are only at {newest:#x}: it was"
+                " connected to another server"
+            )
+
+    def _newest_zxid(self) -> int:
+        return self.tree.last_zxid
 
     def _open_session(self, connection: Connection, claim: Claim, now_ms: int) -> None:
         """Make the session, or take it from the connection that has it."""

@@ -101,6 +101,18 @@ class Election:
             self._own = Vote(self._my_id, zxid, self.round, current_epoch)
         self._propose(self._own, now_ms)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether it looks for nobody until `start`."""
+        return self.state is PeerState.LOOKING and self.next_deadline_ms() is None
+
+    def pause(self) -> None:
+        """The last election is over, the next one has not begun."""
+        self.state = PeerState.LOOKING
+        self.decided = None
+        self._final_at_ms = self._resend_at_ms = None
+        self._outgoing.clear()
+
     def established(self, epoch: int) -> None:
         """The ensemble is in sync in `epoch`: from now on all its members report the same vote."""
         self.vote = self.vote._replace(peer_epoch=epoch)

@@ -10,6 +10,7 @@ committed ones.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...protocol.invariants import BrokenInvariant
@@ -36,13 +37,15 @@ class Plan(NamedTuple):
 class History:
     __slots__ = ("_entries", "_kept", "last_zxid")
 
-    def __init__(self, last_zxid: int, kept: int = KEPT) -> None:
-        self._entries: list[Logged] = []
+    def __init__(self, last_zxid: int, recent: Sequence[Logged] = (), kept: int = KEPT) -> None:
+        """`recent`: the end of the log; it is of no use if a snapshot has more."""
+        is_the_end = bool(recent) and recent[-1].zxid == last_zxid
+        self._entries: list[Logged] = list(recent) if is_the_end else []
         self._kept = kept
         self.last_zxid = last_zxid
 
     def append(self, zxid: int, data: bytes) -> None:
-        if zxid <= self.last_zxid and self._entries:
+        if zxid <= self.last_zxid:
             raise BrokenInvariant(f"{zxid:#x} is logged behind {self.last_zxid:#x}")
         self._entries.append(Logged(zxid, data))
         self.last_zxid = zxid

@@ -228,6 +228,7 @@ class Learner:
         self._stage = LearnerStage.SYNCING
         self._logged_zxid = self._durable_zxid = self._host.last_zxid
         self._unacked.clear()
+        self._host.committed(self._logged_zxid)
 
     def _take(self, packet: QuorumPacket, now_ms: int) -> None:
         kind = packet.type
@@ -242,6 +243,8 @@ class Learner:
                 self._unacked.remove(packet.zxid)
             self._host.committed(packet.zxid)
         elif kind == PacketType.PING:
+            if self._stage is not LearnerStage.SERVING:
+                return  # a leader waits for nothing but the acknowledgement of NEWLEADER
             self._send(touches_packet(packet.zxid, self._host.take_touches()))
         elif kind == PacketType.NEWLEADER:
             if packet.zxid != first_zxid(self.epoch):
