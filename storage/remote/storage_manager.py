@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ...protocol.primitives import Buffer
 from .segments import RemoteLogSegmentMetadata
@@ -68,6 +68,7 @@ class LogSegmentData:
     leader_epochs: bytes  # `leader-epoch-checkpoint` up to the segment's end
 
 
+@runtime_checkable
 class RemoteStorageManager(Protocol):
     def copy_log_segment_data(
         self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
