@@ -357,6 +357,10 @@ class Broker:
         await services.start("replicas", replicas.runtime.run)
         await services.start("fetchers", replicas.fetchers.run)
         await services.start("moves", replicas.mover.run)
+        if parts.remote is not None:
+            await services.start("remote reads", parts.remote.reads.run)
+            await services.start("remote tasks", parts.remote.tasks.run)
+            await services.start("remote metadata", parts.remote.metadata.run)
         await self._register()
         offsets_partitions = await offsets_partition_count(self.zookeeper, self.config)
         await services.start("groups", groups.run, offsets_partitions)
@@ -486,6 +490,9 @@ class Broker:
             "share leader",
             "transactions",
             "groups",
+            "remote tasks",
+            "remote reads",
+            "remote metadata",
             "isr changes",
             "producer ids",
             "topic creation",

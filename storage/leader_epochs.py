@@ -117,6 +117,13 @@ class LeaderEpochCache:
                 self._insert(epoch, start)
             self._changed(False)
 
+    def restore(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Take these epochs, ascending, instead of all that are known."""
+        self._entries.clear()
+        for epoch, start in entries:
+            self._insert(epoch, start)
+        self._changed(True)
+
     def clear(self, *, flush: bool = True) -> None:
         if self._entries:
             self._entries.clear()

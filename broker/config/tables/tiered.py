@@ -1,4 +1,4 @@
-"""Tiered storage: known and checked, without effect here."""
+"""Tiered storage (KIP-405): the system, the local limits, the tasks and the quotas (KIP-956)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ from ..keys import (
 )
 
 DEFINITIONS = (
-    key("remote.log.storage.system.enable", BOOLEAN, "false", MEDIUM),
+    key(
+        "remote.log.storage.system.enable",
+        BOOLEAN,
+        "false",
+        MEDIUM,
+        doc="Whether topics may have tiered storage (remote.storage.enable).",
+    ),
     key("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", MEDIUM, valid=non_empty),
     key("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", MEDIUM, valid=non_empty),
     key("remote.log.storage.manager.class.name", STRING, None, MEDIUM, valid=non_empty),
@@ -86,8 +92,24 @@ DEFINITIONS = (
     ),
     key("remote.log.reader.threads", INT, "10", MEDIUM, valid=AT_LEAST_1),
     key("remote.log.reader.max.pending.tasks", INT, "100", MEDIUM, valid=AT_LEAST_1),
-    key("log.local.retention.ms", LONG, "-2", MEDIUM, valid=Range(-2), mode=CLUSTER_WIDE),
-    key("log.local.retention.bytes", LONG, "-2", MEDIUM, valid=Range(-2), mode=CLUSTER_WIDE),
+    key(
+        "log.local.retention.ms",
+        LONG,
+        "-2",
+        MEDIUM,
+        valid=Range(-2),
+        mode=CLUSTER_WIDE,
+        doc="The age limit of a tiered topic's local segments; -2: that of both tiers.",
+    ),
+    key(
+        "log.local.retention.bytes",
+        LONG,
+        "-2",
+        MEDIUM,
+        valid=Range(-2),
+        mode=CLUSTER_WIDE,
+        doc="The limit of a tiered partition's local size; -2: that of both tiers.",
+    ),
     key(
         "remote.log.manager.copy.max.bytes.per.second",
         LONG,
