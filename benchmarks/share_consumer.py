@@ -58,6 +58,10 @@ def accepted(client: WireClient, topic: str, records: int) -> float:
     return records / max(int(took), 1)
 
 
+def side_by_side(ours: float, theirs: float) -> str:
+    return f"{ours:8.1f} {theirs:8.1f} {ours / theirs:6.2f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=400_000)
@@ -77,10 +81,8 @@ def main() -> None:
         for number in range(options.rounds):
             for client, topic, mine in zip(clients, topics, rates, strict=True):
                 mine.append(accepted(client, topic, records))
-            mine, other = (one[-1] for one in rates)
-            print(f"{number + 1:>6}  {mine:8.1f} {other:8.1f} {mine / other:6.2f}", flush=True)
-        mine, other = map(statistics.median, rates)
-        print(f"median  {mine:8.1f} {other:8.1f} {mine / other:6.2f}, to be at least {AT_LEAST}")
+            print(f"{number + 1:>6}  {side_by_side(*(one[-1] for one in rates))}", flush=True)
+        print(f"median  {side_by_side(*map(statistics.median, rates))}, to be at least {AT_LEAST}")
 
 
 if __name__ == "__main__":

@@ -401,6 +401,8 @@ async def test_transactions(kafka: Kafka, version: int) -> None:
 async def test_a_producer_lives_through_the_change(kafka: Kafka) -> None:
     """It learns the features with a new connection, and changes between two transactions."""
     needs_features(kafka)
+    if isinstance(kafka, ApacheKafka4Process):
+        pytest.skip("it refuses version 2 at once, on connections that know of it as well")
     topic = new_topic()
     name = f"id-{topic}"
     epochs = []

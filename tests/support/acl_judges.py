@@ -24,6 +24,7 @@ from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.support.apache_kafka_4 import ApacheKafka4Process
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess
 from tests.support.random_requests import (
@@ -72,7 +73,7 @@ Acl = tuple[int, str, int, str, str, int, int]
 class Judged:
     """One broker with its world, and a connection of each client."""
 
-    def __init__(self, process: BrokerProcess, users: str) -> None:
+    def __init__(self, process: BrokerProcess | ApacheKafka4Process, users: str) -> None:
         self.users = users
         self.admin = WireClient(process.bootstrap)
         self.clients = {who: self.connected(who) for who in CLIENTS}
@@ -235,7 +236,8 @@ def apart(one: Any, other: Any) -> tuple[Any, Any]:
     """What two answers do not share."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         pairs = {name: apart(one[name], other[name]) for name in one if one[name] != other[name]}
-        return tuple({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
+        first, second = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
+        return first, second
     if isinstance(one, list) and isinstance(other, list):
         left, right = list(one), list(other)
         for element in one:
