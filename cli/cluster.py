@@ -17,7 +17,7 @@ import click
 
 from ..local import cluster_state
 from ..local.cluster_spec import DEFAULT_BROKERS
-from ..local.cluster_state import MAX_BROKERS, ClusterError, ClusterState
+from ..local.cluster_state import MAX_BROKERS, MAX_ZOOKEEPERS, ClusterError, ClusterState
 from .beside import CONSOLE_PORT, REGISTRY_PORT, BesideProcess, Besides
 from .options import (
     data_dir_option,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Examples:
   pybroker start
   pybroker start --ephemeral --port 0 --zookeeper-port 0
+  pybroker start --zookeepers 3
   pybroker start --config num.partitions=4 --config flush.messages=1
   pybroker start --secure
   pybroker start --console --console-write
@@ -66,7 +67,14 @@ Examples:
     default=2181,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="Port of the embedded ZooKeeper. 0: any free port.",
+    help="Port of the embedded ZooKeeper; more of them take the next ports. 0: any free port.",
+)
+@click.option(
+    "--zookeepers",
+    type=click.IntRange(1, MAX_ZOOKEEPERS),
+    metavar="N",
+    help="Number of embedded ZooKeepers: one, or the members of an ensemble, a minority of which "
+    "may be lost.  [default: as many as have data in --data-dir, or 1]",
 )
 @click.option(
     "--zookeeper",
@@ -170,6 +178,7 @@ def start(
     brokers: int | None,
     port: int,
     zookeeper_port: int,
+    zookeepers: int | None,
     zookeeper_connect: str | None,
     zookeeper_credentials: Path | None,
     secure: bool,
@@ -199,7 +208,7 @@ def start(
     from ..broker.config import ConfigError
     from ..broker.config.loading import for_local_cluster
     from ..broker.resources import descriptors
-    from ..local import cluster_spec, secured
+    from ..local import cluster_spec, secured, zookeeper_nodes
 
     descriptors.raise_descriptor_limit()
     if registry_url:
@@ -226,6 +235,7 @@ def start(
         broker_count=brokers or remembered or DEFAULT_BROKERS,
         first_port=port,
         zookeeper_port=zookeeper_port,
+        zookeeper_count=zookeepers or zookeeper_nodes.remembered_zookeepers(data_dir) or 1,
         zookeeper_connect=zookeeper_connect,
         zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
         security=security,

@@ -30,6 +30,7 @@ from ..storage.log_directory import ZOOKEEPER_DIRECTORY
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
 from .zookeeper_credentials import zookeeper_credentials
+from .zookeeper_nodes import member_config
 
 if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
@@ -93,12 +94,17 @@ def run_node(
             # outlives no crash of the machine.
             serve = partial(_zookeeper, fsync=not spec.ephemeral)
             directory = Path(state.directory)
-            trio.run(serve, directory, state.host, state.port, credentials, ready, orders)
+            if spec.ensemble_ports:
+                config = member_config(state, spec.ensemble_ports)
+                serve_it = partial(_member, config, ready, orders, fsync=not spec.ephemeral)
+                trio.run(serve_it)
+            else:
+                trio.run(serve, directory, state.host, state.port, credentials, ready, orders)
         else:
-            config = spec.broker_config(state, zookeeper_connect)
+            broker_config = spec.broker_config(state, zookeeper_connect)
             metrics = spec.metrics_address(state.node_id)
             companion = None if spec.companion is None else spec.companion(state)
-            trio.run(_broker, config, metrics, ready, orders, companion)
+            trio.run(_broker, broker_config, metrics, ready, orders, companion)
     except BaseException as error:
         logger.error("%s stops on an error", state.name, exc_info=True)
         report_error(status_fd, error)

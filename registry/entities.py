@@ -1,6 +1,7 @@
 """Schemas as the registry keeps them, and the identity of their content.
 
-The `guid` is a digest of text, references, metadata and rules: equal content has one id in a context.
+The `guid` is a digest of text, references, metadata and rules: equal content has one id in a
+context.
 Mirrors: Schema.updateHash and MD5.
 """
 

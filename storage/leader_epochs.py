@@ -160,18 +160,14 @@ class LeaderEpochCache:
                 self._insert(epoch, start)
             self._changed()
 
-<<<<<<< HEAD
     def restore(self, entries: Sequence[tuple[int, int]]) -> None:
         """Take these epochs, ascending, instead of all that are known."""
-        self._entries.clear()
+        self._entries = []
         for epoch, start in entries:
             self._insert(epoch, start)
-        self._changed(True)
+        self._changed()
 
-    def clear(self, *, flush: bool = True) -> None:
-=======
     def clear(self) -> None:
->>>>>>> a6795cc4
         if self._entries:
             self._entries = []
             self._changed()

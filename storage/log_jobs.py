@@ -40,18 +40,12 @@ def _high_watermark(log: Log) -> int | None:
 
 
 def _log_start_offset(log: Log) -> int | None:
-<<<<<<< HEAD
-    """Only offsets that the first segment's name does not say."""
-    start = log.log_start_offset
-    return start if log.has_remote_tier or start > log.segments.first.base_offset else None
-=======
     """Only offsets that differ from the first segment's name. A start that the file of leader
     epochs does not know yet would be taken for a damaged number."""
     start = log.log_start_offset
     if log.leader_epochs.needs_sync:
         start = min(start, log.leader_epochs.checkpointed_start_offset)
-    return start if start > log.segments.first.base_offset else None
->>>>>>> a6795cc4
+    return start if log.has_remote_tier or start > log.segments.first.base_offset else None
 
 
 def _first_dirty_offset(log: Log) -> int | None:

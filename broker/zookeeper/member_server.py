@@ -51,7 +51,9 @@ async def serve_member(
         try:
             clock = Clock()
             now_ms = clock.now_ms()
-            sessions = MemberSessions(config.tick_ms, b"", now_ms, config.my_id)
+            sessions = MemberSessions(
+                config.tick_ms, b"", now_ms, config.my_id, config.session_limits_ms
+            )
             restore_sessions(sessions, storage, now_ms)
             machine = EnsembleMachine(
                 storage.recovered.tree,

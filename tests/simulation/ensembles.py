@@ -3,9 +3,10 @@
 The members are the real machines (`zookeeper.quorum.member`); here are their disks, their network
 and their clients. A disk keeps what was flushed, and of the rest a random part at a power cut. The
 election port may lose messages; a stream loses nothing, but breaks. Each client creates nodes with
-numbers, one after the other, and notes what was acknowledged.
+numbers, one after the other, reads each behind the create, and notes what was acknowledged.
 
-Checked all the time: one leader an epoch; a zxid has one content on all members. At the end, when
+Checked all the time: one leader an epoch; a zxid has one content on all members; a client's answers
+come in order, and a read behind a write sees it. At the end, when
 all are well again: equal trees, all acknowledged nodes, no ephemeral node without its session.
 
     python -m tests.simulation.ensembles --seeds 100 [--first 1] [--plant NAME]
@@ -17,6 +18,8 @@ import itertools
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
+from struct import Struct
 from typing import Any, NamedTuple
 
 from pybroker_kafka.protocol.errors import ProtocolError
@@ -29,7 +32,7 @@ from pybroker_kafka.protocol.zookeeper.jute import (
     PathWatchRequest,
 )
 from pybroker_kafka.zookeeper.quorum.ensemble_machine import EnsembleMachine, MemberSessions
-from pybroker_kafka.zookeeper.quorum.leader import Leader, Limits
+from pybroker_kafka.zookeeper.quorum.leader import Leader, Limits, Piece
 from pybroker_kafka.zookeeper.quorum.learner import Epochs
 from pybroker_kafka.zookeeper.quorum.member import LEADER_LINK, EnsembleSpec, Member
 from pybroker_kafka.zookeeper.snapshot import Capture, capture, decode_snapshot, encode_snapshot
@@ -38,7 +41,6 @@ from pybroker_kafka.zookeeper.transactions import (
     CreateSessionTxn,
     Txn,
     decode_txn,
-    encode_txn,
 )
 from pybroker_kafka.zookeeper.tree import DataTree
 
@@ -47,6 +49,9 @@ START_MS = 1_700_000_000_000
 CHAOS_MS = 15_000
 CALM_MS = 30_000
 PLANTS = ("ack_before_fsync", "commit_without_quorum", "wrong_truncation")
+
+
+_REPLY = Struct(">iqi")  # xid, zxid, error
 
 
 class Violation(AssertionError):
@@ -105,7 +110,7 @@ class Disk:
 
 
 class Stream(NamedTuple):
-    """A connection of the quorum port: from a learner to the server that it takes for its leader."""
+    """A connection of the quorum port, from a learner to the one that it takes for its leader."""
 
     number: int
     learner: int
@@ -138,12 +143,17 @@ class SimClient:
         self.counter = 0
         self.asked: str | None = None
         self.acked: list[str] = []
-        self.ephemerals: list[str] = []
         self.is_connected = False
+        self.awaits_session = False
+        self.answered_xid = 0
+        self.asked_xid = 0
+        self.read_must_find = False
 
 
 class Ensemble:
-    def __init__(self, seed: int, *, voters: int = 3, observers: int = 0, plant: str | None = None):
+    def __init__(
+        self, seed: int, *, voters: int = 3, observers: int = 0, plant: str | None = None
+    ) -> None:
         self.random = random.Random(seed)
         self.plant = plant
         self.now_ms = START_MS
@@ -176,7 +186,7 @@ class Ensemble:
         for node in self.nodes.values():
             self.start(node)
         for client in self.clients:
-            self.at(self.random.randrange(500), lambda client=client: self.client_step(client))
+            self.at(self.random.randrange(500), partial(self.client_step, client))
         self.at(500, self.mishap)
         self.run_until(START_MS + CHAOS_MS)
         self.is_chaotic = False
@@ -198,7 +208,7 @@ class Ensemble:
             node = led[0] if led else node
         if kind in ("kill", "kill_leader"):
             self.kill(node, power=chance.random() < 0.5)
-        elif kind == "all" and chance.random() < 0.3:
+        elif kind == "all":
             for each in self.nodes.values():
                 self.kill(each, power=True)
         elif kind == "cut":
@@ -223,7 +233,7 @@ class Ensemble:
             for stream in list(node.streams.values()):
                 if frozenset((stream.learner, stream.leader)) in self.cut:
                     delay_ms = self.random.choice((0, 200, 2000))
-                    self.at(delay_ms, lambda stream=stream: self.break_stream(stream))
+                    self.at(delay_ms, partial(self.break_stream, stream))
 
     def break_stream(self, stream: Stream) -> None:
         if self.nodes[stream.leader].streams.pop(stream, None) is not None:
@@ -269,10 +279,8 @@ class Ensemble:
             node.disk.flushed += node.disk.waiting[:count]
         node.disk.waiting = []
         for stream in list(node.streams.values()):
-            self.at(self.random.randrange(50), lambda stream=stream: self.break_stream(stream))
-        for client in self.clients:
-            if client.node is node:
-                client.is_connected = False
+            self.at(self.random.randrange(50), partial(self.break_stream, stream))
+        self.disconnect_clients(node)
         self.at(self.random.randrange(200, 3000), lambda: self.restart(node))
 
     def restart(self, node: Node) -> None:
@@ -296,28 +304,34 @@ class Ensemble:
         for receiver, message in effects.notifications:
             self.notify(node, receiver, message)
         if effects.closes_clients:
-            for client in self.clients:
-                if client.node is node:
-                    client.is_connected = False
+            self.disconnect_clients(node)
         for link, piece in effects.pieces:
-            stream = node.streams.get(link)
-            if stream is None:
-                continue
-            if piece is None:
-                self.at(1, lambda stream=stream: self.break_stream(stream))
-            else:
-                data = piece if isinstance(piece, bytes) else b"".join(piece)
-                self.transmit(stream, node.number == stream.learner, data)
+            self.send(node, node.streams.get(link), piece)
         if effects.connect_to is not None:
             self.connect(node, effects.connect_to, node.life)
         for connection, frame in effects.frames:
-            client: SimClient = connection.token
-            if client.connection is connection and client.is_connected:
+            asking = connection.token
+            assert isinstance(asking, SimClient)
+            if asking.connection is connection and asking.is_connected:
                 if frame is None:
-                    client.is_connected = False
+                    asking.is_connected = False
                 else:
-                    self.answer(client, frame)
+                    self.answer(asking, frame)
         self.set_timer(node)
+
+    def disconnect_clients(self, node: Node) -> None:
+        for client in self.clients:
+            if client.node is node:
+                client.is_connected = False
+
+    def send(self, node: Node, stream: Stream | None, piece: Piece) -> None:
+        if stream is None:
+            return
+        if piece is None:
+            self.at(1, partial(self.break_stream, stream))
+        else:
+            data = piece if isinstance(piece, bytes) else b"".join(piece)
+            self.transmit(stream, node.number == stream.learner, data)
 
     def set_timer(self, node: Node) -> None:
         assert node.member is not None
@@ -340,7 +354,7 @@ class Ensemble:
         assert member is not None
         node.is_flushing = True
         count, zxid, life = len(node.disk.waiting), member.machine.tree.last_zxid, node.life
-        delay_ms = self.random.choice((1, 2, 5, 5, 80))
+        delay_ms = self.random.choice((1, 2, 5, 5, 80, 300))
         self.at(delay_ms, lambda: self.flushed(node, life, count, zxid))
 
     def flushed(self, node: Node, life: int, count: int, zxid: int) -> None:
@@ -423,7 +437,7 @@ class Ensemble:
 
     def client_step(self, client: SimClient) -> None:
         if self.is_chaotic:
-            self.at(self.random.randrange(20, 400), lambda: self.client_step(client))
+            self.at(self.random.randrange(10, 150), partial(self.client_step, client))
         if not client.is_connected:
             client.asked = None
             serving = [n for n in self.nodes.values() if n.member and n.member.is_serving]
@@ -432,22 +446,24 @@ class Ensemble:
             node = self.random.choice(serving)
             assert node.member is not None
             client.node, client.life, client.is_connected = node, node.life, True
+            client.awaits_session, client.answered_xid = True, client.xid
             client.connection = node.member.machine.connected(client, "127.0.0.1")
             request = ConnectRequest(0, client.last_zxid, 1500, client.session_id, client.password)
             self.ask(client, jute.encode(request) + b"\0")
-        elif client.session_id and client.asked is None and self.is_chaotic:
+        elif not client.awaits_session and client.asked is None and self.is_chaotic:
             client.counter += 1
             client.xid += 1
             is_ephemeral = self.random.random() < 0.2
             path = f"/c{client.number}-{client.counter}"
             mode = CreateMode.EPHEMERAL if is_ephemeral else CreateMode.PERSISTENT
             body = jute.encode(CreateRequest(path, b"x", list(OPEN_ACL), mode))
-            client.asked = path
-            self.ask(client, self.header(client.xid, Op.CREATE) + body)
-            if not is_ephemeral and client.acked:
-                client.xid += 1
-                read = jute.encode(PathWatchRequest(client.acked[-1], False))
-                self.ask(client, self.header(client.xid, Op.EXISTS) + read)
+            client.asked, client.asked_xid = path, client.xid
+            # The read waits behind the write, and has to see it.
+            client.xid += 1
+            client.read_must_find = not is_ephemeral
+            self.ask(client, self.header(client.xid - 1, Op.CREATE) + body)
+            read = jute.encode(PathWatchRequest(path, False))
+            self.ask(client, self.header(client.xid, Op.EXISTS) + read)
 
     @staticmethod
     def header(xid: int, op: int) -> bytes:
@@ -467,33 +483,25 @@ class Ensemble:
 
     def answer(self, client: SimClient, frame: bytes) -> None:
         data = memoryview(frame)[4:]
-        if client.asked is None and not self.is_reply(client, data):
+        if client.awaits_session:
+            client.awaits_session = False
             response, _ = jute.decode_from(jute.ConnectResponse, data, 0)
+            client.session_id, client.password = response.session_id, response.password
             if response.session_id == 0:
-                client.session_id, client.password = 0, bytes(16)
                 client.is_connected = False
-            else:
-                client.session_id, client.password = response.session_id, response.password
             return
-        xid = int.from_bytes(data[:4], "big", signed=True)
-        zxid = int.from_bytes(data[4:12], "big", signed=True)
-        error = int.from_bytes(data[12:16], "big", signed=True)
+        xid, zxid, error = _REPLY.unpack_from(data)
         client.last_zxid = max(client.last_zxid, zxid)
-        if xid == client.xid and not error and len(data) > 60:
-            return  # the answer to EXISTS
-        if client.asked is not None and len(data) > 16 and not error:
-            path = jute.decode(PathResponse, data[16:]).path
-            if path == client.asked:
-                client.acked.append(path)
-        elif error and client.acked and xid == client.xid and client.asked is None:
-            self.check_missing(client, error)
-        client.asked = None
-
-    def is_reply(self, client: SimClient, data: memoryview) -> bool:
-        return int.from_bytes(data[:4], "big", signed=True) != 0 or client.xid == 0 and False
-
-    def check_missing(self, client: SimClient, error: int) -> None:
-        """A node that was acknowledged to this very client may be gone only with its session."""
+        if xid != client.answered_xid + 1:
+            raise Violation(f"client {client.number} has answer {xid} after {client.answered_xid}")
+        client.answered_xid = xid
+        if xid == client.asked_xid:
+            if not error and jute.decode(PathResponse, data[16:]).path == client.asked:
+                client.acked.append(client.asked or "")
+        elif error and client.read_must_find:
+            raise Violation(f"client {client.number} does not find the node that it made")
+        if xid == client.xid:
+            client.asked = None
 
     # Checks
 
@@ -504,7 +512,7 @@ class Ensemble:
             if known != node.number:
                 raise Violation(f"epoch {leader.epoch} has leaders {known} and {node.number}")
             if self.plant == "commit_without_quorum":
-                leader._voters = frozenset({node.number})  # type: ignore[attr-defined]
+                leader._voters = frozenset({node.number})
                 Leader._check_quorum = lambda *_: None  # type: ignore[method-assign]
         if not member.is_serving:
             return
@@ -536,24 +544,24 @@ class Ensemble:
         first = next(iter(trees.values()))
         for number, tree_of in trees.items():
             if tree_of != first:
-                other = {p for p in first.keys() ^ tree_of.keys()}
+                other = first.keys() ^ tree_of.keys()
                 raise Violation(f"member {number} has another tree: {sorted(other)[:5]}")
         made = set(first)
         for client in self.clients:
             for path in client.acked:
-                if path not in made and path not in client.ephemerals:
+                if path not in made:
                     self.check_ephemeral(client, path)
 
     def check_ephemeral(self, client: SimClient, path: str) -> None:
-        created = any(path.encode() in data for data in self.contents.values())
-        deleted = sum(path.encode() in data for data in self.contents.values()) > 1
-        if not created or not deleted:
+        """It may be gone with its session: then two transactions name it."""
+        named = len(path).to_bytes(4, "big") + path.encode()
+        if sum(named in data for data in self.contents.values()) < 2:
             raise Violation(f"{path} was acknowledged to client {client.number}, and is lost")
 
 
 def run_seed(seed: int, plant: str | None = None) -> Ensemble:
     chance = random.Random(seed * 7919)
-    check_quorum = Leader._check_quorum  # type: ignore[attr-defined]
+    check_quorum = Leader._check_quorum
     try:
         ensemble = Ensemble(
             seed,

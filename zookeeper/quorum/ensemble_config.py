@@ -80,6 +80,8 @@ class EnsembleConfig(NamedTuple):
     servers: Mapping[int, Server]
     """By id; empty: one server alone."""
     ignored: tuple[str, ...] = ()
+    session_limits_ms: tuple[int, int] | None = None
+    """Shortest and longest; None: 2 and 20 ticks."""
 
     @property
     def voters(self) -> frozenset[int]:
@@ -140,17 +142,23 @@ def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> Ensem
         raise ConfigurationError("clientPort is not set")
     if servers and all(server.is_observer for server in servers.values()):
         raise ConfigurationError("no server is a participant")
+    tick_ms = _number(properties, "tickTime", DEFAULT_TICK_MS, least=1)
+    shortest_ms = _number(properties, "minSessionTimeout", 2 * tick_ms)
+    longest_ms = _number(properties, "maxSessionTimeout", 20 * tick_ms)
+    if shortest_ms > longest_ms:
+        raise ConfigurationError("minSessionTimeout is larger than maxSessionTimeout")
     return EnsembleConfig(
         data_dir=Path(data_dir),
         client_host=client_host,
         client_port=client_port,
-        tick_ms=_number(properties, "tickTime", DEFAULT_TICK_MS, least=1),
+        tick_ms=tick_ms,
         init_limit=_number(properties, "initLimit", None if len(servers) > 1 else 10, least=1),
         sync_limit=_number(properties, "syncLimit", None if len(servers) > 1 else 5, least=1),
         max_client_connections=_number(properties, "maxClientCnxns", DEFAULT_CLIENT_CONNECTIONS),
         my_id=my_id,
         servers=servers,
         ignored=tuple(ignored),
+        session_limits_ms=(shortest_ms, longest_ms),
     )
 
 
