@@ -1,6 +1,7 @@
 """Schemas as the registry keeps them, and the identity of their content.
 
-The `guid` is a digest of text, references, metadata and rules: equal content has one id in a context.
+The `guid` is a digest of text, references, metadata and rules: equal content has one id in a
+context.
 Mirrors: Schema.updateHash and MD5.
 """
 
@@ -13,7 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 AVRO: Final = "AVRO"
-KINDS: Final = (AVRO,)
+JSON: Final = "JSON"
+PROTOBUF: Final = "PROTOBUF"
+KINDS: Final = (JSON, PROTOBUF, AVRO)  # in the order of Confluent's answer
 
 NO_ID: Final = -1
 

@@ -1,17 +1,20 @@
 """A parsed schema of any format, and the parser of each.
 
 `parse` takes a content and the texts of its references, inner ones first, and raises BadSchema.
+JSON Schema and Protobuf need `pip install pybroker-kafka[schemas]`; Avro needs nothing.
 Mirrors: ParsedSchema and SchemaProvider.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from . import avro, avro_rules
-from .entities import AVRO, Content
+from .entities import AVRO, JSON, PROTOBUF, Content
 from .errors import BadSchema
+
+NEEDED: Final = "pip install 'pybroker-kafka[schemas]'"
 
 
 class Parsed(Protocol):
@@ -39,6 +42,17 @@ def parse(content: Content, references: Mapping[str, str], *, strict: bool) -> P
     schemas are new ones. Raises BadSchema."""
     if content.kind == AVRO:
         return AvroSchema(content.text, references, strict=strict)
+    try:
+        if content.kind == JSON:
+            from .json_schema import JsonSchema
+
+            return JsonSchema(content.text, references)
+        if content.kind == PROTOBUF:
+            from .protobuf import ProtobufSchema
+
+            return ProtobufSchema(content.text, references)
+    except ImportError as error:
+        raise BadSchema(f"{content.kind} needs {error.name}: {NEEDED}") from None
     raise BadSchema(f"Invalid schema type {content.kind}")
 
 
