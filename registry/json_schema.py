@@ -19,7 +19,7 @@ from jsonschema.validators import validator_for
 
 from . import json_schema_rules
 from .errors import BadSchema
-from .formats import Parsed
+from .parsed import Parsed
 
 MAX_DEPTH: Final = 100
 # Names whose values are data, not schemas.

@@ -70,6 +70,13 @@ _KEYWORDS: Final = {
 }  # fmt: skip
 _CRITERIA: Final = ("allOf", "anyOf", "oneOf")
 
+_ANNOTATIONS: Final = (
+    ("$id", "ID"),
+    ("title", "TITLE"),
+    ("description", "DESCRIPTION"),
+    ("default", "DEFAULT"),
+)
+
 # Bounds: the keyword, and its name in types.
 _LENGTHS: Final = (("maxLength", "MAX_LENGTH"), ("minLength", "MIN_LENGTH"))
 _LIMITS: Final = (
@@ -453,11 +460,9 @@ def _resolved(schema: Any, resolve: Resolve) -> Any:
 
 
 def _annotations(old: Part, new: Part, place: str) -> list[Difference]:
-    pairs = (("$id", "ID"), ("title", "TITLE"), ("description", "DESCRIPTION"))
-    pairs += (("default", "DEFAULT"),)
     return [
         Difference(f"{label}_CHANGED", place)
-        for key, label in pairs
+        for key, label in _ANNOTATIONS
         if old.given.get(key) != new.given.get(key)
     ]
 

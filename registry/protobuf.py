@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from . import protobuf_rules, protobuf_text
 from .errors import BadSchema
-from .formats import Parsed
+from .parsed import Parsed
 from .protobuf_parser import parse
 
 FILE_NAME: Final = "default.proto"  # of the schema itself

@@ -520,7 +520,8 @@ class _Parser:
     def _aggregate(self) -> str:
         """The tokens of a message in text form, without its braces."""
         self._take("{")
-        depth, found = 1, []
+        depth = 1
+        found: list[str] = []
         while True:
             token = self._next
             if token.kind == "end":

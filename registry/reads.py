@@ -23,7 +23,8 @@ from .errors import (
     subject_not_found,
     version_not_found,
 )
-from .formats import Parsed, parse
+from .formats import parse
+from .parsed import Parsed
 from .state import State
 from .subjects import DEFAULT_CONTEXT, beside, context_of, qualified, split
 

@@ -269,6 +269,7 @@ def test_protobuf_there_and_back(client: SchemaRegistryClient, url: str) -> None
     # What our own client asks for.
     number = client.get_version("proto-value", 1).schema_id
     registry = Registry(url)
+    assert number is not None
     registry.load_now(number)
     assert json.loads(registry.decode(written) or b"") == {"id": "7"}
 
