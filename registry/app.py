@@ -22,8 +22,9 @@ from starlette.types import Receive, Scope, Send
 
 from .access import CHALLENGE, is_allowed
 from .calls import CONTENT_TYPE, MAX_BODY_BYTES, Call, answer_type, split_path
-from .errors import NOT_FOUND, Rejected, unknown_leader
-from .forwarding import FORWARDED, HEADERS, forward
+from .election import Identity
+from .errors import NOT_FOUND, Rejected, forwarding_failed, unknown_leader
+from .forwarding import FORWARDED, HEADERS, Forwarded, Sent, forward
 from .handlers import Endpoint, Plain, find
 from .instance import Instance
 
@@ -116,14 +117,35 @@ class Application:
         target = request.scope["raw_path"].decode("ascii")
         if request.scope["query_string"]:
             target += "?" + request.scope["query_string"].decode("ascii")
-        tls = self._settings.forward_tls
-        forwarded = await trio.to_thread.run_sync(
-            forward, primary, request.method, target, headers, call.body, tls
-        )
+        sent = Sent(request.method, target, headers, call.body)
+        forwarded = await self._forward(primary, sent)
         if forwarded.status == 200:
             await self._instance.store.catch_up()
         content_type = forwarded.content_type or kind
         return Response(forwarded.body, forwarded.status, media_type=content_type)
+
+    async def _forward(self, primary: Identity, sent: Sent) -> Forwarded:
+        """The answer of the primary, as long as it is the primary. Raises Rejected."""
+        found: Forwarded | Rejected | None = None
+
+        async def watch(scope: trio.CancelScope) -> None:
+            await self._instance.wait_for_change(primary)
+            scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch, nursery.cancel_scope)
+            try:
+                found = await trio.to_thread.run_sync(
+                    forward, primary, sent, self._settings.forward_tls, abandon_on_cancel=True
+                )
+            except Rejected as error:  # the nursery would raise it in a group
+                found = error
+            nursery.cancel_scope.cancel()
+        if found is None:
+            raise forwarding_failed(f"{primary.url} is not primary any more; try again")
+        if isinstance(found, Rejected):
+            raise found
+        return found
 
 
 def _context(given: str) -> str:

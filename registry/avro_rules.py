@@ -3,7 +3,8 @@
 The verdicts are those of Java's SchemaCompatibility, which Confluent's registry asks: names are
 compared without their namespace, or by the reader's aliases; a union of the writer needs each of
 its branches read. Messages have `%s` for the readers' and the writers' schema, in this order.
-Mirrors: SchemaCompatibility of Avro 1.12, and Difference of Confluent's package `avro`.
+Limits: MAX_PAIRS. Mirrors: SchemaCompatibility of Avro 1.12, and Difference of Confluent's package
+`avro`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from .avro import NO_DEFAULT, Field, Node
+from .errors import BadSchema
+
+MAX_PAIRS: Final = 50_000  # of types that are compared
 
 # What a reader takes beside its own type.
 PROMOTIONS: Final = {
@@ -51,7 +55,7 @@ _DESCRIPTIONS: Final = {
 
 
 def problems(reader: Node, writer: Node) -> list[str]:
-    """Why `reader` cannot read what `writer` has written; empty if it can."""
+    """Why `reader` cannot read what `writer` has written; empty if it can. Raises BadSchema."""
     return [one.text for one in _Check().pair(reader, writer, ())]
 
 
@@ -64,6 +68,8 @@ class _Check:
     def pair(self, reader: Node, writer: Node, place: tuple[str, ...]) -> list[Problem]:
         key = (id(reader), id(writer))
         if key not in self._known:
+            if len(self._known) >= MAX_PAIRS:
+                raise BadSchema("the schemas are too complex to be compared")
             self._known[key] = []
             self._known[key] = self._compare(reader, writer, place)
         return self._known[key]

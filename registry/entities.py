@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 AVRO: Final = "AVRO"
-KINDS: Final = (AVRO,)
+JSON: Final = "JSON"
+PROTOBUF: Final = "PROTOBUF"
+KINDS: Final = (JSON, PROTOBUF, AVRO)  # in the order of Confluent's answer
 
 NO_ID: Final = -1
 

@@ -1,37 +1,21 @@
-"""A parsed schema of any format, and the parser of each.
+"""The parsers of all formats.
 
 `parse` takes a content and the texts of its references, inner ones first, and raises BadSchema.
-Mirrors: ParsedSchema and SchemaProvider.
+JSON Schema and Protobuf need `pip install pybroker-kafka[schemas]`; Avro needs nothing.
+Mirrors: SchemaProvider, and AvroSchema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final
 
 from . import avro, avro_rules
-from .entities import AVRO, Content
+from .entities import AVRO, JSON, PROTOBUF, Content
 from .errors import BadSchema
+from .parsed import Parsed
 
-
-class Parsed(Protocol):
-    """A schema that is understood. `text` is its text in one form."""
-
-    @property
-    def text(self) -> str: ...
-
-    def normalized(self) -> str:
-        """One text for all schemas of the same meaning."""
-        ...
-
-    def problems_reading(self, older: Parsed) -> list[str]:
-        """Why data of the other schema, of the same format, cannot be read with this one; `%s`
-        twice in each."""
-        ...
-
-    def formatted(self, form: str) -> str:
-        """The text in a form that the format has. Raises BadSchema."""
-        ...
+NEEDED: Final = "pip install 'pybroker-kafka[schemas]'"
 
 
 def parse(content: Content, references: Mapping[str, str], *, strict: bool) -> Parsed:
@@ -39,6 +23,17 @@ def parse(content: Content, references: Mapping[str, str], *, strict: bool) -> P
     schemas are new ones. Raises BadSchema."""
     if content.kind == AVRO:
         return AvroSchema(content.text, references, strict=strict)
+    try:
+        if content.kind == JSON:
+            from .json_schema import JsonSchema
+
+            return JsonSchema(content.text, references)
+        if content.kind == PROTOBUF:
+            from .protobuf import ProtobufSchema
+
+            return ProtobufSchema(content.text, references)
+    except ImportError as error:
+        raise BadSchema(f"{content.kind} needs {error.name}: {NEEDED}") from None
     raise BadSchema(f"Invalid schema type {content.kind}")
 
 

@@ -27,21 +27,24 @@ class Forwarded(NamedTuple):
     body: bytes
 
 
-def forward(
-    primary: Identity,
-    method: str,
-    target: str,
-    headers: dict[str, str],
-    body: bytes,
-    tls: ssl.SSLContext | None,
-) -> Forwarded:
+class Sent(NamedTuple):
+    """A request to forward; the target is path and query."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def forward(primary: Identity, sent: Sent, tls: ssl.SSLContext | None) -> Forwarded:
     """Send a request on, and wait for its answer, in a thread. Raises Rejected."""
     host, port = primary.host, primary.port
     connection = http.client.HTTPConnection(host, port, timeout=FORWARD_SECONDS)
     if primary.scheme == "https":
         connection = http.client.HTTPSConnection(host, port, timeout=FORWARD_SECONDS, context=tls)
     try:
-        connection.request(method, target, body or None, {**headers, FORWARDED: "true"})
+        headers = {**sent.headers, FORWARDED: "true"}
+        connection.request(sent.method, sent.target, sent.body or None, headers)
         answer = connection.getresponse()
         content = answer.read(MAX_ANSWER_BYTES)
         return Forwarded(answer.status, answer.headers.get("content-type", ""), content)

@@ -275,8 +275,8 @@ def _version(reads: Reads, one: Registered, form: str) -> dict[str, Any]:
 
 
 def _registered(one: Registered) -> dict[str, Any]:
-    head = {"id": one.id, "version": one.version, "guid": one.content.guid}
-    return {**head, **_content(one.content)}
+    """Without the text: a client keeps the one that it has sent, and for Protobuf it must."""
+    return {"id": one.id, "version": one.version, "guid": one.content.guid}
 
 
 def _found(reads: Reads, call: Call, deleted: bool) -> Registered:

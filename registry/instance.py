@@ -92,6 +92,11 @@ class Instance:
             return found
         raise unknown_leader("Leader not known.")
 
+    async def wait_for_change(self, primary: Identity) -> None:
+        """Return once another instance is primary, or none."""
+        while self._primary is not None and self._primary.url == primary.url:
+            await self._changed.wait()
+
     async def change(self, decide: Callable[[Writes], Change]) -> Any:
         """Decide, write, and return the answer, as the primary. Raises Rejected."""
         async with self._writing:

@@ -7,6 +7,8 @@ Mirrors: AbstractSchemaRegistry.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -21,7 +23,8 @@ from .errors import (
     subject_not_found,
     version_not_found,
 )
-from .formats import Parsed, parse
+from .formats import parse
+from .parsed import Parsed
 from .state import State
 from .subjects import DEFAULT_CONTEXT, beside, context_of, qualified, split
 
@@ -86,12 +89,9 @@ class Reads:
         self, subject: str, content: Content, *, normalize: bool, strict: bool = False
     ) -> tuple[Content, Parsed]:
         """The content with its text in one form. Raises Rejected."""
-        try:
+        with _refusing(f"Invalid schema of type {content.kind}, details: "):
             parsed = self.parsed(subject, content, strict=strict)
             text = parsed.normalized() if normalize else parsed.text
-        except BadSchema as error:
-            kind = content.kind
-            raise invalid_schema(f"Invalid schema of type {kind}, details: {error}") from None
         return replace(content, text=text), parsed
 
     def normalizes(self, subject: str, *, asked: bool) -> bool:
@@ -101,10 +101,8 @@ class Reads:
         """Raises Rejected."""
         if not form.strip():
             return one.content
-        try:
+        with _refusing():
             text = self.parsed(one.subject, one.content).formatted(form)
-        except BadSchema as error:
-            raise invalid_schema(str(error)) from None
         return replace(one.content, text=text)
 
     # Lookups
@@ -219,20 +217,30 @@ class Reads:
             earlier = [one for one in earlier if _property(one.content, group) == wanted]
         level = str(config["compatibilityLevel"])
         versions = [
-            Earlier(one.version, one.content.kind, one.content.text, partial(self._old, one))
+            Earlier(
+                one.version,
+                one.content.kind,
+                one.content.text,
+                partial(self.parsed, one.subject, one.content),
+            )
             for one in earlier
         ]
-        found = problems(level, content.kind, parsed, versions)
+        with _refusing("The schemas cannot be compared: "):
+            found = problems(level, content.kind, parsed, versions)
         checks = "true" if config.get("validateFields") else "false"
         tail = f"{{validateFields: '{checks}', compatibility: '{level}'}}"
         return [*found, tail] if found else []
 
-    def _old(self, one: Registered) -> Parsed:
-        try:
-            return self.parsed(one.subject, one.content)
-        except BadSchema as error:
-            text = f"version {one.version} of {one.subject} cannot be compared: {error}"
-            raise invalid_schema(text) from None
+
+@contextmanager
+def _refusing(head: str = "") -> Iterator[None]:
+    """Turn what is wrong with a schema into a Rejected."""
+    try:
+        yield
+    except BadSchema as error:
+        raise invalid_schema(f"{head}{error}") from None
+    except RecursionError:
+        raise invalid_schema(f"{head}it is nested too deeply") from None
 
 
 def _property(content: Content, name: str) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import urllib.error
 import urllib.request
@@ -12,9 +13,13 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.schema_registry.schema_registry_client import SchemaReference
-from confluent_kafka.serialization import MessageField, SerializationContext
+from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from pybroker_kafka.client.schemas import Registry
 from pybroker_kafka.testing import KafkaCluster
 from tests.support.registry import AGE, ID, MAIL, registry_process, with_fields
 
@@ -191,3 +196,95 @@ def test_the_schemas_outlive_their_instance(kafka: KafkaCluster, tmp_path: Path)
         assert ask(f"{url}/schemas/ids/1")[1]["schema"] == ONE.replace(" ", "")
         assert ask(f"{url}/config")[1] == {"compatibilityLevel": "NONE"}
         assert ask(f"{url}/subjects/b/versions", "POST", {"schema": TWO})[1]["id"] == 2
+
+
+CHECKED = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "User",
+    "type": "object",
+    "properties": {"id": {"type": "integer"}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
+
+
+def test_json_schema_there_and_back(client: SchemaRegistryClient) -> None:
+    written = JSONSerializer(json.dumps(CHECKED), client)({"id": 7}, context("json"))
+    assert written is not None
+    read = JSONDeserializer(json.dumps(CHECKED), schema_registry_client=client)
+    assert read(written, context("json")) == {"id": 7}
+    more = {**CHECKED, "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
+    JSONSerializer(json.dumps(more), client)({"id": 7, "name": "x"}, context("json"))
+    assert client.get_versions("json-value") == [1, 2]
+    less = {**CHECKED, "properties": {}}
+    with pytest.raises(SchemaRegistryError, match="incompatible"):
+        client.register_schema("json-value", Schema(json.dumps(less), "JSON"))
+
+
+def test_json_schemas_refer_to_others(client: SchemaRegistryClient) -> None:
+    client.register_schema("user", Schema(json.dumps(CHECKED), "JSON"))
+    order = {"title": "Order", "type": "object", "properties": {"user": {"$ref": "user.json"}}}
+    outer = Schema(json.dumps(order), "JSON", [SchemaReference("user.json", "user", 1)])
+    written = JSONSerializer(outer, client)({"user": {"id": 1}}, context("json-orders"))
+    assert written is not None
+    read = JSONDeserializer(outer, schema_registry_client=client)
+    assert read(written, context("json-orders")) == {"user": {"id": 1}}
+    with pytest.raises(SerializationError):
+        JSONSerializer(outer, client)({"user": {"id": "x"}}, context("json-orders"))
+
+
+def message_class(extra: bool = False) -> Any:
+    """A class for `message User { int64 id = 1; google.protobuf.Timestamp at = 2; }`."""
+    importlib.import_module("google.protobuf.timestamp_pb2")
+    file = descriptor_pb2.FileDescriptorProto(name="user.proto", package="p", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    user = file.message_type.add(name="User")
+    user.field.add(name="id", number=1, type=3, label=1)
+    user.field.add(name="at", number=2, type=11, label=1, type_name=".google.protobuf.Timestamp")
+    if extra:
+        user.field.add(name="mail", number=3, type=9, label=1)
+    pool = descriptor_pool.DescriptorPool()
+    known = descriptor_pb2.FileDescriptorProto()
+    descriptor_pool.Default().FindFileByName(file.dependency[0]).CopyToProto(known)
+    pool.Add(known)
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("p.User"))
+
+
+def test_protobuf_there_and_back(client: SchemaRegistryClient, url: str) -> None:
+    settings = {"use.deprecated.format": False}
+    user = message_class()
+    written = ProtobufSerializer(user, client, settings)(user(id=7), context("proto"))
+    assert written is not None
+    assert ProtobufDeserializer(user, settings, client)(written, context("proto")).id == 7
+    newer = message_class(extra=True)
+    ProtobufSerializer(newer, client, settings)(newer(id=7, mail="x"), context("proto"))
+    assert client.get_versions("proto-value") == [1, 2]
+    text = client.get_version("proto-value", 1).schema.schema_str
+    assert text is not None
+    assert text.startswith('syntax = "proto3";\npackage p;\n\nimport "google/protobuf/timestamp')
+    changed = text.replace("int64 id", "string id")
+    with pytest.raises(SchemaRegistryError, match="incompatible"):
+        client.register_schema("proto-value", Schema(changed, "PROTOBUF"))
+    # What our own client asks for.
+    number = client.get_version("proto-value", 1).schema_id
+    registry = Registry(url)
+    assert number is not None
+    registry.load_now(number)
+    assert json.loads(registry.decode(written) or b"") == {"id": "7"}
+
+
+def test_our_own_client_reads_all_formats(client: SchemaRegistryClient, url: str) -> None:
+    registry = Registry(url)
+    for kind, text in (("AVRO", ONE), ("JSON", json.dumps(CHECKED))):
+        number = client.register_schema(f"ours-{kind}", Schema(text, kind))
+        registry.load_now(number)
+        encoded = registry.encode(number, b'{"id": 5}')
+        assert registry.decode(encoded) == b'{"id": 5}'
+
+
+def test_the_types_of_schemas(url: str) -> None:
+    assert ask(f"{url}/schemas/types")[1] == ["JSON", "PROTOBUF", "AVRO"]
+    assert ask(f"{url}/v1/metadata/version")[1]["version"]
+    assert ask(f"{url}/v1/metadata/id")[1]["scope"]["clusters"]["kafka-cluster"]
+    assert ask(url)[1] == {}

@@ -33,7 +33,7 @@ BLOCK_SECONDS = 180.0
 POLL_SECONDS = 0.05
 NAMESPACES = ("--net", "--pid", "--mount")
 UNSHARE = ("unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc")
-PORTS = (2181, 8080, *range(9092, 9098))
+PORTS = (2181, 8080, 8081, *range(9092, 9098))
 MARK = "--- the block has ended:"
 PROGRAMS = Path(sys.executable).parent
 

@@ -280,3 +280,22 @@ def test_an_id_of_another_schema_is_left_out() -> None:
     reasons = [first.apply_bytes(key, value) for key, value in second.log]
     assert reasons == ["id 1 belongs to another schema"]
     assert first.state.subjects() == ["a"]
+
+
+def test_schemas_that_are_nested_too_deeply_are_refused() -> None:
+    desk = Desk()
+    names = [f"R{number}" for number in range(600)]
+    flat = [
+        {"type": "record", "name": name, "fields": [{"name": "f", "type": ["null", inner]}]}
+        for name, inner in zip(names, ["int", *names], strict=False)
+    ]
+    assert desk.register("a", json.dumps(flat)).version == 1
+    changed = json.dumps(flat).replace('"int"', '"long"')
+    with refused(422, 42201):
+        desk.register("a", changed)
+    default = "[" * 900 + "]" * 900
+    array = '{"type":"array","items":"int"}'
+    field = f'{{"name":"f","type":{array},"default":{default}}}'
+    deep = f'{{"type":"record","name":"D","fields":[{field}]}}'
+    with refused(422, 42201):
+        desk.register("b", deep)
