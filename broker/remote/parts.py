@@ -6,18 +6,20 @@ Mirrors: KafkaServer.createRemoteLogManager, RemoteLogManagerConfig.
 from __future__ import annotations
 
 import logging
+import os
 import random
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
 from ...client.cluster import Cluster
+from ...storage.remote.index_cache import DIRECTORY_NAME, RemoteIndexCache
 from ...storage.remote.loading import InvalidStorageManager, load
 from ..cluster.parts import Ground
 from ..cluster.topic_creation import random_uuid
 from ..config import ConfigError, KafkaConfig
 from ..config.definitions import BROKER_CONFIGS
 from ..replicas.parts import Replicas
-from .indexes import RemoteIndexes
 from .metadata_config import metadata_topic_config
 from .metadata_manager import RemoteLogMetadataManager
 from .remote_log_manager import RemoteLogManager, RemoteSettings
@@ -34,7 +36,7 @@ class Remote(NamedTuple):
     metadata: RemoteLogMetadataManager
     tasks: RemoteLogManager
     reads: RemoteReads
-    indexes: RemoteIndexes
+    indexes: RemoteIndexCache
 
 
 def build_remote(
@@ -58,7 +60,12 @@ def build_remote(
         store = load(name, {**with_prefix(config, prefix), "broker.id": str(ground.broker_id)})
     except InvalidStorageManager as error:
         raise ConfigError(f"{_CLASS}: {error}") from None
-    indexes = RemoteIndexes(store, config.get_int("remote.log.index.file.cache.total.size.bytes"))
+    indexes = RemoteIndexCache(
+        os.path.join(config.log_dirs[0], DIRECTORY_NAME),
+        store,
+        config.get_int("remote.log.index.file.cache.total.size.bytes"),
+        threading.Lock,
+    )
     metadata = metadata_manager(config, address_of)
     threads = config.get_int("remote.log.manager.thread.pool.size")
     remote = Remote(
@@ -101,7 +108,7 @@ def configs_changed(config: KafkaConfig, replicas: Replicas, remote: Remote) -> 
     """Apply the keys that may change while the broker runs."""
     remote.tasks.copy_quota.limit = config.get_int("remote.log.manager.copy.max.bytes.per.second")
     remote.reads.quota.limit = config.get_int("remote.log.manager.fetch.max.bytes.per.second")
-    remote.indexes.max_bytes = config.get_int("remote.log.index.file.cache.total.size.bytes")
+    remote.indexes.resize(config.get_int("remote.log.index.file.cache.total.size.bytes"))
     waiting = replicas.manager.waiting
     waiting.remote_fetch_max_wait_ms = config.get_int("remote.fetch.max.wait.ms")
 

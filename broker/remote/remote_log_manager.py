@@ -41,6 +41,7 @@ from ...replication.types import (
     TierState,
 )
 from ...storage.log import Log
+from ...storage.remote.index_cache import RemoteIndexCache
 from ...storage.remote.metadata_topic import RemoteLogNotReadyError
 from ...storage.remote.segments import (
     RemoteLogSegmentId,
@@ -55,7 +56,6 @@ from ...storage.remote.storage_manager import (
     RemoteStorageManager,
 )
 from ..replicas.applied_replicas import AppliedReplicas
-from .indexes import RemoteIndexes
 from .metadata_manager import RemoteLogMetadataManager
 
 logger = logging.getLogger("pybroker.broker.remote.remote_log_manager")
@@ -106,7 +106,7 @@ class RemoteLogManager:
         replicas: AppliedReplicas,
         store: RemoteStorageManager,
         metadata: RemoteLogMetadataManager,
-        indexes: RemoteIndexes,
+        indexes: RemoteIndexCache,
         settings: RemoteSettings,
         new_id: Callable[[], bytes],
     ) -> None:
