@@ -68,12 +68,17 @@ class Parts(NamedTuple):
     """With tiered storage."""
 
 
-def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> Parts:
-    """`register_broker` is called anew after each lost session."""
+def assemble(
+    ground: Ground,
+    register_broker: Callable[[], Awaitable[None]],
+    address_of: Callable[[str], str],
+) -> Parts:
+    """`register_broker` is called anew after each lost session, `address_of` a listener once the
+    sockets are bound."""
     config = ground.config
     control = build_control(ground, register_broker)
     replicas = build_replicas(ground, control)
-    remote = build_remote(ground, replicas)
+    remote = build_remote(ground, replicas, address_of)
     coordinators = build_coordinators(ground, control, replicas)
     share_leader = build_share_leader(ground, replicas, coordinators)
     authorizer = settings.acl_authorizer(config)

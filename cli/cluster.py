@@ -43,6 +43,7 @@ Examples:
   pybroker start --zookeepers 3
   pybroker start --config num.partitions=4 --config flush.messages=1
   pybroker start --secure
+  pybroker start --tier /srv/tier
   pybroker start --console --console-write
   pybroker start --registry
   pybroker start --zookeeper zk1:2181,zk2:2181/kafka --detach
@@ -96,6 +97,12 @@ Examples:
     "longer starts without it.",
 )
 @data_dir_option
+@click.option(
+    "--tier",
+    metavar="DIR|URL",
+    help="Tiered storage: topics with --tiered keep their old segments in this directory, or in an "
+    "object store such as s3://BUCKET/PREFIX.",
+)
 @click.option(
     "--ephemeral",
     is_flag=True,
@@ -183,6 +190,7 @@ def start(
     zookeeper_credentials: Path | None,
     secure: bool,
     data_dir: Path,
+    tier: str | None,
     ephemeral: bool,
     overrides: dict[str, str],
     release: str | None,
@@ -240,6 +248,7 @@ def start(
         zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
         security=security,
         ephemeral=ephemeral,
+        tier=tier,
         release=release or cluster_state.release_of_new_clusters(),
         overrides=overrides,
         metrics_host=metrics_host,

@@ -20,10 +20,11 @@ Delayed fetch. One partition completes it, independently of the others, when
 or when F. the partitions together hold `min_bytes`, each up to its own limit, or H. its time is
 over. Partitions that have changed in one of these ways, or in their HW, are then read anew.
 
-Delayed remote fetch. Its records are in the remote tier, and it is complete when A. this broker
-does not host the partition any more; B. the records have been read, or that has failed; C. its time
-is over. In the cases A and C the partition has no records in the answer. The other partitions have
-their records of its arrival in all cases.
+Delayed remote fetch, for records that are in the remote tier. It is complete when
+  A. this broker does not host the partition any more;
+  B. the records have been read, or that has failed; or C. its time is over.
+In the cases A and C the partition has no records in the answer. The other partitions have their
+records of its arrival in all cases.
 
 Delayed delete-records: a partition is complete when A. it is no longer led here (error), B. the
 low watermark has reached the wanted offset; C. time over: REQUEST_TIMED_OUT with the low watermark.
@@ -255,10 +256,13 @@ class DelayedFetch(Operation):
 class DelayedRemoteFetch(Operation):
     """A fetch that waits for records from the remote tier, with all other results."""
 
-    __slots__ = ("index", "results")
+    __slots__ = ("index", "partition", "results")
 
-    def __init__(self, token: object, results: FetchResults, index: int) -> None:
+    def __init__(
+        self, token: object, partition: Partition, results: FetchResults, index: int
+    ) -> None:
         super().__init__(token)
+        self.partition = partition  # whose records it waits for
         self.results = results
         self.index = index  # of the partition in the results
 

@@ -117,7 +117,11 @@ class FetchReader:
             stats.failed_fetch_requests += 1
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._hosted.storage_failed(partition.key, error)
-            return error_data(entry.partition, error.code)
+            data = error_data(entry.partition, error.code)
+            if error.code is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                data.high_watermark = partition.log.high_watermark
+                data.log_start_offset = partition.log.log_start_offset
+            return data
         if data.records:
             if params.is_from_follower:
                 stats.replication_bytes_out += len(data.records)

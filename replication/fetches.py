@@ -104,7 +104,7 @@ class Fetches:
             for index, entry in enumerate(entries)
             if (entry.topic, entry.partition) == partition.key
         )
-        operation = DelayedRemoteFetch(token, results, index)
+        operation = DelayedRemoteFetch(token, partition, results, index)
         wait_ms = self._waiting.remote_fetch_max_wait_ms
         self._waiting.remote_fetches.watch(operation, (partition.key,), now_ms + wait_ms)
         self._effects.append(

@@ -286,6 +286,25 @@ class RemoteRead(NamedTuple):
     wait_ms: int
 
 
+class RebuildFromTier(NamedTuple):
+    """A follower's records begin behind those that its leader has in the remote tier only: read the
+    epochs and producers before `local_start_offset` there, for `FollowerFetcher.tier_read`."""
+
+    key: TopicPartition
+    topic_id: bytes
+    epoch: int  # of the record before `local_start_offset`
+    local_start_offset: int  # of the leader
+    state: object  # the follower's, which tells this question from later ones
+
+
+class TierState(NamedTuple):
+    """The state of a log at the end of a remote segment."""
+
+    next_offset: int
+    epochs: list[tuple[int, int]]
+    snapshot: bytes  # of the producers
+
+
 class ShareFetchesDue(NamedTuple):
     """The partition changed, and members of share groups wait for it
     (`WaitingOperations.shared`)."""
@@ -300,6 +319,7 @@ Effect = (
     | FailedLogDir
     | FollowersWait
     | MoreToAnswer
+    | RebuildFromTier
     | RebuildProducers
     | RemoteRead
     | ShareFetchesDue
@@ -310,8 +330,10 @@ class TopicStats:
     """Counters of one topic; the metrics exporter reads them as they are."""
 
     __slots__ = (
+        "build_remote_aux_requests",
         "bytes_in",
         "bytes_out",
+        "failed_build_remote_aux_requests",
         "failed_fetch_requests",
         "failed_produce_requests",
         "failed_remote_copy_requests",
@@ -345,6 +367,8 @@ class TopicStats:
         self.fetch_message_conversions = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
+        self.build_remote_aux_requests = 0
+        self.failed_build_remote_aux_requests = 0
         self.failed_remote_copy_requests = 0
         self.failed_remote_delete_requests = 0
         self.failed_remote_fetch_requests = 0

@@ -252,10 +252,7 @@ class WaitingOperations:
             operation.fail(result)
         else:
             operation.take(result.records, result.aborted)
-            (key,) = operation.keys
-            partition = self._partitions.get(key)
-            if partition is not None:
-                partition.stats.bytes_out += len(result.records)
+            operation.partition.stats.bytes_out += len(result.records)
         self._answer_remote_fetch(operation)
 
     def _answer_remote_fetch(self, operation: DelayedRemoteFetch) -> None:

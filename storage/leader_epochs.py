@@ -162,6 +162,8 @@ class LeaderEpochCache:
 
     def restore(self, entries: Sequence[tuple[int, int]]) -> None:
         """Take these epochs, ascending, instead of all that are known."""
+        if not entries and not self._entries:
+            return
         self._entries = []
         for epoch, start in entries:
             self._insert(epoch, start)

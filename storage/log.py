@@ -710,11 +710,10 @@ class Log:
         """Restart the log at `offset`, below all that is here. The remote tier still has records
         below it, and the epochs lead to them. (Kafka forgets the epochs and raises the log start.)
         """
-        epochs = self.leader_epochs.entries
         start = self.log_start_offset
-        self.truncate_fully_and_start_at(offset, now_ms, min(start, offset))
-        if start < offset:
-            self.leader_epochs.restore([entry for entry in epochs if entry[1] < offset])
+        epochs = [entry for entry in self.leader_epochs.entries if entry[1] < offset]
+        kept = epochs if start < offset else []
+        self.truncate_fully_and_start_at(offset, now_ms, min(start, offset), kept)
 
     def _begin_truncation(self, offset: int) -> None:
         self.local.require_note(offset)
@@ -742,15 +741,20 @@ class Log:
             self.rebuild_some()
 
     def truncate_fully_and_start_at(
-        self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
+        self,
+        offset: int,
+        now_ms: int = 0,
+        log_start_offset: int | None = None,
+        epochs: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Drop everything and restart the log at `offset`; CutNotNoted as for `truncate_to`."""
+        """Drop everything and restart the log at `offset`, with the `epochs` of earlier records;
+        CutNotNoted as for `truncate_to`."""
         local = self.local
         require_descriptors(self.files, f"truncating {self.name}")
         try:
             self._begin_truncation(offset)
             local.restart_at(offset, now_ms)
-            self.leader_epochs.clear()
+            self.leader_epochs.restore(epochs)
             self.producers.restart_at(offset)
         except OSError as error:
             local.fail("truncating", error)
@@ -758,6 +762,34 @@ class Log:
         self.log_end_offset = offset
         local.end_truncation()
         self.update_high_watermark(offset)
+        if invariants.THOROUGH:
+            self._check_all()
+
+    def restart_behind_tier(
+        self,
+        offset: int,
+        log_start_offset: int,
+        epochs: Sequence[tuple[int, int]],
+        snapshot: bytes,
+        now_ms: int,
+    ) -> None:
+        """Drop everything and restart the log at `offset`; the remote tier has the records below
+        it. `epochs` and the `snapshot` of the producers at `offset` are from there.
+
+        A crash must not leave the log there without epochs: a leader would take the records of the
+        earlier ones for those of another history, so the epochs are forced to disk here: no batch
+        of the log has them, and a flush may come too late. An empty log has no others to lose.
+        """
+        try:
+            if not self.size_bytes:
+                self.leader_epochs.restore(epochs)
+                self._sync_metadata()
+            self.truncate_fully_and_start_at(offset, now_ms, log_start_offset, epochs)
+            self.leader_epochs.truncate_from_start(log_start_offset)
+            self._sync_metadata()
+            self.producers.restore(offset, snapshot)
+        except OSError as error:
+            self.local.fail("rebuilding from the remote tier", error)
         if invariants.THOROUGH:
             self._check_all()
 

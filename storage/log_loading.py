@@ -45,6 +45,7 @@ from .log_table import LogTable
 from .producer_state import ProducerLimits
 from .recovery import LogLoader
 from .recovery_notes import is_new_since_checkpoints, true_recovery_point
+from .remote.index_cache import DIRECTORY_NAME as REMOTE_INDEXES
 
 logger = logging.getLogger("pybroker.storage.log_loading")
 
@@ -213,7 +214,7 @@ class LogLoading:
             future = parse_future_name(name)
             key = future or parse_partition_name(name)
             if key is None:
-                if name == ZOOKEEPER_DIRECTORY:
+                if name in (ZOOKEEPER_DIRECTORY, REMOTE_INDEXES):
                     continue
                 why = "a KRaft broker has put it aside"
                 if not name.endswith(STRAY_SUFFIX):

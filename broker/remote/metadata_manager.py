@@ -19,11 +19,6 @@ from ...storage.remote.segments import (
     RemoteLogSegmentMetadataUpdate,
     TopicIdPartition,
 )
-from ...storage.remote.storage_manager import RemoteStorageError
-
-
-class RemoteLogNotReadyError(RemoteStorageError):
-    """The metadata of the partition is still being read; try again soon."""
 
 
 class RemoteLogMetadataManager(Protocol):

@@ -23,6 +23,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import trio
 
@@ -32,8 +33,16 @@ from ...replication.partition import Partition
 from ...replication.remote import copying, expiry
 from ...replication.remote.copying import Candidate
 from ...replication.throttle import ReplicationQuota
-from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
+from ...replication.types import (
+    ZERO_TOPIC_ID,
+    LeadershipResult,
+    RebuildFromTier,
+    StopResult,
+    TierState,
+)
 from ...storage.log import Log
+from ...storage.remote.index_cache import RemoteIndexCache
+from ...storage.remote.metadata_topic import RemoteLogNotReadyError
 from ...storage.remote.segments import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -41,20 +50,30 @@ from ...storage.remote.segments import (
     RemoteLogSegmentState,
     TopicIdPartition,
 )
-from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
+from ...storage.remote.storage_manager import (
+    IndexType,
+    RemoteStorageError,
+    RemoteStorageManager,
+)
 from ..replicas.applied_replicas import AppliedReplicas
-from .indexes import RemoteIndexes
-from .metadata_manager import RemoteLogMetadataManager, RemoteLogNotReadyError
+from .metadata_manager import RemoteLogMetadataManager
 
 logger = logging.getLogger("pybroker.broker.remote.remote_log_manager")
 
+ResultT = TypeVar("ResultT")
+
 _MS = 1000
 NOT_READY_RETRY_SECONDS = 0.1
+NOT_READY_SECONDS = 30
 QUOTA_RETRY_SECONDS = 1  # Kafka's quotaTimeout
 
 
 class CustomMetadataTooLarge(Exception):
     """A storage manager's custom metadata exceeds remote.log.metadata.custom.metadata.max.bytes."""
+
+
+def _nobody_waits(_asked: RebuildFromTier, _found: TierState | None) -> None:
+    pass
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,6 +94,7 @@ class _Tasks:
     id: TopicIdPartition
     is_leader: bool
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    is_stopped: bool = False  # the replica is; it may be deleted next, or begin anew
     directory: str = ""  # of the log that the next two fields are of
     is_log_start_found: bool = False
     copied_offset: int | None = None  # the last offset in the tier; None: not looked up yet
@@ -86,7 +106,7 @@ class RemoteLogManager:
         replicas: AppliedReplicas,
         store: RemoteStorageManager,
         metadata: RemoteLogMetadataManager,
-        indexes: RemoteIndexes,
+        indexes: RemoteIndexCache,
         settings: RemoteSettings,
         new_id: Callable[[], bytes],
     ) -> None:
@@ -103,13 +123,17 @@ class RemoteLogManager:
         self._tasks: dict[TopicPartition, _Tasks] = {}
         self._being_copied: set[RemoteLogSegmentId] = set()
         self._nursery: trio.Nursery | None = None
+        self.on_rebuilt: Callable[[RebuildFromTier, TierState | None], None] = _nobody_waits
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """The tasks of all partitions, until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             task_status.started()
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self.store.close()
 
     # Changes of roles
 
@@ -123,7 +147,8 @@ class RemoteLogManager:
 
     def _begin(self, keys: Iterable[TopicPartition]) -> None:
         """Begin the tasks of tiered partitions that have none of their role."""
-        leaders, followers = [], []
+        leaders: list[_Tasks] = []
+        followers: list[_Tasks] = []
         for key in keys:
             hosted = self._manager.partitions.get(key)
             if hosted is None or not hosted.log.has_remote_tier or hosted.leader_epoch < 0:
@@ -133,7 +158,11 @@ class RemoteLogManager:
                 continue
             known = self._tasks.get(key)
             name = TopicIdPartition(hosted.topic_id, *key)
-            if known is not None and (known.id, known.is_leader) == (name, hosted.is_leader):
+            if (
+                known is not None
+                and not known.is_stopped
+                and (known.id, known.is_leader) == (name, hosted.is_leader)
+            ):
                 continue
             if known is not None:
                 known.scope.cancel()
@@ -158,14 +187,17 @@ class RemoteLogManager:
         gone = []
         with_topic = dict(result.deleted_with_topic)
         for key in stopped:
-            tasks = self._tasks.pop(key, None)
+            tasks = self._tasks.get(key)
             if tasks is None:
                 continue
             tasks.scope.cancel()
-            if key in with_topic:
-                self._start(tasks, self._delete_partition)
-            elif key in result.deleted:
-                gone.append(tasks.id)
+            tasks.is_stopped = True
+            if key in result.deleted:
+                del self._tasks[key]
+                if with_topic.get(key) == tasks.id.topic_id:
+                    self._start(tasks, self._delete_partition)
+                else:
+                    gone.append(tasks.id)
         if gone:
             self.metadata.on_stopped(gone)
 
@@ -204,6 +236,47 @@ class RemoteLogManager:
         log = hosted.log
         offset = copying.highest_copied_offset(log, tasks.id, self.metadata)
         log.update_highest_offset_in_remote_storage(offset)
+
+    # A follower that restarts behind the tier
+
+    def rebuild(self, asked: RebuildFromTier) -> None:
+        """The effect RebuildFromTier: `on_rebuilt` gets the state, or None."""
+        assert self._nursery is not None
+        self._nursery.start_soon(self._rebuild, asked)
+
+    async def _rebuild(self, asked: RebuildFromTier) -> None:
+        hosted = self._manager.partitions.get(asked.key)
+        found = None
+        if hosted is not None:
+            hosted.stats.build_remote_aux_requests += 1
+            name = TopicIdPartition(asked.topic_id, *asked.key)
+            try:
+                found = await self._state_before(name, asked.epoch, asked.local_start_offset)
+            except RemoteStorageError as error:
+                hosted.stats.failed_build_remote_aux_requests += 1
+                logger.warning("%s cannot restart behind the remote tier yet: %s", name, error)
+        self.on_rebuilt(asked, found)
+
+    async def _state_before(self, name: TopicIdPartition, epoch: int, offset: int) -> TierState:
+        begun = trio.current_time()
+        while True:
+            try:
+                metadata = self.metadata.segment(name, epoch, offset - 1)
+                break
+            except RemoteLogNotReadyError:  # of a new replica, whose metadata is read right now
+                if trio.current_time() - begun > NOT_READY_SECONDS:
+                    raise
+            await trio.sleep(NOT_READY_RETRY_SECONDS)
+        if metadata is None:
+            raise RemoteStorageError(f"no segment holds offset {offset - 1} of epoch {epoch}")
+        fetch = self.store.fetch_index
+        epochs = await self._in_thread(
+            partial(fetch, metadata, IndexType.LEADER_EPOCH), self._copiers
+        )
+        snapshot = await self._in_thread(
+            partial(fetch, metadata, IndexType.PRODUCER_SNAPSHOT), self._copiers
+        )
+        return TierState(metadata.end_offset + 1, copying.epochs_of(bytes(epochs)), bytes(snapshot))
 
     # Copies
 
@@ -322,6 +395,9 @@ class RemoteLogManager:
                         await self._delete(metadata)
                 self.metadata.on_stopped([tasks.id])
                 return
+            except RemoteLogNotReadyError:
+                await trio.sleep(NOT_READY_RETRY_SECONDS)
+                continue
             except RemoteStorageError as error:
                 logger.warning("Deleting %s failed, and is tried again: %s", tasks.id, error)
             await trio.sleep(self._settings.task_interval_ms / _MS)
@@ -347,8 +423,8 @@ class RemoteLogManager:
         return self._replicas.wall.at_ms(self._replicas.clock())
 
     async def _in_thread(
-        self, call: Callable[[], bytes | None], limiter: trio.CapacityLimiter
-    ) -> bytes | None:
+        self, call: Callable[[], ResultT], limiter: trio.CapacityLimiter
+    ) -> ResultT:
         """Any error but RemoteStorageError is a defect of the storage manager, treated alike."""
         try:
             return await trio.to_thread.run_sync(call, limiter=limiter, abandon_on_cancel=True)

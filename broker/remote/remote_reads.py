@@ -32,11 +32,12 @@ from ...replication.types import RemoteRead, RemoteRecords
 from ...storage.files import EMPTY_SLICE
 from ...storage.log import Log
 from ...storage.log_lookup import TimestampOffset
+from ...storage.remote.index_cache import RemoteIndexCache
+from ...storage.remote.metadata_topic import RemoteLogNotReadyError
 from ...storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
 from ..replicas.applied_replicas import AppliedReplicas
-from .indexes import RemoteIndexes
-from .metadata_manager import RemoteLogMetadataManager, RemoteLogNotReadyError
+from .metadata_manager import RemoteLogMetadataManager
 
 logger = logging.getLogger("pybroker.broker.remote.remote_reads")
 
@@ -54,7 +55,7 @@ class RemoteReads:
         replicas: AppliedReplicas,
         store: RemoteStorageManager,
         metadata: RemoteLogMetadataManager,
-        indexes: RemoteIndexes,
+        indexes: RemoteIndexCache,
         *,
         threads: int,
         max_pending: int,

@@ -22,7 +22,7 @@ from ...storage.remote.segments import (
     RemoteLogSegmentMetadata,
     TopicIdPartition,
 )
-from ...storage.remote.storage_manager import LogSegmentData
+from ...storage.remote.storage_manager import LogSegmentData, RemoteStorageError
 from ...storage.segment import SNAPSHOT_SUFFIX, Segment
 from ...storage.segment_reader import (
     INDEX_SUFFIX,
@@ -100,6 +100,18 @@ def metadata_of(
         segment.size,
         tuple(in_range(log.leader_epochs.entries, segment.base_offset, next_offset)),
     )
+
+
+def epochs_of(checkpoint: bytes) -> list[tuple[int, int]]:
+    """The epochs in the checkpoint of a copy. RemoteStorageError if it is none."""
+    try:
+        version, count, *lines = checkpoint.decode().splitlines()
+        epochs = [(int(epoch), int(start)) for epoch, start in (line.split() for line in lines)]
+        if int(version) == 0 and int(count) == len(epochs) and epochs == sorted(set(epochs)):
+            return epochs
+    except ValueError:
+        pass
+    raise RemoteStorageError(f"a damaged leader epoch checkpoint in the tier: {checkpoint!r:.100}")
 
 
 def data_of(log: Log, candidate: Candidate) -> LogSegmentData:

@@ -79,7 +79,10 @@ def look(
         and (metadata.state is _DELETING or (by_age and _is_orphan(log, metadata, wall_ms)))
     ]
     chosen |= {metadata.segment_id for metadata in orphans}
-    first_epoch = log.leader_epochs.entries[0][0] if log.leader_epochs.entries else -1
+    entries = log.leader_epochs.entries
+    # A log whose epochs do not reach back to its start does not know all of its own.
+    is_complete = bool(entries) and entries[0][1] <= log.log_start_offset
+    first_epoch = entries[0][0] if is_complete else -1
     unreferenced = [
         metadata
         for metadata in all_segments

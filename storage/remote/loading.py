@@ -19,13 +19,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .folders import LocalTieredStorage
+from .secret_configs import without_secrets
 from .storage_manager import RemoteStorageManager
 
 LOCAL_TIERED_STORAGE: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 PYTHON_PREFIX: Final = "python:"
 OBJECT_STORE: Final = "python:pybroker_kafka.storage.remote.object_store.ObjectStore"
-HIDDEN: Final = "[hidden]"
-_SECRET_WORDS: Final = ("credential", "key", "password", "sas", "secret", "token")
 
 
 class InvalidStorageManager(ValueError):
@@ -47,7 +46,7 @@ def load(class_name: str, configs: Mapping[str, str]) -> RemoteStorageManager:
     try:
         manager = made(dict(configs))
     except Exception as error:
-        reason = f"{type(error).__name__}: {_without_secrets(str(error), configs)}"
+        reason = f"{type(error).__name__}: {without_secrets(str(error), configs)}"
         raise InvalidStorageManager(f"{class_name} could not be made: {reason}") from None
     if not isinstance(manager, RemoteStorageManager):
         raise InvalidStorageManager(
@@ -67,10 +66,3 @@ def _python_class(name: str) -> Any:
 def _missing(manager: object) -> list[str]:
     names = (name for name in vars(RemoteStorageManager) if not name.startswith("_"))
     return [name for name in names if not callable(getattr(manager, name, None))]
-
-
-def _without_secrets(text: str, configs: Mapping[str, str]) -> str:
-    for key, value in configs.items():
-        if value and any(word in key.lower() for word in _SECRET_WORDS):
-            text = text.replace(value, HIDDEN)
-    return text
