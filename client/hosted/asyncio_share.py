@@ -24,11 +24,12 @@ from .host import Host
 from .hosted_share import HostedShareConsumer, take_from
 
 
-class AsyncioShareConsumer(Hosted[HostedShareConsumer]):
+class AsyncioShareConsumer(Hosted[ShareConsumer]):
     """`ShareConsumer` for asyncio: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
-        self._host = Host(HostedShareConsumer(bootstrap, **options))
+        self._consumer = HostedShareConsumer(bootstrap, **options)
+        self._host = Host[ShareConsumer](self._consumer)
         self._asking = asyncio.Lock()
 
     subscribe = passed_on(ShareConsumer.subscribe)
@@ -53,7 +54,7 @@ class AsyncioShareConsumer(Hosted[HostedShareConsumer]):
     async def _take(self, count: int | None, timeout_seconds: float | None) -> list[SharedRecord]:
         # One task at a time: another one's call may not yet have its records.
         async with self._asking:
-            future = take_from(self._host, count, timeout_seconds)
+            future = take_from(self._host, self._consumer, count, timeout_seconds)
             number, records = await asyncio.wrap_future(future)
-            self._host.client.received = number
+            self._consumer.received = number
             return records

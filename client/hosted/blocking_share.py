@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 def _passed_on(
-    method: Callable[Concatenate[HostedShareConsumer, P], Awaitable[R]],
+    method: Callable[Concatenate[ShareConsumer, P], Awaitable[R]],
 ) -> Callable[Concatenate[BlockingShareConsumer, P], R]:
     """A method that waits for the consumer's one in the trio thread."""
 
@@ -45,7 +45,7 @@ def _passed_on(
 
 
 def _passed_on_at_once(
-    method: Callable[Concatenate[HostedShareConsumer, P], R],
+    method: Callable[Concatenate[ShareConsumer, P], R],
 ) -> Callable[Concatenate[BlockingShareConsumer, P], R]:
     """A method that calls the consumer's one in the trio thread."""
 
@@ -61,7 +61,8 @@ class BlockingShareConsumer:
     """`ShareConsumer` for threads: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
-        self._host = Host(HostedShareConsumer(bootstrap, **options))
+        self._consumer = HostedShareConsumer(bootstrap, **options)
+        self._host = Host[ShareConsumer](self._consumer)
         self._asking = threading.Lock()
 
     def open(self) -> Self:
@@ -108,8 +109,9 @@ class BlockingShareConsumer:
         if not self._asking.acquire(blocking=False):
             raise ClientError("one thread at a time asks a BlockingShareConsumer for records")
         try:
-            number, records = result_of(take_from(self._host, count, timeout_seconds))
-            self._host.client.received = number
+            future = take_from(self._host, self._consumer, count, timeout_seconds)
+            number, records = result_of(future)
+            self._consumer.received = number
             return records
         finally:
             self._asking.release()

@@ -38,10 +38,11 @@ class HostedShareConsumer(ShareConsumer):
 
 
 def take_from(
-    host: Host[HostedShareConsumer], count: int | None, timeout_seconds: float | None
+    host: Host[ShareConsumer],
+    consumer: HostedShareConsumer,
+    count: int | None,
+    timeout_seconds: float | None,
 ) -> Future[Given]:
     """The next records; the face sets `received` once it has them."""
-    consumer = host.client
-    return host.call_in_turn(
-        consumer.take, count or consumer.options.max_poll_records, timeout_seconds
-    )
+    most = count or consumer.options.max_poll_records
+    return host.call_in_turn(consumer.take, most, timeout_seconds)

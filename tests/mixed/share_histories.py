@@ -10,7 +10,9 @@ first difference of a seed ends it, and is printed.
 Members fetch whichever partitions the history says, so that the assignments do not matter: the
 assignor goes through members and partitions in the order of hash tables there, so only the sizes of
 assignments are compared. A fetch of several partitions has room for all of their records: how room
-is divided among them is not compared. No time counts: locks and sessions are longer than a history.
+is divided among them is not compared. Nobody acknowledges beyond the last record: Kafka fails the
+request with UNKNOWN_SERVER_ERROR, ours refuses the partition's results. No time counts: locks and
+sessions are longer than a history.
 """
 
 from __future__ import annotations
@@ -52,8 +54,10 @@ STEPS = 40
 MEMBERS = 3
 TOPICS = {"shared-a": 2, "shared-b": 1}
 BATCHES = (1, 4, 1, 6, 3, 2, 5, 1, 1, 8)  # records of each
+LAST_OFFSET = sum(BATCHES) - 1
 PLACES = [(name, partition) for name, count in TOPICS.items() for partition in range(count)]
 DELIVERIES = 4
+KEEPER = "keeper"  # has a session as long as the history lasts
 VERSION = 1
 WAIT_MS = 60
 FIRST_WAIT_MS = 1_000  # the state of a share partition is read meanwhile
@@ -133,11 +137,13 @@ class Side:
             return bool(found[-1] == len(PLACES))
 
         until(has_all)
-        # Each share partition is read from its coordinator: a fetch of several may find some ready.
-        for place in PLACES:
-            self.fetch(member, Fetch(0, [place], [], {}, max_records=1))
-            self.acknowledge(member, Fetch(-1, [], [], {}))
-        time.sleep(NOTICED_SECONDS)
+        # States are read, and kept: a fetch of several partitions would find some of them ready.
+        before: list[Place] = []
+        for number, place in enumerate(PLACES):
+            self.fetch(KEEPER, Fetch(number, [place], before, {}, max_records=1))
+            before = [place]
+        back: Batches = {place: [(0, 0, [RELEASE])] for place in PLACES}
+        self.acknowledge(KEEPER, Fetch(len(PLACES), [], [], back))
 
     def beat(self, member: str, epoch: int | None, names: list[str] | None) -> tuple[Any, ...]:
         """The error, the epoch and the size of the assignment."""
@@ -258,6 +264,8 @@ class Side:
             sum(len(one.partitions) for one in member.assignment.topic_partitions)
             for member in group.members
         )
+        if group.assignment_epoch < group.group_epoch:
+            sizes = []  # those who stay have what they had: which of them had more depends on order
         view = (
             ErrorCode(group.error_code).name, group.group_state, group.group_epoch,
             group.assignment_epoch, members, sizes,
@@ -352,8 +360,8 @@ class History:
                     batches.append((offset, offset, [kind]))
             found[place] = batches
         if draw.random() < 0.12:
-            first = draw.randint(0, 35)
-            last = first + draw.choice((0, 0, 3))
+            first = draw.randint(0, LAST_OFFSET)
+            last = min(first + draw.choice((0, 0, 3)), LAST_OFFSET)
             found[draw.choice(PLACES)] = [(first, last, [draw.choice(kinds)])]
         if draw.random() < 0.04:
             found[draw.choice(PLACES)] = draw.choice(UNFIT)

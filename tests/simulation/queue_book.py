@@ -3,8 +3,8 @@
 Brokers tell it what they give to members, and what they take as acknowledged, at the moment in
 which they do (`share_side.ObservedLeader`); members tell what they were handed and what they have
 done. A broker that leads no more, and has not heard of it, may still give out records: Kafka
-promises nothing of it, but that it cannot store a result. Hence "the leader" is a broker whose
-leader epoch is not older than that of the result.
+promises nothing of it, but that it cannot store a result. "The leader" is a broker whose leader
+epoch is not older than that of the result.
 - what the leader has taken as accepted or rejected is not delivered again;
 - a record is locked for one member at a time; a lock that has ended is taken back;
 - a record is delivered at most as often as the limit says; a released one counts;
