@@ -32,6 +32,7 @@ from .log_config import LogConfig, LogManagerConfig
 from .log_deletion import LogDeletion
 from .log_directory import (
     DELETE_SUFFIX,
+    REMOTE_INDEX_DIRECTORY,
     REPLACED_MARK,
     STRAY_SUFFIX,
     ZOOKEEPER_DIRECTORY,
@@ -207,7 +208,7 @@ class LogLoading:
             future = parse_future_name(name)
             key = future or parse_partition_name(name)
             if key is None:
-                if name == ZOOKEEPER_DIRECTORY:
+                if name in (ZOOKEEPER_DIRECTORY, REMOTE_INDEX_DIRECTORY):
                     continue
                 why = "a KRaft broker has put it aside"
                 if not name.endswith(STRAY_SUFFIX):
