@@ -61,7 +61,7 @@ def list_tier(target: Target, topics: tuple[str, ...], segments: bool) -> None:
     epilog="""\b
 Examples:
   pybroker tier verify --tier /mnt/history
-  pybroker tier verify flights --tier s3://history --tier-config region=eu-west-1
+  pybroker tier verify flights --tier s3://history --tier-config region=eu
   pybroker tier verify --broker-config server.properties --names-only
 """
 )

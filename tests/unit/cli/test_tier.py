@@ -24,7 +24,7 @@ from pybroker_kafka.storage.remote.storage_manager import RemoteStorageError
 from tests.support.in_process import broker, zookeeper
 from tests.support.patience import eventually
 
-from ..storage.remote.test_audit import Tier
+from ..storage.remote.test_audit import Tier, flipped
 from ..storage.remote.tiers import PARTITION
 
 STARTED, FINISHED, DELETING, DELETED = RemoteLogSegmentState
@@ -104,10 +104,10 @@ async def test_segments_are_listed_and_verified(tmp_path: Path) -> None:
         assert await place.verify("history", "--names-only") == []
 
         log = place.tier.path(1, ".log")
-        log.write_bytes(b"x" + log.read_bytes()[1:])
+        log.write_bytes(flipped(log.read_bytes(), 100))
         (fault,) = await place.verify(status=1)
         assert fault["fault"] == "damaged"
-        assert "has offset" in fault["text"]
+        assert "another CRC" in fault["text"]
         assert await place.verify("--names-only") == []
         await place.update(2, DELETING)
         assert {one["fault"] for one in await place.verify(status=1)} == {"damaged", "unfinished"}
