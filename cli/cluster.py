@@ -42,6 +42,7 @@ Examples:
   pybroker start --ephemeral --port 0 --zookeeper-port 0
   pybroker start --config num.partitions=4 --config flush.messages=1
   pybroker start --secure
+  pybroker start --tier /srv/tier
   pybroker start --console --console-write
   pybroker start --zookeeper zk1:2181,zk2:2181/kafka --detach
 """
@@ -87,6 +88,12 @@ Examples:
     "longer starts without it.",
 )
 @data_dir_option
+@click.option(
+    "--tier",
+    metavar="DIR|URL",
+    help="Tiered storage: topics with --tiered keep their old segments in this directory, or in an "
+    "object store such as s3://BUCKET/PREFIX.",
+)
 @click.option(
     "--ephemeral",
     is_flag=True,
@@ -161,6 +168,7 @@ def start(
     zookeeper_credentials: Path | None,
     secure: bool,
     data_dir: Path,
+    tier: str | None,
     ephemeral: bool,
     overrides: dict[str, str],
     release: str | None,
@@ -215,6 +223,7 @@ def start(
         zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
         security=security,
         ephemeral=ephemeral,
+        tier=tier,
         release=release or cluster_state.release_of_new_clusters(),
         overrides=overrides,
         metrics_host=metrics_host,

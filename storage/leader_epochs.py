@@ -117,6 +117,15 @@ class LeaderEpochCache:
                 self._insert(epoch, start)
             self._changed(False)
 
+    def restore(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Take these epochs, ascending, instead of all that are known."""
+        if not entries and not self._entries:
+            return
+        self._entries.clear()
+        for epoch, start in entries:
+            self._insert(epoch, start)
+        self._changed(True)
+
     def clear(self, *, flush: bool = True) -> None:
         if self._entries:
             self._entries.clear()

@@ -40,9 +40,9 @@ def _high_watermark(log: Log) -> int | None:
 
 
 def _log_start_offset(log: Log) -> int | None:
-    """Only offsets that differ from the first segment's name."""
+    """Only offsets that the first segment's name does not say."""
     start = log.log_start_offset
-    return start if start > log.segments.first.base_offset else None
+    return start if log.has_remote_tier or start > log.segments.first.base_offset else None
 
 
 def _first_dirty_offset(log: Log) -> int | None:

@@ -127,7 +127,9 @@ class LogLoader:
         if recovery_point < self.recovery_point:
             note_cut(self.files, self.directory, recovery_point, [self.shown_recovery_point])
         self.epochs.truncate_from_end(log_end, flush=False)
-        log_start = max(self.log_start, self.segments.first.base_offset)
+        first = self.segments.first.base_offset
+        # Records below the first segment are in the remote tier, if the log has one.
+        log_start = self.log_start if self.config.remote_storage else max(self.log_start, first)
         self.epochs.truncate_from_start(self.log_start, flush=False)
         if not self.clean:
             self._restore_first_epochs(log_start)
