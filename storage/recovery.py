@@ -129,7 +129,7 @@ class LogLoader:
         first = self.segments.first.base_offset
         # Records below the first segment are in the remote tier, if the log has one.
         log_start = self.log_start if self.config.remote_storage else max(self.log_start, first)
-        self.epochs.truncate_from_start(self.log_start)
+        self.epochs.truncate_from_start(log_start)
         if not self.clean:
             self._restore_first_epochs(log_start)
         if recovery_point > 0:
