@@ -80,6 +80,15 @@ class RemoteReads:
             task_status.started()
             await trio.sleep_forever()
 
+    @property
+    def queue_size(self) -> int:
+        """The reads that wait for a thread."""
+        return max(0, self.pending - self._threads)
+
+    @property
+    def idle_share(self) -> float:
+        return max(0, self._threads - self.pending) / self._threads
+
     # Records
 
     def read(self, wanted: RemoteRead) -> None:
