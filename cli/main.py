@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "cluster": (".cluster_info", "cluster", "The cluster: brokers, controller, APIs."),
     "features": (".features", "features", "Protocols of Kafka 4: describe, upgrade, downgrade."),
     "logdirs": (".logdirs", "logdirs", "Show the log directories of brokers."),
+    "tier": (".tier", "tier", "The remote tier of topics: list, verify."),
     "transactions": (".transactions", "transactions", "Transactions: list, find hanging, abort."),
     "producers": (".transactions", "producers", "Show the producers of partitions."),
     "users": (".users", "users", "Users who log in with passwords: list, add, alter, remove."),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from ..storage.remote.loading import LOCAL_TIERED_STORAGE, OBJECT_STORE
+from ..storage.remote.loading import manager_at
 
 # Few, as a laptop's cluster has few partitions; Kafka's default is 50.
 METADATA_PARTITIONS = "5"
@@ -14,7 +13,7 @@ METADATA_PARTITIONS = "5"
 def tier_keys(place: str, replicas: int, client: Mapping[str, str]) -> dict[str, str]:
     """`place` is a directory, or the URL of an object store. `client` has the security settings of
     the metadata's clients."""
-    is_url = "://" in place
+    class_name, configs = manager_at(place)
     metadata = {
         "topic.num.partitions": METADATA_PARTITIONS,
         "topic.replication.factor": str(replicas),
@@ -22,9 +21,7 @@ def tier_keys(place: str, replicas: int, client: Mapping[str, str]) -> dict[str,
     }
     return {
         "remote.log.storage.system.enable": "true",
-        "remote.log.storage.manager.class.name": OBJECT_STORE if is_url else LOCAL_TIERED_STORAGE,
-        **(
-            {"rsm.config.url": place} if is_url else {"rsm.config.dir": str(Path(place).absolute())}
-        ),
+        "remote.log.storage.manager.class.name": class_name,
+        **{f"rsm.config.{name}": text for name, text in configs.items()},
         **{f"rlmm.config.remote.log.metadata.{name}": text for name, text in metadata.items()},
     }

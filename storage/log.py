@@ -788,6 +788,7 @@ class Log:
         A crash must not leave the log there without epochs: a leader would take the records of the
         earlier ones for those of another history. An empty log has no other epochs to lose.
         """
+        self.local.require_note(offset)
         if not self.size_bytes:
             self.leader_epochs.restore(epochs)
             self._sync_metadata()

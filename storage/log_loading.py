@@ -32,6 +32,7 @@ from .log_config import LogConfig, LogManagerConfig
 from .log_deletion import LogDeletion
 from .log_directory import (
     DELETE_SUFFIX,
+    REMOTE_INDEX_DIRECTORY,
     REPLACED_MARK,
     STRAY_SUFFIX,
     ZOOKEEPER_DIRECTORY,
@@ -45,7 +46,6 @@ from .log_table import LogTable
 from .producer_state import ProducerLimits
 from .recovery import LogLoader
 from .recovery_notes import is_new_since_checkpoints, true_recovery_point
-from .remote.index_cache import DIRECTORY_NAME as REMOTE_INDEXES
 
 logger = logging.getLogger("pybroker.storage.log_loading")
 
@@ -214,7 +214,7 @@ class LogLoading:
             future = parse_future_name(name)
             key = future or parse_partition_name(name)
             if key is None:
-                if name in (ZOOKEEPER_DIRECTORY, REMOTE_INDEXES):
+                if name in (ZOOKEEPER_DIRECTORY, REMOTE_INDEX_DIRECTORY):
                     continue
                 why = "a KRaft broker has put it aside"
                 if not name.endswith(STRAY_SUFFIX):

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...client.cluster import Cluster
-from ...storage.remote.index_cache import DIRECTORY_NAME, RemoteIndexCache
+from ...storage.log_directory import REMOTE_INDEX_DIRECTORY
+from ...storage.remote.index_cache import RemoteIndexCache
 from ...storage.remote.loading import InvalidStorageManager, load
 from ..cluster.parts import Ground
 from ..cluster.topic_creation import random_uuid
@@ -61,7 +62,7 @@ def build_remote(
     except InvalidStorageManager as error:
         raise ConfigError(f"{_CLASS}: {error}") from None
     indexes = RemoteIndexCache(
-        os.path.join(config.log_dirs[0], DIRECTORY_NAME),
+        os.path.join(config.log_dirs[0], REMOTE_INDEX_DIRECTORY),
         store,
         config.get_int("remote.log.index.file.cache.total.size.bytes"),
         threading.Lock,

@@ -1,12 +1,7 @@
 """A store in folders: the layout of Apache Kafka's LocalTieredStorage, so that each reads what the
 other wrote.
 
-    DIR/kafka-tiered-storage/TOPIC-PARTITION-TOPICID/START-SEGMENTID.log
-                                                     START-SEGMENTID.index
-                                                     START-SEGMENTID.timeindex
-                                                     START-SEGMENTID.txnindex (not for each segment)
-                                                     START-SEGMENTID.leader_epoch_checkpoint
-                                                     START-SEGMENTID.snapshot
+    DIR/kafka-tiered-storage/TOPIC-PARTITION-TOPICID/START-SEGMENTID.log, .index ... (`names`)
 
 Invariants:
 - A file under its final name is whole: it is written in `DIR/kafka-tiered-storage.copying`, where
@@ -18,20 +13,28 @@ Invariants:
 Configs: `dir` (required; Kafka takes a temporary directory without it), `delete.enable`,
 `delete.on.close`, as in Kafka. `transferer.class` is a class of Java, and refused.
 
-Mirrors: LocalTieredStorage, RemoteTopicPartitionDirectory, RemoteLogSegmentFileset (KIP-405; of
-Kafka's test jars). Leaves out its listeners and its history of events.
+Mirrors: LocalTieredStorage (KIP-405; of Kafka's test jars). Leaves out its listeners and its
+history of events.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ...protocol.primitives import Buffer
-from ...protocol.uuids import uuid_to_text
 from ..files import DataFile, Files
+from .names import (
+    ALL_SUFFIXES,
+    LOG_SUFFIX,
+    SUFFIXES,
+    StoredFile,
+    file_name,
+    folder_name,
+    stored_file,
+)
 from .segments import RemoteLogSegmentMetadata, TopicIdPartition
 from .storage_manager import (
     IndexType,
@@ -42,16 +45,6 @@ from .storage_manager import (
 
 ROOT_NAME: Final = "kafka-tiered-storage"
 COPYING_NAME: Final = ROOT_NAME + ".copying"
-LOG_SUFFIX: Final = ".log"
-SUFFIXES: Final[dict[IndexType, str]] = {
-    IndexType.OFFSET: ".index",
-    IndexType.TIMESTAMP: ".timeindex",
-    IndexType.TRANSACTION: ".txnindex",
-    IndexType.LEADER_EPOCH: ".leader_epoch_checkpoint",
-    IndexType.PRODUCER_SNAPSHOT: ".snapshot",
-}
-# In the order in which they are deleted; copied in the opposite one.
-ALL_SUFFIXES: Final = (LOG_SUFFIX, *SUFFIXES.values())
 COPY_CHUNK_BYTES: Final = 8 * 1024 * 1024
 NO_COPY_IN_KERNEL: Final = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV)
 
@@ -130,6 +123,22 @@ class LocalTieredStorage:
         except OSError as error:
             raise RemoteStorageError(f"deleting {metadata.segment_id}: {error}") from error
 
+    def stored_files(self) -> Iterator[StoredFile | str]:
+        try:
+            for folder in self._files.list_directory(self.root):
+                directory = os.path.join(self.root, folder)
+                if not self._files.is_directory(directory):
+                    yield directory
+                    continue
+                for name in self._files.list_directory(directory):
+                    path = os.path.join(directory, name)
+                    size = os.lstat(path).st_size
+                    yield stored_file(f"{folder}/{name}", size) or path
+            for name in self._files.list_directory(self._copying):
+                yield os.path.join(self._copying, name)
+        except OSError as error:
+            raise RemoteStorageError(f"listing {self.root}: {error}") from error
+
     def close(self) -> None:
         if self._delete_on_close:
             self._files.remove_tree(self.root)
@@ -182,12 +191,3 @@ def _copy_all(origin: DataFile, target: DataFile) -> None:
         if not copied:
             return
         position += copied
-
-
-def folder_name(partition: TopicIdPartition) -> str:
-    return f"{partition.topic}-{partition.partition}-{uuid_to_text(partition.topic_id)}"
-
-
-def file_name(metadata: RemoteLogSegmentMetadata) -> str:
-    """Without its suffix."""
-    return f"{metadata.start_offset:020d}-{uuid_to_text(metadata.segment_id.id)}"

@@ -7,7 +7,7 @@ are fetched at the first question, mapped into memory, and found again after a r
 Invariants:
 - A file under its final name is whole: it is forced to disk before it is renamed.
 - The entries have at most `max_bytes` together, one entry aside; the one that was not used for the
-  longest time goes first. Whoever still has an evicted entry may go on using it.
+  longest time goes first. A reader that has an evicted entry may go on using it.
 - An entry is fetched by one thread; others that ask for the same one wait for it.
 - The cache is never needed: what cannot be written is kept in memory by the one who asked.
 
@@ -39,7 +39,6 @@ from .storage_manager import (
     RemoteStorageManager,
 )
 
-DIRECTORY_NAME: Final = "remote-log-index-cache"
 # By index: the suffix of its file, and the size of its entries.
 CACHED: Final = {
     IndexType.OFFSET: (".index", 8),

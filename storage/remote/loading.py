@@ -15,6 +15,7 @@ Mirrors: RemoteLogManager.createRemoteStorageManager. Leaves out
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -46,13 +47,21 @@ def load(class_name: str, configs: Mapping[str, str]) -> RemoteStorageManager:
     try:
         manager = made(dict(configs))
     except Exception as error:
-        reason = f"{type(error).__name__}: {without_secrets(str(error), configs)}"
+        first_line = str(error).partition("\n")[0]
+        reason = f"{type(error).__name__}: {without_secrets(first_line, configs)}"
         raise InvalidStorageManager(f"{class_name} could not be made: {reason}") from None
     if not isinstance(manager, RemoteStorageManager):
         raise InvalidStorageManager(
             f"{class_name} is no storage manager: it lacks {', '.join(_missing(manager))}"
         )
     return manager
+
+
+def manager_at(where: str) -> tuple[str, dict[str, str]]:
+    """The class name and the configs for a directory, or for the URL of an object store."""
+    if "://" in where:
+        return OBJECT_STORE, {"url": where}
+    return LOCAL_TIERED_STORAGE, {"dir": os.path.abspath(where)}
 
 
 def _python_class(name: str) -> Any:

@@ -138,9 +138,6 @@ class RemoteLogMetadataCache:
             return []
         return _by_start(self._segments[one] for one in (*epoch.start_of, *epoch.unreferenced))
 
-    def size_of_epoch(self, leader_epoch: int) -> int:
-        return sum(one.segment_size_bytes for one in self.segments_of_epoch(leader_epoch))
-
     def check(self) -> None:
         """Thorough check of the invariants."""
         for number, epoch in self._epochs.items():

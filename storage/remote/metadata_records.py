@@ -46,6 +46,7 @@ def metadata_partition(partition: TopicIdPartition, partition_count: int) -> int
 
 
 def record_value(metadata: RemoteLogMetadata) -> bytes:
+    """The value of a record, without a key."""
     kind: int
     message: Any
     match metadata:

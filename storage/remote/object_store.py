@@ -3,12 +3,12 @@
 Configs:
 - `url`, required: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`,
   `file:///DIRECTORY`, `memory:///NAME` (one store for each name in this process).
-- `client.*`: options of the HTTP client, such as `client.allow_http` or `client.timeout`.
+- `client.*`: options of the HTTP client, such as client.allow_http or client.timeout.
 - `retry.timeout.seconds` (30), after which a call gives up, and `retry.max` (3).
 - Any other key is one of the store's: `region`, `endpoint`, `access_key_id` ... Without credentials
   those of the environment are used. An unknown key is an error.
 
-Names of objects are those of LocalTieredStorage's files (`folders`), one object a file. `.log` is
+Names of objects are those of LocalTieredStorage's files (`names`), one object a file. `.log` is
 written last and deleted first: a segment with it is a complete copy. An upload is seen whole or not
 at all; one that was cut off may leave hidden parts, which a lifecycle rule of the bucket removes.
 
@@ -25,7 +25,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...protocol.primitives import Buffer
-from .folders import ALL_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name, folder_name
+from .names import (
+    ALL_SUFFIXES,
+    LOG_SUFFIX,
+    SUFFIXES,
+    StoredFile,
+    file_name,
+    folder_name,
+    stored_file,
+)
 from .secret_configs import without_secrets
 from .segments import RemoteLogSegmentMetadata
 from .storage_manager import (
@@ -125,6 +133,14 @@ class ObjectStore:
                     obstore.delete(self._store, path)
             except RemoteResourceNotFoundError:
                 continue
+
+    def stored_files(self) -> Iterator[StoredFile | str]:
+        import obstore
+
+        with self._errors(f"listing {self.url}"):
+            for some in obstore.list(self._store):
+                for one in some:
+                    yield stored_file(one["path"], one["size"]) or one["path"]
 
     def close(self) -> None:
         """Nothing is kept open that would have to be closed."""

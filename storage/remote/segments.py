@@ -9,7 +9,8 @@ Invariants:
   offset of each epoch within the segment.
 
 Mirrors: RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate,
-RemoteLogSegmentState, RemotePartitionDeleteMetadata, RemotePartitionDeleteState (KIP-405).
+RemoteLogSegmentState, RemotePartitionDeleteMetadata, RemotePartitionDeleteState (KIP-405). Leaves
+out the transitions of a partition's deletion: 3.9 writes none of these records.
 """
 
 from __future__ import annotations
@@ -62,9 +63,8 @@ class RemotePartitionDeleteState(IntEnum):
 
 
 _Segment = RemoteLogSegmentState
-_Partition = RemotePartitionDeleteState
 
-# By the state before; None is a segment or a partition without metadata.
+# By the state before; None is a segment without metadata.
 SEGMENT_TRANSITIONS: dict[_Segment | None, frozenset[_Segment]] = {
     None: frozenset({_Segment.COPY_SEGMENT_STARTED}),
     _Segment.COPY_SEGMENT_STARTED: frozenset(
@@ -81,16 +81,6 @@ SEGMENT_TRANSITIONS: dict[_Segment | None, frozenset[_Segment]] = {
         {_Segment.DELETE_SEGMENT_STARTED, _Segment.DELETE_SEGMENT_FINISHED}
     ),
     _Segment.DELETE_SEGMENT_FINISHED: frozenset({_Segment.DELETE_SEGMENT_FINISHED}),
-}
-PARTITION_TRANSITIONS: dict[_Partition | None, frozenset[_Partition]] = {
-    None: frozenset({_Partition.DELETE_PARTITION_MARKED}),
-    _Partition.DELETE_PARTITION_MARKED: frozenset(
-        {_Partition.DELETE_PARTITION_MARKED, _Partition.DELETE_PARTITION_STARTED}
-    ),
-    _Partition.DELETE_PARTITION_STARTED: frozenset(
-        {_Partition.DELETE_PARTITION_STARTED, _Partition.DELETE_PARTITION_FINISHED}
-    ),
-    _Partition.DELETE_PARTITION_FINISHED: frozenset({_Partition.DELETE_PARTITION_FINISHED}),
 }
 
 

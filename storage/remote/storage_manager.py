@@ -2,7 +2,7 @@
 
 `RemoteStorageManager` is a Protocol: any class with these methods will do, whatever it inherits.
 A broker makes one instance, `Class(configs)`, with the configs that begin with
-`remote.log.storage.manager.impl.prefix`, without that prefix, and with `broker.id`; all values are
+`remote.log.storage.manager.impl.prefix`, without that prefix, and with broker.id; all values are
 strings. A constructor that raises keeps the broker from starting.
 
 The rules for an implementation, which `pybroker_kafka.testkit.tiered` tests:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pybroker_kafka.storage.remote import folders
 from pybroker_kafka.storage.remote.folders import LocalTieredStorage
 from pybroker_kafka.storage.remote.segments import RemoteLogSegmentId, TopicIdPartition
 from pybroker_kafka.storage.remote.storage_manager import RemoteStorageError
@@ -105,7 +104,3 @@ def test_configs_are_checked() -> None:
         LocalTieredStorage({})
     with pytest.raises(ValueError, match=r"`transferer\.class`"):
         LocalTieredStorage({"dir": "/nowhere", "transferer.class": "a.b.C"})
-
-
-def test_all_suffixes_are_known() -> None:
-    assert len(set(folders.ALL_SUFFIXES)) == 6

@@ -69,7 +69,6 @@ def test_case_a_the_larger_copy_replaces_smaller_ones() -> None:
     cache = cache_with(started(0, 0, 49), started(1, 50, 99), started(2, 10, 120))
     assert [at(cache, 0, one) for one in (5, 10, 60, 99, 120)] == [0, 2, 2, 2, 2]
     assert listed(cache, 0) == [0, 2, 1]
-    assert cache.size_of_epoch(0) == 3000
 
 
 def test_case_a_below_the_highest_offset() -> None:

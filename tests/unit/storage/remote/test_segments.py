@@ -3,10 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pybroker_kafka.storage.remote.segments import (
-    PARTITION_TRANSITIONS,
     SEGMENT_TRANSITIONS,
     RemoteLogSegmentState,
-    RemotePartitionDeleteState,
 )
 
 from .tiers import PARTITION, segment_id, started, update
@@ -19,13 +17,6 @@ def test_transitions_are_those_of_kafka() -> None:
     ways = {(None, STARTED), (STARTED, FINISHED), (STARTED, DELETING), (FINISHED, DELETING)}
     again = {(state, state) for state in RemoteLogSegmentState}
     assert legal == ways | {(DELETING, DELETED)} | again
-
-
-def test_transitions_of_partitions_are_those_of_kafka() -> None:
-    marked, removing, removed = RemotePartitionDeleteState
-    legal = {(old, new) for old, states in PARTITION_TRANSITIONS.items() for new in states}
-    again = {(state, state) for state in RemotePartitionDeleteState}
-    assert legal == {(None, marked), (marked, removing), (removing, removed)} | again
 
 
 def test_an_update_replaces_state_writer_time_and_custom_metadata() -> None:
