@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -25,6 +26,7 @@ from pybroker_kafka.protocol.records.batch import iter_records
 from pybroker_kafka.protocol.wall_clock import WallClock
 from pybroker_kafka.replication.remote import copying, expiry, reading
 from pybroker_kafka.replication.types import TopicStats
+from pybroker_kafka.storage.local_log import CutNotNoted
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.remote.index_cache import RemoteIndexCache
 from pybroker_kafka.storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
@@ -241,21 +243,20 @@ class World:
             cut = end if epoch == log.latest_epoch else min(own_end, end) if own_epoch >= 0 else 0
             if cut >= log.log_end_offset or epoch < 0:
                 break
-            log.truncate_to(max(cut, 0), 10_000_000)
+            self._cut(log, partial(log.truncate_to, max(cut, 0), 10_000_000))
         if log.log_end_offset > source.log_end_offset:
-            log.truncate_to(source.log_end_offset, 10_000_000)
+            self._cut(log, partial(log.truncate_to, source.log_end_offset, 10_000_000))
         if log.log_end_offset < source.local_log_start_offset:
             start = source.local_log_start_offset
             epoch = epochs.epoch_for_offset(start - 1)
             found = None if epoch is None else self.metadata.segment(NAME, epoch, start - 1)
             if found is None:
-                log.truncate_fully_and_start_at(start, 10_000_000)
+                self._cut(log, partial(log.truncate_fully_and_start_at, start, 10_000_000))
             else:
                 state = await self.follower.tasks._state_before(NAME, epoch or 0, start)
                 low = min(source.log_start_offset, state.next_offset)
-                log.restart_behind_tier(
-                    state.next_offset, low, state.epochs, state.snapshot, 10_000_000
-                )
+                restart = partial(log.restart_behind_tier, state.next_offset, low)
+                self._cut(log, partial(restart, state.epochs, state.snapshot, 10_000_000))
         while log.log_end_offset < source.log_end_offset:
             read = source.read(log.log_end_offset, 10_000, upper_bound_offset=source.log_end_offset)
             log.append_as_follower(bytearray(read.records.read()), now_ms=10_000_000)
@@ -264,6 +265,13 @@ class World:
         log.update_high_watermark(source.high_watermark)
         if source.log_start_offset > log.log_start_offset:
             log.maybe_increment_log_start_offset(source.log_start_offset)
+
+    def _cut(self, log: Log, cut: Callable[[], object]) -> None:
+        try:
+            cut()
+        except CutNotNoted:
+            log.flush()
+            cut()
 
     async def copy(self) -> None:
         await self._task(self.leader, "_copy")
