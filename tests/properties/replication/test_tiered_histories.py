@@ -22,6 +22,7 @@ import pytest
 import trio
 
 from pybroker_kafka.broker.remote.remote_log_manager import RemoteLogManager, RemoteSettings, _Tasks
+from pybroker_kafka.protocol.errors import KafkaError
 from pybroker_kafka.protocol.records.batch import iter_records
 from pybroker_kafka.protocol.wall_clock import WallClock
 from pybroker_kafka.replication.remote import copying, expiry, reading
@@ -317,7 +318,7 @@ class World:
     async def _task(self, broker: Broker, name: str) -> None:
         try:
             await getattr(broker.tasks, name)(broker.role, broker.hosted)
-        except RemoteStorageError:
+        except (RemoteStorageError, KafkaError):
             pass
         except Crash:
             broker.logs.clean_shutdown()
@@ -438,6 +439,6 @@ def test_planted_faults_are_found(
     for seed in range(HISTORIES):
         try:
             trio.run(history, seed)
-        except AssertionError:
+        except (AssertionError, KafkaError):
             return
     pytest.fail(f"{HISTORIES} histories do not show it")
