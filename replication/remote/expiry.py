@@ -6,9 +6,9 @@ that no consumer is sent to a segment that is gone.
 
 An orphan is a copy that was never finished: its broker was killed, or could not write its metadata.
 It is deleted ORPHAN_AGE_MS after its beginning, when the tier has its offsets from other copies, or
-the log start has passed them. A
-deposed leader that is still at it then finds that its copy is deleted. (Kafka leaves orphans until
-the log start passes them.) A deletion that was begun and not finished is taken up.
+the log start has passed them. A deposed leader that is still at it then finds that its copy is
+deleted. (Kafka leaves orphans until the log start passes them.) A deletion that was begun and not
+finished is taken up.
 
 Mirrors: RemoteLogManager.RLMExpirationTask, RemoteLogRetentionHandler.
 """
