@@ -143,7 +143,7 @@ def _colored(node: NodeState) -> str:
 
 def _partition_cells(node: NodeState, view: ClusterView) -> list[str]:
     if node.kind != "broker":
-        return ["", "", "", ""]
+        return [_role_in_ensemble(node), "", "", ""]
     number = node.node_id
     role = "controller" if number == view.controller_id else ""
     if number not in view.alive:
@@ -155,6 +155,14 @@ def _partition_cells(node: NodeState, view: ClusterView) -> list[str]:
         str(view.replicas[number]),
         f"[red]{late}[/]" if late else "0",
     ]
+
+
+def _role_in_ensemble(node: NodeState) -> str:
+    """`leader` or `follower`, of a member of our ensemble that runs and has a quorum."""
+    from ..local.zookeeper_nodes import mode_of
+
+    is_running = node.status == NodeStatus.RUNNING
+    return mode_of(node.host, node.port) if node.node_id and is_running else ""
 
 
 def partition_line(view: ClusterView | None) -> str:

@@ -120,8 +120,8 @@ def zookeeper(
 ) -> None:
     """Run the embedded ZooKeeper alone, until Ctrl-C or SIGTERM.
 
-    With a zoo.cfg that has servers (server.1=host:2888:3888), run the member of their ensemble that
-    the file myid in its dataDir names; Apache ZooKeeper 3.9 can run the other members.
+    With a zoo.cfg that has servers (server.1=host:2888:3888), run a member of their ensemble, the
+    one whose number is in the file `myid` of dataDir; Apache ZooKeeper 3.9 can run the others.
     """
     from ..local import node_process
 

@@ -75,6 +75,7 @@ def free_ports(count: int) -> Ports:
 
 
 def member_config(node: NodeState, ports: Ports) -> EnsembleConfig:
+    """What zoo.cfg would be for this node."""
     from ..zookeeper.quorum.ensemble_config import EnsembleConfig, Server
 
     servers = {
@@ -106,7 +107,7 @@ def await_leader(addresses: Iterable[tuple[str, int]], may_go_on: Callable[[], b
 
 
 def mode_of(host: str, port: int) -> str:
-    """`leader`, `follower` or `standalone`; empty while the server serves nobody."""
+    """`leader`, `follower` or `standalone`; empty while the server has no leader."""
     with suppress(OSError), socket.create_connection((host, port), timeout=ASK_SECONDS) as asking:
         asking.settimeout(ASK_SECONDS)
         asking.sendall(b"srvr")

@@ -786,14 +786,15 @@ class Log:
         it. `epochs` and the `snapshot` of the producers at `offset` are from there.
 
         A crash must not leave the log there without epochs: a leader would take the records of the
-        earlier ones for those of another history. An empty log has no other epochs to lose.
+        earlier ones for those of another history, so the epochs are forced to disk here: no batch
+        of the log has them, and a flush may come too late. An empty log has no others to lose.
         """
         self.local.require_note(offset)
-        if not self.size_bytes:
-            self.leader_epochs.restore(epochs)
-            self._sync_metadata()
-        self.truncate_fully_and_start_at(offset, now_ms, log_start_offset, epochs)
         try:
+            if not self.size_bytes:
+                self.leader_epochs.restore(epochs)
+                self._sync_metadata()
+            self.truncate_fully_and_start_at(offset, now_ms, log_start_offset, epochs)
             self.leader_epochs.truncate_from_start(log_start_offset)
             self._sync_metadata()
             self.producers.restore(offset, snapshot)

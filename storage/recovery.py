@@ -232,10 +232,8 @@ class LogLoader:
             self._distrust_log_start(entries[0][1])
         elif self.epochs_lost and not self.clean and len(self.segments):
             first = self.segments.first
-            for _, header in scan_headers(first.log_file, 0, first.size):
-                if header.magic >= 2 and first.base_offset < self.log_start:
-                    self._distrust_log_start(first.base_offset)
-                break
+            if first.base_offset < self.log_start and _has_epochs(first):
+                self._distrust_log_start(first.base_offset)
 
     def _distrust_log_start(self, first_offset: int) -> None:
         self.report(
@@ -465,3 +463,12 @@ def _end_of(segment: Segment) -> int:
         return segment.next_offset()
     except KafkaError:
         return segment.base_offset + MAX_RELATIVE_OFFSET + 1
+
+
+def _has_epochs(segment: Segment) -> bool:
+    """Whether its first batch is a good one, and not of an old format."""
+    try:
+        found = next(iter(scan_headers(segment.log_file, 0, segment.size)), None)
+    except KafkaError:
+        return False
+    return found is not None and found[1].magic >= 2

@@ -520,7 +520,7 @@ def has_failed(parts: Sequence[tuple[Op, Body]]) -> bool:
 def multi_results(
     parts: Sequence[tuple[Op, Body]], stats: Sequence[Stat | None]
 ) -> list[tuple[int, list[object], int]]:
-    """The type, body and error of each part of a multi's reply."""
+    """The type, body and error of each part in the reply to a multi."""
     results: list[tuple[int, list[object], int]] = []
     for index, (op, part) in enumerate(parts):
         if isinstance(part, ErrorTxn):

@@ -115,6 +115,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises OSError with the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

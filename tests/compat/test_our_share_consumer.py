@@ -217,6 +217,9 @@ async def test_administration(kafka: Kafka, topic: str, group: str) -> None:
             (described,) = (await groups.describe([group])).all().values()
             assert (described.state, described.protocol_type) == ("Stable", "share")
             assert [member.assignment for member in described.members] == [tuple(places)]
+            of_any_kind = (await Admin(cluster).groups.describe([group])).all()[group]
+            assert of_any_kind == described
+            assert of_any_kind.is_share_group
         offsets = await groups.offsets(group)
         assert [offsets[place].lag for place in places] == [0, 0]
         (await groups.alter_offsets(group, dict.fromkeys(places, RECORDS // 2 - 1))).all()

@@ -26,6 +26,8 @@ NOBODY = -(1 << 63)
 
 
 class Vote(NamedTuple):
+    """A server as leader, with the epoch and zxid of its log, in a round of the election."""
+
     leader: int
     zxid: int
     round: int
@@ -103,7 +105,7 @@ class Election:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it looks for nobody until `start`."""
+        """Whether no election runs until `start`."""
         return self.state is PeerState.LOOKING and self.next_deadline_ms() is None
 
     def pause(self) -> None:

@@ -22,7 +22,6 @@ MANY_ADDRESSES = -65535
 MAX_ADDRESS_BYTES = 2048
 MAX_MESSAGE_BYTES = 512 * 1024
 NOTIFICATION_VERSION = 2
-OBSERVER_ID = (1 << 63) - 1  # an observer without an id of its own
 
 _LONG = Struct(">q")
 _INT = Struct(">i")
@@ -104,6 +103,7 @@ def try_message(data: Buffer, position: int) -> tuple[bytes, int] | None:
 
 
 def decode_notification(data: Buffer) -> Notification:
+    """A message without its size."""
     if len(data) < _OLDEST.size:
         raise ProtocolError(f"a notification of {len(data)} bytes")
     state, leader, zxid, number = _OLDEST.unpack_from(data)

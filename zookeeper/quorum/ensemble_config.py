@@ -53,6 +53,8 @@ class ConfigurationError(Exception):
 
 
 class Server(NamedTuple):
+    """A line `server.N` of zoo.cfg."""
+
     server_id: int
     host: str
     quorum_port: int
@@ -113,7 +115,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> EnsembleConfig:
-    """`my_id_text`: the content of the file myid in dataDir, None without one."""
+    """`my_id_text`: the content of the file `myid` in dataDir, None without one."""
     for key, why in _REFUSED.items():
         if properties.get(key, "false").lower() != "false":
             raise ConfigurationError(f"{key} cannot be set: {why}")

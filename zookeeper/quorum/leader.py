@@ -9,14 +9,14 @@ Mirrors `Leader` and `LearnerHandler` of 3.9 (ZAB 1.0):
     BROADCAST   UPTODATE; from now on transactions: PROPOSAL, ACK by a quorum, COMMIT
 
 Invariants:
-- an epoch is saved before anyone hears of it, and a quorum has accepted it before a transaction
+- an epoch is saved before any member gets it, and a quorum has accepted it before a transaction
   has it;
 - a transaction is committed only if a quorum of voters has it on its disk, and all before it;
 - an observer's acknowledgement counts for nothing;
 - a snapshot leaves only when all of it is committed: what it has cannot be truncated.
 
-The leader ends (`ended` has the reason) when a phase takes longer than initLimit, or when it has
-not heard of a quorum for syncLimit.
+The leader ends (`ended` has the reason) when a phase takes longer than initLimit, or when a quorum
+has been silent for syncLimit.
 
 Leaves out: reconfiguration, observer masters, SNAP throttling, learners before ZAB 1.0.
 """

@@ -32,6 +32,8 @@ _INFO = Struct(">q")
 
 
 class PacketType(IntEnum):
+    """The types of packets; those up to INFORM are of a serving ensemble."""
+
     REQUEST = 1
     PROPOSAL = 2
     ACK = 3

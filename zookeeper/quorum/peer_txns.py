@@ -5,8 +5,8 @@ transaction's type, and optionally a digest of the tree, which is skipped. Ours 
 these hold the same facts; only a close of a session may come without the paths that it deletes: the
 tree has them (`close_session_in`).
 
-Leaves out: the creates of ZooKeeper before 3.4 (without the parent's cversion), and digests in what
-we send: a member that gets none compares none.
+Leaves out: the creates of ZooKeeper before 3.4 (without the `cversion` of the parent), and digests
+in what we send: a member that gets none compares none.
 """
 
 from typing import NamedTuple
@@ -108,6 +108,7 @@ _SAME: dict[int, type] = {
 
 
 def encode_peer_txn(txn: Txn) -> bytes:
+    """The data of a PROPOSAL or INFORM."""
     out = bytearray()
     header, body = txn
     if isinstance(body, CreateTxn):

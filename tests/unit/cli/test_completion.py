@@ -49,7 +49,7 @@ def completes(command: click.Command, one: click.Parameter) -> bool:
 def test_nodes_are_those_of_the_running_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nodes = [SimpleNamespace(name=name) for name in ("zookeeper", "broker 1", "broker 12")]
+    nodes = [SimpleNamespace(label=label) for label in ("zookeeper", "1", "12")]
     monkeypatch.setattr(cluster_state, "load", lambda _: SimpleNamespace(nodes=nodes))
     context = click.Context(KILL)
     context.params["data_dir"] = tmp_path

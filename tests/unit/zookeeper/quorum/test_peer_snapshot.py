@@ -12,7 +12,7 @@ from pybroker_kafka.zookeeper.quorum.peer_snapshot import (
     encode_peer_snapshot,
 )
 from pybroker_kafka.zookeeper.snapshot import capture
-from pybroker_kafka.zookeeper.transactions import CreateTxn, SetDataTxn, Txn, TxnHeader
+from pybroker_kafka.zookeeper.transactions import Body, CreateTxn, SetDataTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
 
 SESSIONS = {0x100000000000007: 6000, -3: 4000}
@@ -20,7 +20,7 @@ SESSIONS = {0x100000000000007: 6000, -3: 4000}
 
 def some_tree() -> DataTree:
     tree = DataTree()
-    bodies = [
+    bodies: list[tuple[Op, Body]] = [
         (Op.CREATE, CreateTxn("/a", b"x" * 100, OPEN_ACL, 0, 1)),
         (Op.CREATE, CreateTxn("/a/b", None, READ_ONLY_ACL, 0, 1)),
         (Op.CREATE, CreateTxn("/e", "ä".encode(), OPEN_ACL, 0x100000000000007, 2)),
