@@ -249,12 +249,12 @@ class World:
             self._cut(log, partial(log.truncate_to, source.log_end_offset, 10_000_000))
         if log.log_end_offset < source.local_log_start_offset:
             start = source.local_log_start_offset
-            epoch = epochs.epoch_for_offset(start - 1)
-            found = None if epoch is None else self.metadata.segment(NAME, epoch, start - 1)
+            before = epochs.epoch_for_offset(start - 1)
+            found = None if before is None else self.metadata.segment(NAME, before, start - 1)
             if found is None:
                 self._cut(log, partial(log.truncate_fully_and_start_at, start, 10_000_000))
             else:
-                state = await self.follower.tasks._state_before(NAME, epoch or 0, start)
+                state = await self.follower.tasks._state_before(NAME, before or 0, start)
                 low = min(source.log_start_offset, state.next_offset)
                 restart = partial(log.restart_behind_tier, state.next_offset, low)
                 self._cut(log, partial(restart, state.epochs, state.snapshot, 10_000_000))
