@@ -44,7 +44,14 @@ SECTIONS = {
         *["MIRROR.md", "TOOLS.md"],
     ],
     "Operate": [
-        *["operate/README.md", "operate/*.md", "CONTAINER.md", "SECURITY.md", "SCALE.md"],
+        *[
+            "operate/README.md",
+            "operate/*.md",
+            "CONTAINER.md",
+            "SECURITY.md",
+            "SCALE.md",
+            "TIERED.md",
+        ],
     ],
     "Reference": [
         *["COMMANDS.md", "CONFIG.md", "METRICS.md", "APIS.md", "AUTHORIZATION.md"],

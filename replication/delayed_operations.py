@@ -22,8 +22,9 @@ over. Partitions that have changed in one of these ways, or in their HW, are the
 
 Delayed remote fetch, for records that are in the remote tier. It is complete when
   A. this broker does not host the partition any more;
-  B. the records have been read, or that has failed; or C. its time is over.
-In the cases A and C the partition has no records in the answer. The other partitions have their
+  B. the records have been read, or that has failed;
+  C. its time is over.
+Without B the partition has no records in the answer. The other partitions have their
 records of its arrival in all cases.
 
 Delayed delete-records: a partition is complete when A. it is no longer led here (error), B. the

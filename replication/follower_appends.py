@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.errors import ErrorCode, KafkaError
 from ..storage.append_info import UnexpectedAppendOffset
+from ..storage.descriptors import OutOfDescriptors
+from ..storage.local_log import CutNotNoted
 from ..storage.log import Log
 from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_table import FollowerTable
@@ -174,7 +176,13 @@ class FollowerAppends:
             "%s-%d restarts at %d, behind the remote tier; its leader's log starts at %d",
             *state.key, found.next_offset, state.leader_log_start,
         )  # fmt: skip
-        log.restart_behind_tier(found.next_offset, log_start, found.epochs, found.snapshot, now_ms)
+        try:
+            log.restart_behind_tier(
+                found.next_offset, log_start, found.epochs, found.snapshot, now_ms
+            )
+        except (CutNotNoted, OutOfDescriptors):
+            state.fetch_from(log.log_end_offset)  # nothing has changed: begin again, later
+            raise
         state.succeeded()
         self._truncated(state)
 

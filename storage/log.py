@@ -607,7 +607,9 @@ class Log:
         return [segment for segment in self.segments if segment.base_offset >= highest]
 
     def update_highest_offset_in_remote_storage(self, offset: int) -> None:
-        """Note that the tier has all committed records up to `offset`; never less than before."""
+        """Note that the tier has all committed records up to `offset`; only a truncation takes that
+        back. (In Kafka nothing does: what is appended after a truncation may then be deleted before
+        it is copied.)"""
         if self.has_remote_tier and offset > self.highest_offset_in_remote_storage:
             self.highest_offset_in_remote_storage = offset
 
@@ -691,6 +693,7 @@ class Log:
             self._begin_truncation(end)
             local.truncate_to(end)
             self.log_end_offset = end
+            self._limit_highest_remote_offset(end)
             local.end_truncation()
             self.leader_epochs.truncate_from_end(end)
             self.log_start_offset = min(end, self.log_start_offset)
@@ -714,6 +717,11 @@ class Log:
         epochs = [entry for entry in self.leader_epochs.entries if entry[1] < offset]
         kept = epochs if start < offset else []
         self.truncate_fully_and_start_at(offset, now_ms, min(start, offset), kept)
+
+    def _limit_highest_remote_offset(self, end: int) -> None:
+        """The tier may have had the records that are cut now; it does not have those to come."""
+        highest = self.highest_offset_in_remote_storage
+        self.highest_offset_in_remote_storage = min(highest, end - 1)
 
     def _begin_truncation(self, offset: int) -> None:
         self.local.require_note(offset)
@@ -760,6 +768,7 @@ class Log:
             local.fail("truncating", error)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self.log_end_offset = offset
+        self._limit_highest_remote_offset(offset)
         local.end_truncation()
         self.update_high_watermark(offset)
         if invariants.THOROUGH:
@@ -780,6 +789,7 @@ class Log:
         earlier ones for those of another history, so the epochs are forced to disk here: no batch
         of the log has them, and a flush may come too late. An empty log has no others to lose.
         """
+        self.local.require_note(offset)
         try:
             if not self.size_bytes:
                 self.leader_epochs.restore(epochs)

@@ -6,7 +6,7 @@ deleted after a new one has been rolled. Size and time count with `cleanup.polic
 segment wholly below the log start offset (DeleteRecords) is deleted in any case. At equal size or
 age a segment stays.
 
-A log with a remote tier has the limits `local.retention.bytes` and `local.retention.ms` for its own
+A log with a remote tier has the limits local.retention.bytes and local.retention.ms for its own
 segments, and a segment that the tier does not have stays, unless it is below the log start. An
 active segment that exceeds a limit is rolled, so that it can be copied.
 

@@ -32,6 +32,7 @@ from pybroker_kafka.broker.observability.alerts import ALERTS
 from pybroker_kafka.broker.observability.catalogue import CATALOGUE
 from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 from pybroker_kafka.storage.config_def import ConfigDef, DynamicMode
+from pybroker_kafka.storage.remote.loading import LOCAL_TIERED_STORAGE
 from pybroker_kafka.storage.topic_configs import TOPIC_CONFIGS
 from pybroker_kafka.tls.settings import OF_JAVA
 from tests.support.apis_page import apis_page
@@ -340,7 +341,15 @@ async def metrics_page() -> str:
     with tempfile.TemporaryDirectory() as directory, patch.object(BrokerMetrics, "__init__", noted):
         async with (
             zookeeper() as port,
-            broker(port, Path(directory), None, **_WITH_LOGINS) as running,
+            broker(
+                port,
+                Path(directory, "logs"),
+                None,
+                **_WITH_LOGINS,
+                remote_log_storage_system_enable="true",
+                remote_log_storage_manager_class_name=LOCAL_TIERED_STORAGE,
+                rsm_config_dir=directory,
+            ) as running,
         ):
             rows = _metric_rows(made[-1])
             await running.stop()

@@ -28,7 +28,7 @@ Step = dict[str, Any]
 
 def look_up_offset(log: Log, offset: int) -> list[Step]:
     """The steps to the batch that holds ``offset``, or is the next one behind it."""
-    if not log.log_start_offset <= offset <= log.log_end_offset:
+    if not log.local_log_start_offset <= offset <= log.log_end_offset:
         return [_nowhere(log, f"Offset {offset}")]
     segment = log.segments.floor(offset) or log.segments.first
     steps = [
@@ -150,7 +150,7 @@ def _step(
 def _nowhere(log: Log, what: str) -> Step:
     return {
         "title": "Nowhere",
-        "text": f"{what} is not in this log: it has offsets {log.log_start_offset} to "
+        "text": f"{what} is not in this log: it has offsets {log.local_log_start_offset} to "
         f"{log.log_end_offset} (exclusive).",
         "columns": (),
         "rows": [],

@@ -62,6 +62,16 @@ _OF_KAFKA = {
         "FetchMessageConversionsPerSec": "Fetched partitions converted for old consumers.",
         "ReplicationBytesInPerSec": "Bytes copied from leaders by this broker's followers.",
         "ReplicationBytesOutPerSec": "Bytes that followers on other brokers fetched here.",
+        "RemoteFetchBytesPerSec": "Bytes read from the remote tier for consumers.",
+        "RemoteFetchRequestsPerSec": "Reads from the remote tier for consumers.",
+        "RemoteFetchErrorsPerSec": "Reads from the remote tier that failed.",
+        "RemoteCopyBytesPerSec": "Bytes of segments that were copied to the remote tier.",
+        "RemoteCopyRequestsPerSec": "Copies of segments to the remote tier.",
+        "RemoteCopyErrorsPerSec": "Copies to the remote tier that failed.",
+        "RemoteDeleteRequestsPerSec": "Deletions of remote segments.",
+        "RemoteDeleteErrorsPerSec": "Deletions of remote segments that failed.",
+        "BuildRemoteLogAuxStateRequestsPerSec": "Followers' restarts behind the remote tier.",
+        "BuildRemoteLogAuxStateErrorsPerSec": "Such restarts that failed.",
         "TotalShareFetchRequestsPerSec": "Partitions in fetches of share groups.",
         "FailedShareFetchRequestsPerSec": "Partitions of fetches of share groups that failed.",
         "TotalShareAcknowledgementRequestsPerSec": "Partitions of which a share group acknowledged "
@@ -145,6 +155,16 @@ _OF_KAFKA = {
     },
     "kafka.server:type=DelayedOperationPurgatory": {
         "PurgatorySize": "Requests that wait for an event, by kind.",
+    },
+    "kafka.server:type=DelayedRemoteFetchMetrics": {
+        "ExpiresPerSec": "Fetches whose records did not come from the remote tier in time.",
+    },
+    "kafka.log.remote:type=RemoteStorageThreadPool": {
+        "RemoteLogReaderTaskQueueSize": "Reads from the remote tier that wait for a thread.",
+        "RemoteLogReaderAvgIdlePercent": "Threads for such reads that are idle, from 0 to 1.",
+    },
+    "kafka.log.remote:type=RemoteLogManager": {
+        "RemoteLogManagerTasksAvgIdlePercent": "Threads for copies that are idle, from 0 to 1.",
     },
     "kafka.server:type=DelayedProduceMetrics": {
         "ExpiresPerSec": "Produce requests with acks=all that timed out before the followers had "

@@ -42,6 +42,19 @@ _TOPIC_COUNTERS = {
     "replication_bytes_in": "replicationbytesin",
     "replication_bytes_out": "replicationbytesout",
 }
+# The same, of a broker with tiered storage.
+_TIER_COUNTERS = {
+    "remote_fetch_bytes": "remotefetchbytes",
+    "remote_fetch_requests": "remotefetchrequests",
+    "failed_remote_fetch_requests": "remotefetcherrors",
+    "remote_copy_bytes": "remotecopybytes",
+    "remote_copy_requests": "remotecopyrequests",
+    "failed_remote_copy_requests": "remotecopyerrors",
+    "remote_delete_requests": "remotedeleterequests",
+    "failed_remote_delete_requests": "remotedeleteerrors",
+    "build_remote_aux_requests": "buildremotelogauxstaterequests",
+    "failed_build_remote_aux_requests": "buildremotelogauxstateerrors",
+}
 
 Gauge = Callable[[], float]
 Row = tuple[tuple[str, ...], Any]  # label values, and what the columns read
@@ -78,9 +91,16 @@ class BrokerMetrics:
         self.tables: list[Table] = []
         # Collected from other parts before a scrape; none of it may take long.
         self.before_scrape: list[Callable[[], Awaitable[None]]] = []
+        self._count_by_topic(_TOPIC_COUNTERS)
+
+    def with_tier(self) -> None:
+        """Export the counters of tiered storage, too."""
+        self._count_by_topic(_TIER_COUNTERS)
+
+    def _count_by_topic(self, counters: Mapping[str, str]) -> None:
         columns = {
             f"kafka_server_brokertopicmetrics_{suffix}_total": attrgetter(attribute)
-            for attribute, suffix in _TOPIC_COUNTERS.items()
+            for attribute, suffix in counters.items()
         }
         self.table(("topic",), self._topics, columns, kind="counter")
 

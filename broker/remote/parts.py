@@ -100,9 +100,28 @@ def build_remote(
     remote.tasks.on_rebuilt = replicas.fetchers.tier_read
     replicas.manager.reader.tier_quota = remote.reads.quota
     ground.topic_configs.on_change.append(lambda topic, _: remote.tasks.on_config(topic))
+    _register_gauges(ground, replicas, remote)
     _measure_quotas(config, remote)
     configs_changed(config, replicas, remote)
     return remote
+
+
+def _register_gauges(ground: Ground, replicas: Replicas, remote: Remote) -> None:
+    metrics, reads = ground.metrics, remote.reads
+    metrics.with_tier()
+    waiting = replicas.manager.waiting.remote_fetches
+    metrics.gauge(
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+        waiting.__len__,
+        delayedOperation=waiting.name,
+    )
+    metrics.gauge(
+        "kafka_server_delayedremotefetchmetrics_expires_total", lambda: waiting.expired_count
+    )
+    pool, tasks = "kafka_log_remote_remotestoragethreadpool_", "kafka_log_remote_remotelogmanager_"
+    metrics.gauge(pool + "remotelogreadertaskqueuesize", lambda: reads.queue_size)
+    metrics.gauge(pool + "remotelogreaderavgidlepercent", lambda: reads.idle_share)
+    metrics.gauge(tasks + "remotelogmanagertasksavgidlepercent", lambda: remote.tasks.idle_share)
 
 
 def configs_changed(config: KafkaConfig, replicas: Replicas, remote: Remote) -> None:

@@ -135,6 +135,11 @@ class RemoteLogManager:
             finally:
                 self.store.close()
 
+    @property
+    def idle_share(self) -> float:
+        """Of the threads that copy."""
+        return self._copiers.available_tokens / self._copiers.total_tokens
+
     # Changes of roles
 
     def on_leadership(self, result: LeadershipResult) -> None:

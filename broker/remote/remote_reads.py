@@ -80,6 +80,15 @@ class RemoteReads:
             task_status.started()
             await trio.sleep_forever()
 
+    @property
+    def queue_size(self) -> int:
+        """The reads that wait for a thread."""
+        return max(0, self.pending - self._threads)
+
+    @property
+    def idle_share(self) -> float:
+        return max(0, self._threads - self.pending) / self._threads
+
     # Records
 
     def read(self, wanted: RemoteRead) -> None:
@@ -144,7 +153,9 @@ class RemoteReads:
                 )
         batches = None
         while found is not None:
-            batches = await self._in_thread(partial(self._batches_of, found, wanted))
+            first = max(wanted.offset, found.start_offset)
+            end_offset = reading.end_of_valid(log, found, first)
+            batches = await self._in_thread(partial(self._batches_of, found, wanted, end_offset))
             if batches is not None or wanted.max_bytes <= 0:
                 break
             found = reading.segment_at(log, name, self._metadata, found.end_offset + 1)
@@ -156,7 +167,7 @@ class RemoteReads:
         return RemoteRecords(batches.records, aborted)
 
     def _batches_of(
-        self, metadata: RemoteLogSegmentMetadata, wanted: RemoteRead
+        self, metadata: RemoteLogSegmentMetadata, wanted: RemoteRead, end_offset: int | None
     ) -> ReadRange | None:
         """Blocks."""
         return reading.read_batches(
@@ -167,6 +178,7 @@ class RemoteReads:
             wanted.max_bytes,
             min_one_batch=wanted.min_one_batch,
             strict_limit=wanted.strict_limit,
+            end_offset=end_offset,
         )
 
     async def _aborted(

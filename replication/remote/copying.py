@@ -20,6 +20,7 @@ from ...storage.offset_index import index_path
 from ...storage.remote.segments import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
     TopicIdPartition,
 )
 from ...storage.remote.storage_manager import LogSegmentData, RemoteStorageError
@@ -63,12 +64,19 @@ def highest_copied_offset(log: Log, partition: TopicIdPartition, known: KnownSeg
 
 
 def log_start_in_tier(log: Log, partition: TopicIdPartition, known: KnownSegments) -> int:
-    """The start of the first segment that the tier has of the log; without one, its local start."""
+    """The first record that the tier has of the log; without any, the first that is only here.
+
+    Copies begin at the log start, so whatever lies before them was deleted, and so were those that
+    the tier has no more; a follower may not know that. A segment may begin before its first epoch,
+    with deleted records. (Kafka takes the start of any segment with a known epoch.)
+    """
     for epoch, _ in log.leader_epochs.entries:
-        segments = known.segments(partition, epoch)
-        if segments:
-            return segments[0].start_offset
-    return log.local_log_start_offset
+        _, end = log.end_offset_for_epoch(epoch)
+        for metadata in known.segments(partition, epoch):
+            first = dict(metadata.segment_leader_epochs)[epoch]
+            if metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and first < end:
+                return first
+    return max(log.local_log_start_offset, highest_copied_offset(log, partition, known) + 1)
 
 
 def candidates(log: Log, copied_offset: int) -> Iterator[Candidate]:

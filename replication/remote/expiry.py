@@ -5,9 +5,10 @@ that stays ends the search. The log start moves behind a segment before the segm
 that no consumer is sent to a segment that is gone.
 
 An orphan is a copy that was never finished: its broker was killed, or could not write its metadata.
-It is deleted ORPHAN_AGE_MS after its beginning, when the tier has its offsets from other copies. A
-deposed leader that is still at it then finds that its copy is deleted. (Kafka leaves orphans until
-the log start passes them.) A deletion that was begun and not finished is taken up.
+It is deleted ORPHAN_AGE_MS after its beginning, when the tier has its offsets from other copies, or
+the log start has passed them. A deposed leader that is still at it then finds that its copy is
+deleted. (Kafka leaves orphans until the log start passes them.) A deletion that was begun and not
+finished is taken up.
 
 Mirrors: RemoteLogManager.RLMExpirationTask, RemoteLogRetentionHandler.
 """
@@ -172,6 +173,7 @@ class _Look:
 def _is_orphan(log: Log, metadata: RemoteLogSegmentMetadata, wall_ms: int) -> bool:
     return (
         metadata.state is _STARTED
-        and metadata.end_offset <= log.highest_offset_in_remote_storage
+        and metadata.end_offset
+        <= max(log.highest_offset_in_remote_storage, log.log_start_offset - 1)
         and wall_ms - metadata.event_timestamp_ms >= ORPHAN_AGE_MS
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from ...protocol.records.batch import iter_batch_headers
 from ...storage.batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
 from ...storage.files import CopiedRange, FileSlice
 from ...storage.log import Log
@@ -38,6 +39,19 @@ def segment_at(
     """The remote segment that holds an offset of the log."""
     epoch = log.leader_epochs.epoch_for_offset(offset)
     return None if epoch is None else known.segment(partition, epoch, offset)
+
+
+def end_of_valid(log: Log, metadata: RemoteLogSegmentMetadata, offset: int) -> int | None:
+    """Where the segment's records from `offset` on cease to be those of the log; None: they do not.
+
+    A leader that was deposed uncleanly has copied records that were never committed, behind those
+    of the same epoch that were. (Kafka reads on into them.)
+    """
+    epochs = with_records(log.leader_epochs.entries)
+    epoch = log.leader_epochs.epoch_for_offset(offset)
+    if epoch is None or is_of_this_log(metadata, log.log_end_offset, epochs):
+        return None
+    return log.end_offset_for_epoch(epoch)[1]
 
 
 def segment_by_time(
@@ -94,10 +108,11 @@ def read_batches(
     *,
     min_one_batch: bool,
     strict_limit: bool,
+    end_offset: int | None = None,
 ) -> ReadRange | None:
     """Read from the batch that holds `offset`, or the next one, on; the segment has `size` bytes,
-    and the batch is at `position` or behind it. None if the segment has nothing more, or no batch
-    fits. Blocks."""
+    and the batch is at `position` or behind it. None if the segment has nothing more below
+    `end_offset`, or no batch fits. Blocks."""
     chunk = file.read_at(max(max_bytes, SCAN_CHUNK), position)
     within = _Within(CopiedRange(file.path, chunk, position), file, position, len(chunk))
     batches = scan_headers(within, position, size)
@@ -113,8 +128,22 @@ def read_batches(
     held = chunk[start - position : end - position]
     if len(held) < end - start:
         held += file.read_at(end - start - len(held), start + len(held))
+    if end_offset is not None:
+        held = _below(held, end_offset)
+        if not held:
+            return None
     records = FileSlice(CopiedRange(file.path, held, start), start, len(held), held)
     return ReadRange(records, header.base_offset)
+
+
+def _below(held: bytes, end_offset: int) -> bytes:
+    """The whole batches that end below an offset."""
+    end = 0
+    for position, header in iter_batch_headers(held):
+        if header.last_offset >= end_offset:
+            break
+        end = position + header.size_in_bytes
+    return held[:end]
 
 
 class _Within:

@@ -138,6 +138,8 @@ def test_a_truncation_below_all_segments_keeps_the_records_in_the_tier(tmp_path:
     assert log.truncate_to(2)
     assert (starts(log), log.log_end_offset) == ((0, 2), 2)
     assert log.leader_epochs.entries == [(0, 0)]
+    # What comes next is not in the tier.
+    assert log.highest_offset_in_remote_storage == 1
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__remote_log_metadata"])

@@ -1,0 +1,129 @@
+"""Reads from the tier: a slow object holds its own read alone, late results are kept."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import trio
+import trio.testing
+
+from pybroker_kafka.broker.remote.remote_reads import RemoteReads
+from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.replication.purgatory import Operation
+from pybroker_kafka.replication.types import RemoteRead, RemoteRecords, TopicStats
+from pybroker_kafka.storage.files import EMPTY_SLICE, CopiedRange, FileSlice
+from pybroker_kafka.storage.remote.storage_manager import RemoteStorageError
+from tests.support.patience import eventually
+
+RECORDS = RemoteRecords(FileSlice(CopiedRange("x", b"abc", 0), 0, 3, b"abc"), [])
+
+
+class Waiting(Operation):
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.keys = ("here",)
+
+
+class Replicas:
+    """AppliedReplicas, as far as reads know them; results are noted."""
+
+    def __init__(self) -> None:
+        self.manager: Any = self
+        self.config: Any = self
+        self.broker_id = 1
+        self.partitions: dict[Any, Any] = {}
+        self.hosted = self.waiting = self.applying = self
+        self.done: list[tuple[Operation, RemoteRecords | ErrorCode]] = []
+        self.stats = TopicStats()
+
+    def stats_of(self, _topic: str) -> TopicStats:
+        return self.stats
+
+    def clock(self) -> int:
+        return 0
+
+    def remote_read(self, operation: Operation, result: RemoteRecords | ErrorCode) -> None:
+        operation.keys = ()
+        self.done.append((operation, result))
+
+    def __enter__(self) -> Replicas:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Reads(RemoteReads):
+    """Offset 0 is a slow object; offset 1 fails."""
+
+    gate: threading.Event
+
+    async def _records(self, wanted: RemoteRead) -> RemoteRecords:
+        if wanted.offset == 0:
+            await self._in_thread(self.gate.wait)
+        if wanted.offset == 1:
+            raise RemoteStorageError("planned")
+        return RECORDS if wanted.offset < 9 else RemoteRecords(EMPTY_SLICE, [])
+
+
+def read_of(offset: int) -> RemoteRead:
+    return RemoteRead(Waiting(), ("t", 0), offset, 100, True, False, False, 500)
+
+
+def reads_of(replicas: Replicas, **limits: int) -> Reads:
+    none: Any = None
+    reads = Reads(replicas, none, none, none, **limits)  # type: ignore[arg-type]
+    reads.gate = threading.Event()
+    return reads
+
+
+async def test_a_slow_object_holds_its_own_read_alone() -> None:
+    replicas = Replicas()
+    reads = reads_of(replicas, threads=2, max_pending=5)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(reads.run)
+        for offset in (0, 1, 2):
+            reads.read(read_of(offset))
+        await eventually(lambda: len(replicas.done) == 2)
+        results = [result for _, result in replicas.done]
+        assert ErrorCode.UNKNOWN_SERVER_ERROR in results
+        assert RECORDS in results
+        assert replicas.stats.failed_remote_fetch_requests == 1
+        reads.gate.set()
+        await eventually(lambda: len(replicas.done) == 3)
+        assert replicas.stats.remote_fetch_bytes == 6
+        nursery.cancel_scope.cancel()
+
+
+async def test_too_many_reads_fail_at_once() -> None:
+    replicas = Replicas()
+    reads = reads_of(replicas, threads=1, max_pending=1)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(reads.run)
+        for _ in range(3):
+            reads.read(read_of(0))
+        assert [result for _, result in replicas.done] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        assert reads.queue_size == 1
+        reads.gate.set()
+        await eventually(lambda: len(replicas.done) == 3)
+        assert reads.idle_share == 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_late_result_is_kept_for_the_next_fetch() -> None:
+    replicas = Replicas()
+    reads = reads_of(replicas, threads=1, max_pending=1)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(reads.run)
+        late = read_of(0)
+        reads.read(late)
+        await trio.testing.wait_all_tasks_blocked()
+        late.operation.keys = ()  # its time is over
+        reads.gate.set()
+        await eventually(lambda: reads.pending == 0)
+        assert replicas.done == []
+        reads.gate.clear()
+        reads.read(read_of(0))
+        assert [result for _, result in replicas.done] == [RECORDS]
+        nursery.cancel_scope.cancel()
