@@ -11,6 +11,7 @@ it. `__all__` lists the names that a program may import; nothing else here is pu
     SubscriptionPattern  topics by a pattern that the coordinator evaluates
     AsyncioProducer, AsyncioConsumer, AsyncioAdmin     the same for asyncio
     BlockingProducer, BlockingConsumer, BlockingAdmin  the same for threads: scripts, notebooks
+    AsyncioShareConsumer, BlockingShareConsumer        as well
     SimpleRecord    what a producer is given: key, value, headers, timestamp
     Received        what a consumer returns: a record, and where it came from
     RetryPolicy     how soon and how often a record that failed comes again (ack mode)
@@ -46,9 +47,11 @@ if TYPE_CHECKING:  # type checkers see every name as imported, and no other
     from .client.hosted.asyncio_admin import AsyncioAdmin
     from .client.hosted.asyncio_consumer import AsyncioConsumer
     from .client.hosted.asyncio_producer import AsyncioProducer
+    from .client.hosted.asyncio_share import AsyncioShareConsumer
     from .client.hosted.blocking_admin import BlockingAdmin
     from .client.hosted.blocking_consumer import BlockingConsumer
     from .client.hosted.blocking_producer import BlockingProducer
+    from .client.hosted.blocking_share import BlockingShareConsumer
     from .client.producer import Producer
     from .client.share.consumer import ShareConsumer
     from .client.share.records import SharedRecord
@@ -64,9 +67,11 @@ __all__ = [
     "AsyncioAdmin",
     "AsyncioConsumer",
     "AsyncioProducer",
+    "AsyncioShareConsumer",
     "BlockingAdmin",
     "BlockingConsumer",
     "BlockingProducer",
+    "BlockingShareConsumer",
     "ClientError",
     "Cluster",
     "CommitFailed",
@@ -90,9 +95,11 @@ _MODULES = {
     "AsyncioAdmin": ".client.hosted.asyncio_admin",
     "AsyncioConsumer": ".client.hosted.asyncio_consumer",
     "AsyncioProducer": ".client.hosted.asyncio_producer",
+    "AsyncioShareConsumer": ".client.hosted.asyncio_share",
     "BlockingAdmin": ".client.hosted.blocking_admin",
     "BlockingConsumer": ".client.hosted.blocking_consumer",
     "BlockingProducer": ".client.hosted.blocking_producer",
+    "BlockingShareConsumer": ".client.hosted.blocking_share",
     "EARLIEST": ".client.consumer.options",
     "LATEST": ".client.consumer.options",
     "ClientError": ".client.errors",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..client.admin.rows import group_rows, lag_rows, member_rows, place_text
+from ..client.admin.rows import group_rows, lag_rows, member_rows, place_text, share_rows
 from .completion import complete_groups, complete_topics
 from .configs import alter_resources, alterations_of, config_row, is_own
 from .group_resets import LikeGroup, ResetPlan, parse_reset
@@ -70,7 +70,8 @@ def list_command(target: Target, states: tuple[str, ...], types: tuple[str, ...]
 def describe(target: Target, names: tuple[str, ...], everything: bool, members: bool) -> None:
     """Show the committed offsets, the lag and the members of groups.
 
-    The lag is the number of offsets between the committed offset and the end of the partition.
+    The lag is the number of offsets between the committed offset and the end of the partition. Of a
+    share group: the offset before which all is done, and the number of records that are not.
     """
 
     if everything == bool(names):
@@ -86,6 +87,9 @@ def describe(target: Target, names: tuple[str, ...], everything: bool, members: 
         rows: list[Row] = []
         for name in wanted:
             group = described[name]
+            if group.is_share_group:
+                rows += member_rows(group) if members else await _share_rows(admin, name)
+                continue
             committed = await _committed(admin, name)
             if not group.is_there and not committed:
                 raise UserError(f"there is no group {name!r}; see: pybroker groups list")
@@ -161,6 +165,10 @@ async def _committed(
 ) -> dict[TopicPartition, CommittedOffset]:
 
     return (await admin.group_offsets.list(group, places)).all()
+
+
+async def _share_rows(admin: Admin, group: str) -> list[Row]:
+    return [*share_rows(group, (await admin.share_groups.offsets(group)).all())]
 
 
 async def _lag_rows(

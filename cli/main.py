@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "cluster": (".cluster_info", "cluster", "The cluster: brokers, controller, APIs."),
     "features": (".features", "features", "Protocols of Kafka 4: describe, upgrade, downgrade."),
     "logdirs": (".logdirs", "logdirs", "Show the log directories of brokers."),
+    "tier": (".tier", "tier", "The remote tier of topics: list, verify."),
     "transactions": (".transactions", "transactions", "Transactions: list, find hanging, abort."),
     "producers": (".transactions", "producers", "Show the producers of partitions."),
     "users": (".users", "users", "Users who log in with passwords: list, add, alter, remove."),
@@ -48,6 +49,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "perf": (".perf", "perf", "Measure speed: produce, consume, e2e, groups."),
     "mirror": (".mirror", "mirror", "Copy topics from one cluster to another."),
     "console": (".console", "console", "Serve a web console of a cluster."),
+    "registry": (".registry", "registry", "Serve a schema registry of a cluster."),
     "learn": (".learn", "learn", "Learn Kafka on a living cluster, chapter by chapter."),
     "doctor": (
         ".doctor",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from .cluster_state import MAX_BROKERS, ClusterError, NodeState, release_of_new_clusters
 from .secured import SecurityFiles
+from .tier import tier_keys
 from .zookeeper_credentials import zookeeper_credentials
 from .zookeeper_nodes import ALONE, Ports, names_of
 
@@ -52,6 +53,7 @@ class ClusterSpec:
     security: SecurityFiles | None = None  # of a secured cluster
     ephemeral: bool = False
     release: str = field(default_factory=release_of_new_clusters)  # whose features it has, if new
+    tier: str | None = None  # a directory or an URL, for tiered storage
     overrides: Mapping[str, str] = field(default_factory=dict)
     metrics_host: str = HOST
     first_metrics_port: int | None = None  # 0: any free ports
@@ -106,6 +108,7 @@ class ClusterSpec:
             overrides={
                 **self.local_defaults(),
                 **closed,
+                **self._tier_keys(),
                 **listening,
                 "broker.id": str(node.node_id),
                 "log.dirs": node.directory,
@@ -114,6 +117,12 @@ class ClusterSpec:
                 **({} if self.own_keys is None else self.own_keys(node.node_id)),
             }
         )
+
+    def _tier_keys(self) -> dict[str, str]:
+        if self.tier is None:
+            return {}
+        in_cluster = {} if self.security is None else self.security.internal_settings()
+        return tier_keys(self.tier, min(3, self.broker_count), in_cluster)
 
     @property
     def zookeeper_directory(self) -> Path:

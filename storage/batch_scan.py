@@ -86,7 +86,7 @@ def scan_headers(
 
 
 def scan_batches(
-    file: DataFile, start: int, end: int
+    file: Readable, start: int, end: int
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """(position, header, whole batch) of each complete batch in [start, end)."""
     position = start

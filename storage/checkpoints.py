@@ -90,8 +90,11 @@ def parse_number(text: str) -> int | None:
 
 def read_checkpoint_numbers(files: Files, path: str, columns: int) -> list[tuple[int, ...]]:
     """The entries of a text checkpoint of numbers; [] if there is none."""
-    text = _read_text(files, path)
-    lines, expected = _lines_of(text or "", path)
+    return _numbers_in(_read_text(files, path) or "", path, columns)
+
+
+def _numbers_in(text: str, path: str, columns: int) -> list[tuple[int, ...]]:
+    lines, expected = _lines_of(text, path)
     if len(lines) != expected:
         raise CheckpointError(f"{path} is damaged: {len(lines)} entries instead of {expected}")
     entries = []
@@ -159,7 +162,12 @@ def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]
 
 def read_epochs(files: Files, path: str) -> list[tuple[int, int]]:
     """The (epoch, start offset) entries of a leader epoch checkpoint; both grow."""
-    entries = [(epoch, start) for epoch, start in read_checkpoint_numbers(files, path, 2)]
+    return epochs_in(_read_text(files, path) or "", path)
+
+
+def epochs_in(text: str, path: str) -> list[tuple[int, int]]:
+    """`read_epochs` of a text; `path` is for errors."""
+    entries = [(epoch, start) for epoch, start in _numbers_in(text, path, 2)]
     if entries and entries[-1][0] > _MAX_EPOCH:
         raise CheckpointError(f"{path} is damaged: epoch {entries[-1][0]} is too large")
     for (epoch, start), (next_epoch, next_start) in pairwise(entries):

@@ -108,6 +108,7 @@ def share_group_config(config: KafkaConfig) -> ShareGroupConfig:
         session_timeout_ms=value("group.share.session.timeout.ms"),
         heartbeat_interval_ms=value("group.share.heartbeat.interval.ms"),
         max_size=value("group.share.max.size"),
+        assignment_interval_ms=value("group.share.assignment.interval.ms"),
     )
 
 

@@ -1,7 +1,7 @@
 """Drives the share coordinator: answers, appends to `__share_group_state`, pruning.
 
-Job: perform the effects of its machine and give it the outcomes of its appends. The rest of its
-life (effects in order, timers, loading and unloading) is that of every coordinator:
+Job: perform the effects of its machine, give it the outcomes of its appends, and time writes. The
+rest of its life (effects in order, timers, loading and unloading) is that of every coordinator:
 `coordinator_runtime`.
 
 Invariant: every Append is reported back once.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...coordinator.group.consumer.topics import TopicImage
 from ...coordinator.share.config import ShareCoordinatorConfig
@@ -27,11 +27,14 @@ from ..replicas.applied_replicas import AppliedReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
 if TYPE_CHECKING:
+    from ...protocol.apis.write_share_group_state import WriteShareGroupStateRequest
     from ..config.kafka_config import KafkaConfig
     from ..observability.metrics import BrokerMetrics
     from ..zk.zookeeper_client import ZooKeeperClient
 
 logger = logging.getLogger("pybroker.broker.share")
+
+WINDOW_MS: Final = 30_000
 
 
 def share_config(config: KafkaConfig) -> ShareCoordinatorConfig:
@@ -56,10 +59,72 @@ async def share_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig)
     return await internal_partition_count(zookeeper, SHARE_STATE_TOPIC, configured)
 
 
+class WriteTimes:
+    """How long writes took, in ms: those of this window and the one before."""
+
+    __slots__ = ("_before", "_now", "_window")
+
+    def __init__(self) -> None:
+        self._window = 0
+        self._now = self._before = _NO_WRITES
+
+    def record(self, took_ms: int, now_ms: int) -> None:
+        self._look_at(now_ms)
+        now = self._now
+        self._now = _Writes(now.writes + 1, now.total_ms + took_ms, max(now.longest_ms, took_ms))
+
+    def average_ms(self, now_ms: int) -> float:
+        self._look_at(now_ms)
+        count = self._before.writes + self._now.writes
+        return (self._before.total_ms + self._now.total_ms) / max(1, count)
+
+    def longest_ms(self, now_ms: int) -> int:
+        self._look_at(now_ms)
+        return max(self._before.longest_ms, self._now.longest_ms)
+
+    def _look_at(self, now_ms: int) -> None:
+        window = now_ms // WINDOW_MS
+        if window != self._window:
+            self._before = self._now if window == self._window + 1 else _NO_WRITES
+            self._now = _NO_WRITES
+            self._window = window
+
+
+class _Writes(NamedTuple):
+    writes: int
+    total_ms: int
+    longest_ms: int
+
+
+_NO_WRITES: Final = _Writes(0, 0, 0)
+
+
+class _Write:
+    """The token of a write: its answer is timed."""
+
+    __slots__ = ("_runtime", "_since_ms", "_token")
+
+    def __init__(self, runtime: ShareRuntime, token: Any, since_ms: int) -> None:
+        self._runtime = runtime
+        self._token = token
+        self._since_ms = since_ms
+
+    def __repr__(self) -> str:
+        return repr(self._token)
+
+    def respond(self, response: Any) -> None:
+        now_ms = self._runtime.now_ms
+        self._runtime.write_times.record(now_ms - self._since_ms, now_ms)
+        self._token.respond(response)
+
+    def close(self) -> None:
+        self._token.close()
+
+
 class ShareRuntime(CoordinatorRuntime[ShareCoordinator, Effect]):
     """One broker's share coordinator and everything that it needs of the broker."""
 
-    __slots__ = ("_write_timeout_ms",)
+    __slots__ = ("_write_timeout_ms", "write_times")
 
     topic = SHARE_STATE_TOPIC
     logger = logger
@@ -81,6 +146,11 @@ class ShareRuntime(CoordinatorRuntime[ShareCoordinator, Effect]):
             load_buffer_bytes=load_buffer_bytes,
         )
         self._write_timeout_ms = config.write_timeout_ms
+        self.write_times = WriteTimes()
+
+    def write(self, token: Any, request: WriteShareGroupStateRequest, now_ms: int) -> None:
+        """`machine.write`, timed."""
+        self.machine.write(_Write(self, token, now_ms), request, now_ms)
 
     def on_topics_deleted(self) -> None:
         """Topics were deleted: so are the states of their share partitions."""
@@ -90,6 +160,9 @@ class ShareRuntime(CoordinatorRuntime[ShareCoordinator, Effect]):
     def register_gauges(self, metrics: BrokerMetrics) -> None:
         """Kafka's share-coordinator-metrics."""
         prefix, machine = "kafka_server_share_coordinator_metrics_", self.machine
+        times = self.write_times
+        metrics.gauge(prefix + "write_latency_avg", lambda: times.average_ms(self.now_ms))
+        metrics.gauge(prefix + "write_latency_max", lambda: times.longest_ms(self.now_ms))
         metrics.gauge(prefix + "write_total", lambda: machine.writes)
         metrics.gauge_family(prefix + "last_pruned_offset", ("partition",), self._by_partition)
 

@@ -118,7 +118,7 @@ class StatePersister(Persister):
         self._calls: dict[Kind, Callable[[Any, Any, int], None]] = {
             INITIALIZE: machine.initialize,
             READ: machine.read,
-            WRITE: machine.write,
+            WRITE: here.write,
             DELETE: machine.delete,
             SUMMARY: machine.read_summary,
         }

@@ -49,7 +49,7 @@ class ShareStateHandlers:
         self._runtime.perform()
 
     def write(self, request: Request) -> None:
-        self._runtime.machine.write(request, request.body, self._runtime.now_ms)
+        self._runtime.write(request, request.body, self._runtime.now_ms)
         self._runtime.perform()
 
     def delete(self, request: Request) -> None:

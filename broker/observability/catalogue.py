@@ -212,6 +212,8 @@ _ATTRIBUTES = {
         "streams-group-rebalance-count": "Epochs of groups of Streams applications.",
     },
     "kafka.server:type=share-coordinator-metrics": {
+        "write-latency-avg": "Milliseconds of a write, its replication included: the average.",
+        "write-latency-max": "Milliseconds of a write: the longest.",
         "write-total": "States of share partitions that leaders asked to write.",
         "last-pruned-offset": "By partition of __share_group_state: records before it are gone.",
     },

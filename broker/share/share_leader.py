@@ -126,6 +126,8 @@ class ShareLeader:
         self._wake = trio.Event()
         self._sleep_until_ms: float = inf
         self._nursery: trio.Nursery | None = None
+        # Nothing begins any more; connections that close later are those of a broker that ends.
+        self._is_over = False
         # Few, since these threads compete with the event loop for the interpreter.
         self._searchers = trio.CapacityLimiter(MAX_SEARCHERS)
 
@@ -135,6 +137,10 @@ class ShareLeader:
             nursery.start_soon(self._run_timers)
             nursery.start_soon(self._answer_due)
             task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._is_over = True
 
     # Share partitions
 
@@ -168,7 +174,8 @@ class ShareLeader:
 
     def _start(self, task: Callable[[Served], object], served: Served) -> None:
         assert self._nursery is not None, "run is not running"
-        self._nursery.start_soon(task, served)  # type: ignore[arg-type]
+        if not self._is_over:
+            self._nursery.start_soon(task, served)  # type: ignore[arg-type]
 
     def _forget(self, served: Served) -> None:
         """Another broker leads it, or its group is gone; what waits is answered."""

@@ -1,8 +1,8 @@
 """Groups: list, describe, delete, and remove members; their offsets are in `group_offsets`.
 
 Assignments are decoded for consumer groups; other kinds of groups have formats of their own. Groups
-of the consumer protocol (KIP-848) are described by a request of their own: DescribeGroups says that
-they do not exist.
+of the consumer protocol (KIP-848), share groups and those of Streams applications are described by
+requests of their own: DescribeGroups says that they do not exist.
 Mirrors: listConsumerGroups, describeConsumerGroups, deleteConsumerGroups and
 removeMembersFromConsumerGroup of KafkaAdminClient.
 """
@@ -28,6 +28,11 @@ from ...protocol.apis.describe_groups import (
 )
 from ...protocol.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from ...protocol.apis.share_group_describe import (
+    DescribedGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 from ...protocol.apis.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
@@ -46,6 +51,7 @@ from .results import Results
 from .routing import Answer, Purpose, ask_brokers, ask_coordinators
 
 CONSUMER_PROTOCOL = "consumer"
+SHARE_PROTOCOL = "share"
 STREAMS_PROTOCOL = "streams"
 STATE_FILTER_VERSION = 4  # of ListGroups (KIP-518)
 SEVERAL_MEMBERS_VERSION = 3  # of LeaveGroup (KIP-345)
@@ -104,6 +110,11 @@ class GroupDescription:
         """Whether the group exists."""
         return self.state != DEAD
 
+    @property
+    def is_share_group(self) -> bool:
+        """Whether it is a queue, with offsets of its own (`Admin.share_groups`)."""
+        return self.protocol_type == SHARE_PROTOCOL
+
 
 class Groups:
     """`Groups(cluster)`; each method raises ClientError if the cluster does not answer."""
@@ -137,7 +148,7 @@ class Groups:
         return await ask_brokers(self._cluster, None, ask)
 
     async def describe(self, group_ids: Collection[str]) -> Results[str, GroupDescription]:
-        """The state, the protocol and the members of groups."""
+        """The state, the protocol and the members of groups of every kind."""
 
         async def ask(
             connection: Connection, mine: list[str]
@@ -152,6 +163,9 @@ class Groups:
             missing = [one.group_id for one in answer.groups if one.group_state == DEAD]
             if missing:
                 answers.update(await _described_consumer_groups(connection, missing))
+                missing = [group_id for group_id in missing if not _is_there(answers[group_id])]
+            if missing:
+                answers.update(await _among_share_groups(connection, missing))
                 missing = [group_id for group_id in missing if not _is_there(answers[group_id])]
             if missing:
                 answers.update(await _described_streams_groups(connection, missing))
@@ -252,6 +266,58 @@ def _consumer_group(one: ConsumerGroupDescribeResponseDescribedGroup) -> GroupDe
             for member in one.members
         ),
         is_consumer_group=True,
+        epoch=one.group_epoch,
+        target_epoch=one.assignment_epoch,
+    )
+
+
+async def described_share_groups(
+    connection: Connection, group_ids: list[str]
+) -> dict[str, Answer[GroupDescription]]:
+    request = ShareGroupDescribeRequest(group_ids=group_ids)
+    key = ApiKey.SHARE_GROUP_DESCRIBE
+    newest = API_TABLE[key].max_version
+    answer = await connection.request(key, request, ShareGroupDescribeResponse, newest=newest)
+    return {
+        one.group_id: Answer(one.error_code, one.error_message, _share_group(one))
+        for one in answer.groups
+    }
+
+
+async def _among_share_groups(
+    connection: Connection, group_ids: list[str]
+) -> dict[str, Answer[GroupDescription]]:
+    """Those that are share groups."""
+    try:
+        found = await described_share_groups(connection, group_ids)
+    except Unsupported:
+        return {}
+    return {name: one for name, one in found.items() if one.code not in _NO_CONSUMER_GROUP}
+
+
+def _share_group(one: DescribedGroup) -> GroupDescription:
+    return GroupDescription(
+        group_id=one.group_id,
+        state=one.group_state,
+        protocol_type=SHARE_PROTOCOL,
+        assignor=one.assignor_name,
+        members=tuple(
+            GroupMember(
+                member.member_id,
+                None,
+                member.client_id,
+                member.client_host,
+                tuple(
+                    sorted(
+                        (topic.topic_name, number)
+                        for topic in member.assignment.topic_partitions
+                        for number in topic.partitions
+                    )
+                ),
+                member.member_epoch,
+            )
+            for member in one.members
+        ),
         epoch=one.group_epoch,
         target_epoch=one.assignment_epoch,
     )

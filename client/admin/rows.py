@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .quotas import EntityQuotas
     from .records import OffsetFound
     from .results import Results
+    from .share_groups import ShareOffset
     from .tokens import Token
     from .transactions import ActiveProducer, ListedTransaction, TransactionDescription
 
@@ -165,6 +166,22 @@ def lag_rows(
         }
         rows.append((place, row))
     return rows
+
+
+def share_rows(group: str, offsets: Mapping[TopicPartition, ShareOffset]) -> list[Row]:
+    """As `lag_rows`, of a share group, whose members share partitions."""
+    return [
+        {
+            "group": group,
+            "partition": place_text(place),
+            "offset": None if one.start_offset < 0 else one.start_offset,
+            "end": None,
+            "lag": None if one.lag < 0 else one.lag,
+            "client": None,
+            "host": None,
+        }
+        for place, one in sorted(offsets.items())
+    ]
 
 
 def transaction_rows(found: Results[int, tuple[ListedTransaction, ...]]) -> list[Row]:

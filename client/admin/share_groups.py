@@ -27,20 +27,14 @@ from ...protocol.apis.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
 )
-from ...protocol.apis.share_group_describe import (
-    DescribedGroup,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
-)
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster, CoordinatorKind
 from ..connection import Connection
-from .groups import GroupDescription, GroupMember
+from .groups import GroupDescription, described_share_groups
 from .results import Results
 from .routing import Answer, Purpose, ask_coordinators, by_topic
 
 NEWEST: Final = 1  # of the requests here
-SHARE_PROTOCOL: Final = "share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +55,10 @@ class ShareGroups:
 
     async def describe(self, group_ids: Collection[str]) -> Results[str, GroupDescription]:
         """The state and the members of share groups."""
-
-        async def ask(
-            connection: Connection, mine: list[str]
-        ) -> dict[str, Answer[GroupDescription]]:
-            key, request = ApiKey.SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest(group_ids=mine)
-            answer = await connection.request(
-                key, request, ShareGroupDescribeResponse, newest=NEWEST
-            )
-            return {
-                one.group_id: Answer(one.error_code, one.error_message, _described(one))
-                for one in answer.groups
-            }
-
         purpose = Purpose("describe", "cannot describe share group")
-        return await ask_coordinators(self._cluster, CoordinatorKind.GROUP, group_ids, ask, purpose)
+        return await ask_coordinators(
+            self._cluster, CoordinatorKind.GROUP, group_ids, described_share_groups, purpose
+        )
 
     async def offsets(self, group_id: str) -> Results[TopicPartition, ShareOffset]:
         """The offset of each partition that the group has read from."""
@@ -197,31 +180,3 @@ class ShareGroups:
             error = of_topic.error(self._cluster, name, one.code, one.message) if one.code else None
             results.put(name, None, error)
         return results
-
-
-def _described(one: DescribedGroup) -> GroupDescription:
-    return GroupDescription(
-        group_id=one.group_id,
-        state=one.group_state,
-        protocol_type=SHARE_PROTOCOL,
-        assignor=one.assignor_name,
-        members=tuple(
-            GroupMember(
-                member.member_id,
-                None,
-                member.client_id,
-                member.client_host,
-                tuple(
-                    sorted(
-                        (topic.topic_name, number)
-                        for topic in member.assignment.topic_partitions
-                        for number in topic.partitions
-                    )
-                ),
-                member.member_epoch,
-            )
-            for member in one.members
-        ),
-        epoch=one.group_epoch,
-        target_epoch=one.assignment_epoch,
-    )

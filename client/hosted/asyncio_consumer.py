@@ -38,7 +38,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Hosted(Generic[C]):
+class Hosted(Generic[C]):
     """A client in the trio thread, and its block in asyncio."""
 
     _host: Host[C]
@@ -58,31 +58,31 @@ class _Hosted(Generic[C]):
         await asyncio.shield(asyncio.wrap_future(self._host.close(error)))
 
 
-def _passed_on(
+def passed_on(
     method: Callable[Concatenate[C, P], Awaitable[R]],
-) -> Callable[Concatenate[_Hosted[C], P], Coroutine[Any, Any, R]]:
+) -> Callable[Concatenate[Hosted[C], P], Coroutine[Any, Any, R]]:
     """A coroutine function that awaits the client's method in the trio thread."""
 
     @functools.wraps(method)
-    async def call(self: _Hosted[C], *arguments: P.args, **keywords: P.kwargs) -> R:
+    async def call(self: Hosted[C], *arguments: P.args, **keywords: P.kwargs) -> R:
         host = self._host
         return await asyncio.wrap_future(host.call(method, host.client, *arguments, **keywords))
 
-    return cast("Callable[Concatenate[_Hosted[C], P], Coroutine[Any, Any, R]]", call)
+    return cast("Callable[Concatenate[Hosted[C], P], Coroutine[Any, Any, R]]", call)
 
 
-def _passed_on_at_once(
+def passed_on_at_once(
     method: Callable[Concatenate[C, P], R],
-) -> Callable[Concatenate[_Hosted[C], P], Coroutine[Any, Any, R]]:
+) -> Callable[Concatenate[Hosted[C], P], Coroutine[Any, Any, R]]:
     """A coroutine function that calls the client's method in the trio thread."""
 
     @functools.wraps(method)
-    async def call(self: _Hosted[C], *arguments: P.args, **keywords: P.kwargs) -> R:
+    async def call(self: Hosted[C], *arguments: P.args, **keywords: P.kwargs) -> R:
         host = self._host
         future = host.call_at_once(method, host.client, *arguments, **keywords)
         return await asyncio.wrap_future(future)
 
-    return cast("Callable[Concatenate[_Hosted[C], P], Coroutine[Any, Any, R]]", call)
+    return cast("Callable[Concatenate[Hosted[C], P], Coroutine[Any, Any, R]]", call)
 
 
 class AsyncioAck(HostedAck):
@@ -96,7 +96,7 @@ class AsyncioAck(HostedAck):
         return await asyncio.wrap_future(self._desk.fail(self._delivery))
 
 
-class AsyncioConsumer(_Hosted[Consumer]):
+class AsyncioConsumer(Hosted[Consumer]):
     """`Consumer` for asyncio: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
@@ -140,8 +140,8 @@ class AsyncioConsumer(_Hosted[Consumer]):
 
         return run
 
-    assign = _passed_on(Consumer.assign)
-    unsubscribe = _passed_on(Consumer.unsubscribe)
+    assign = passed_on(Consumer.assign)
+    unsubscribe = passed_on(Consumer.unsubscribe)
 
     async def assignment(self) -> frozenset[TopicPartition]:
         """As `Consumer.assignment`."""
@@ -202,16 +202,16 @@ class AsyncioConsumer(_Hosted[Consumer]):
 
     # Positions
 
-    position = _passed_on_at_once(Consumer.position)
-    seek = _passed_on_at_once(Consumer.seek)
-    seek_to_timestamp = _passed_on(Consumer.seek_to_timestamp)
-    seek_to_beginning = _passed_on(Consumer.seek_to_beginning)
-    seek_to_end = _passed_on(Consumer.seek_to_end)
-    pause = _passed_on_at_once(Consumer.pause)
-    resume = _passed_on_at_once(Consumer.resume)
-    lag = _passed_on_at_once(Consumer.lag)
-    metrics = _passed_on_at_once(Consumer.metrics)
-    group_metadata = _passed_on_at_once(Consumer.group_metadata)
+    position = passed_on_at_once(Consumer.position)
+    seek = passed_on_at_once(Consumer.seek)
+    seek_to_timestamp = passed_on(Consumer.seek_to_timestamp)
+    seek_to_beginning = passed_on(Consumer.seek_to_beginning)
+    seek_to_end = passed_on(Consumer.seek_to_end)
+    pause = passed_on_at_once(Consumer.pause)
+    resume = passed_on_at_once(Consumer.resume)
+    lag = passed_on_at_once(Consumer.lag)
+    metrics = passed_on_at_once(Consumer.metrics)
+    group_metadata = passed_on_at_once(Consumer.group_metadata)
 
     async def paused(self) -> frozenset[TopicPartition]:
         """As `Consumer.paused`."""
@@ -222,11 +222,11 @@ class AsyncioConsumer(_Hosted[Consumer]):
 
     # Offsets of logs, and commits
 
-    offsets_at = _passed_on(Consumer.offsets_at)
-    beginning_offsets = _passed_on(Consumer.beginning_offsets)
-    end_offsets = _passed_on(Consumer.end_offsets)
-    commit = _passed_on(Consumer.commit)
-    committed = _passed_on(Consumer.committed)
+    offsets_at = passed_on(Consumer.offsets_at)
+    beginning_offsets = passed_on(Consumer.beginning_offsets)
+    end_offsets = passed_on(Consumer.end_offsets)
+    commit = passed_on(Consumer.commit)
+    committed = passed_on(Consumer.committed)
 
     async def commit_soon(
         self,

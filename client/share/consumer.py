@@ -16,7 +16,7 @@ left without an error; records that wait in the buffer longer than their lock ar
 cancelled request for records loses none.
 
 Mirrors: KafkaShareConsumer, ShareConsumeRequestManager. Leaves out: acknowledgement callbacks
-(failures of results that a fetch takes along go to `report`).
+(failures of results that a fetch takes along go to `report`, and the next `commit` raises them).
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ NEWEST_FETCH: Final = 2
 FIRST_THAT_RENEWS: Final = 2
 IDLE_SECONDS: Final = 1.0
 SILENCE_SECONDS: Final = 10.0
+REFRESH_MS: Final = 100
 MODES: Final = ("implicit", "explicit")
 
 _STALE: Final = frozenset(
@@ -240,6 +241,11 @@ class ShareConsumer:
             found.append(held.record)
         return found
 
+    def _take_back(self, records: Iterable[SharedRecord]) -> None:
+        """Records that did not reach the application: they are handed out again."""
+        held = [self._held.pop(_key(record), None) for record in records]
+        self._buffer.extendleft(each for each in reversed(held) if each is not None)
+
     # Results
 
     def accept(self, record: SharedRecord) -> None:
@@ -282,6 +288,8 @@ class ShareConsumer:
         session = self._session(held.node)
         if session.number == held.session:
             session.acknowledge(held.place, held.record.offset, kind)
+        else:
+            session.not_stored(held.place)
 
     def _accept_held(self) -> None:
         """Without explicit results, records that were handed out are accepted."""
@@ -291,13 +299,18 @@ class ShareConsumer:
             self._held.clear()
 
     async def commit(self) -> None:
-        """Send all results, and wait until the brokers have stored them. Raises ClientError for
-        those that they refuse: their records come again."""
+        """Send all results, and wait until the brokers have stored them. Raises ClientError if
+        some since the last commit are not stored: their records come again."""
         self._accept_held()
         problems: list[str] = []
         for node in list(self._sessions):
             problems += await self._send_results(node)
         await trio.lowlevel.checkpoint()
+        for node, session in self._sessions.items():
+            for place in session.take_void():
+                head = f"results of {self._name(place)}: "
+                if not any(each.startswith(head) for each in problems):
+                    problems.append(f"{head}broker {node} has not stored all")
         if problems:
             raise ClientError("; ".join(problems))
 
@@ -325,19 +338,27 @@ class ShareConsumer:
                 session.on_answer(code)
         if code != ErrorCode.NONE:
             return [answer.error_message or code.description]
-        return [
-            self._problem((topic.topic_id, part.partition_index), part.error_code)
-            for topic in answer.responses
-            for part in topic.partitions
-            if part.error_code
-        ]
+        problems = []
+        for topic in answer.responses:
+            for part in topic.partitions:
+                if part.error_code:
+                    place = (topic.topic_id, part.partition_index)
+                    problems.append(self._problem(place, part.error_code))
+                    if any(
+                        run.kind is not Acknowledge.RENEW
+                        for run in step.acknowledged.get(place, ())
+                    ):
+                        session.not_stored(place)
+        return problems
 
     def _problem(self, place: IdPartition, code: int) -> str:
         error = ErrorCode(code)
         if error in _STALE:
             self._refresh()
-        name = self._view.name_of(place[0]) or place[0].hex()
-        return f"results of {name}-{place[1]}: {error.description} ({error.name})"
+        return f"results of {self._name(place)}: {error.description} ({error.name})"
+
+    def _name(self, place: IdPartition) -> str:
+        return f"{self._view.name_of(place[0]) or place[0].hex()}-{place[1]}"
 
     def _acknowledge_request(self, step: SessionStep) -> ShareAcknowledgeRequest:
         topics: dict[bytes, list[share_acknowledge.AcknowledgePartition]] = {}
@@ -373,8 +394,12 @@ class ShareConsumer:
         return self._turns.setdefault(node, trio.Lock())
 
     def _refresh(self) -> None:
-        self._metadata_due_ms = min(self._metadata_due_ms, now_ms() + 100)
+        self._refresh_soon()
         self._bell.ring()
+
+    def _refresh_soon(self) -> None:
+        """For `_run_fetches` itself, which would never wait if it rang its own bell."""
+        self._metadata_due_ms = min(self._metadata_due_ms, now_ms() + REFRESH_MS)
 
     async def _run_fetches(self) -> None:
         assert self._nursery is not None
@@ -420,7 +445,7 @@ class ShareConsumer:
         for place in sorted(self._member.assigned):
             node = self._leader(place)
             if node is None:
-                self._refresh()
+                self._refresh_soon()
             else:
                 nodes.setdefault(node, []).append(place)
         return nodes
@@ -465,6 +490,7 @@ class ShareConsumer:
                 place = (topic.topic_id, part.partition_index)
                 if part.acknowledge_error_code:
                     self._cluster.report(self._problem(place, part.acknowledge_error_code))
+                    session.not_stored(place)
                 if part.error_code:
                     self._refused(place, ErrorCode(part.error_code))
                 elif part.acquired_records:

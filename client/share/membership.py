@@ -3,7 +3,9 @@
     OUT -> JOINING -> MEMBER -> OUT          a fenced member joins again, under the same id
 
 Several members may have one partition, so that an assignment takes effect at once, and none is
-acknowledged. Times are in ms of any clock that does not go back.
+acknowledged. A coordinator assigns partitions only when their states are there, shortly after the
+first member has joined: a member without partitions sends its next heartbeats sooner. Times are in
+ms of any clock that does not go back.
 
 Mirrors: ShareMembershipManager and ShareHeartbeatRequestManager of the Java client.
 """
@@ -23,6 +25,7 @@ from ..consumer.membership import LOST_COORDINATOR, Outcome
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
+FIRST_PAUSE_MS: Final = 100
 
 IdPartition = tuple[bytes, int]  # a partition by the id of its topic
 
@@ -49,6 +52,7 @@ class ShareMembership:
         self.fatal: tuple[ErrorCode, str | None] | None = None  # and the coordinator's message
         self.heartbeat_interval_ms = 0
         self._heartbeat_ms = 0
+        self._pause_ms = FIRST_PAUSE_MS  # without partitions; twice as long each time
         self._told: frozenset[str] | None = None  # None: the coordinator may know none
 
     def subscribe(self, topics: Collection[str]) -> None:
@@ -63,7 +67,10 @@ class ShareMembership:
             return None
         if self.state is ShareState.JOINING or self._told != self.topics:
             return 0
-        return max(0, self._heartbeat_ms + self.heartbeat_interval_ms - now_ms)
+        interval_ms = self.heartbeat_interval_ms
+        if not self.assigned:
+            interval_ms = min(self._pause_ms, interval_ms)
+        return max(0, self._heartbeat_ms + interval_ms - now_ms)
 
     def heartbeat_request(self, now_ms: int) -> ShareGroupHeartbeatRequest | None:
         """The request; None if it is no member and does not join."""
@@ -90,6 +97,10 @@ class ShareMembership:
             self.state = ShareState.MEMBER
             self.epoch = answer.member_epoch
             self.heartbeat_interval_ms = answer.heartbeat_interval_ms
+            if asked.subscribed_topic_names is not None:
+                self._pause_ms = FIRST_PAUSE_MS
+            else:
+                self._pause_ms = min(2 * self._pause_ms, self.heartbeat_interval_ms)
             if asked.subscribed_topic_names is not None:
                 self._told = frozenset(asked.subscribed_topic_names)
             if answer.assignment is not None:

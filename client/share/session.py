@@ -5,8 +5,8 @@ begins a session, -1 ends it: the broker then releases what the member has acqui
 acknowledged.
 
 Invariants: an acknowledgement is sent once, in the session in which its record was acquired; with a
-lost session those that wait are void, since the broker has released their records. The broker's
-partitions equal `_known` once it has answered.
+lost session those that wait, or have no answer, are void, since the broker has released their
+records. The broker's partitions equal `_known` once it has answered.
 
 Mirrors: ShareSessionHandler and Acknowledgements of the Java client.
 """
@@ -77,6 +77,8 @@ class ShareSession:
         self.number = 0  # of the session with this broker: those before it are lost
         self._known: frozenset[IdPartition] = frozenset()
         self._results: dict[IdPartition, dict[int, Acknowledge]] = {}
+        self._sent: Collection[IdPartition] = ()  # that the request under way acknowledges
+        self._void: set[IdPartition] = set()
 
     @property
     def is_open(self) -> bool:
@@ -85,6 +87,15 @@ class ShareSession:
     def acknowledge(self, place: IdPartition, offset: int, kind: Acknowledge) -> None:
         """For the next request; the last result of an offset counts."""
         self._results.setdefault(place, {})[offset] = kind
+
+    def not_stored(self, place: IdPartition) -> None:
+        """Results of the partition were refused, or came after the session was lost."""
+        self._void.add(place)
+
+    def take_void(self) -> list[IdPartition]:
+        """Partitions with results that are void, since the last time."""
+        void, self._void = sorted(self._void), set()
+        return void
 
     def fetch_step(self, wanted: Collection[IdPartition]) -> SessionStep:
         """The next ShareFetch: the first of a session has no acknowledgements."""
@@ -104,11 +115,12 @@ class ShareSession:
         if not self.is_open:
             return None
         step = SessionStep(FINAL_EPOCH, [], [], self._take())
-        self.on_lost()
+        self._begin_anew()
         return step
 
     def _take(self) -> Runs:
         results, self._results = self._results, {}
+        self._sent = results.keys()
         return {place: list(runs_of(found.items())) for place, found in results.items()}
 
     def on_answer(self, code: ErrorCode) -> bool:
@@ -116,15 +128,23 @@ class ShareSession:
         if code in _LOST:
             self.on_lost()
             return False
+        if code:
+            self._void.update(self._sent)
+        self._sent = ()
         self.epoch = self.epoch + 1 if self.epoch < MAX_EPOCH else 1
         return True
 
     def on_lost(self) -> None:
         """No answer has arrived, or the broker has dropped the session: the next begins another."""
+        self._void.update(self._sent, self._results)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self.epoch = FIRST_EPOCH
         self.number += 1
         self._known = frozenset()
         self._results = {}
+        self._sent = ()
 
 
 def runs_of(results: Iterable[tuple[int, Acknowledge]]) -> Iterator[Run]:

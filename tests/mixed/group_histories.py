@@ -153,6 +153,8 @@ class Side:
         error = ErrorCode(group.error_code).name
         assignor = group.assignor_name if not group.error_code else ""
         view = (error, group.group_epoch, group.assignment_epoch, assignor)
+        if not exact and group.assignment_epoch < group.group_epoch:
+            return view  # who stays has what it had: which of them had more depends on the order
         if not exact:
             targets = [_by_name(member.target_assignment) for member in group.members]
             return *view, sorted(sum(map(len, target.values())) for target in targets)

@@ -29,6 +29,7 @@ from pybroker_kafka.client.consumer.deliveries import Delivery
 from pybroker_kafka.client.consumer.received import ReceivedBatch
 from pybroker_kafka.client.producer.producer import Producer
 from pybroker_kafka.client.share.consumer import ShareConsumer
+from pybroker_kafka.testkit.tiered import RemoteStorageManagerTests
 from tests import run
 from tests.support.processes import ROOT
 
@@ -52,12 +53,15 @@ FOR_TESTS = {
         f"spark_jobs/source/data_source.py::StreamReader.{method}": "Spark 4.2 calls it"
         for method in ("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset")
     },
+    "storage/remote/object_store.py::ObjectStore": "loaded by its name",
+    "testkit/tiered.py::RemoteStorageManagerTests": "for anyone's storage manager",
     "storage/checkpoints.py::read_offsets": "the counterpart of write_offsets, for the tools too",
 }
 # All public methods of these, inherited ones included, are for people's tests and programs.
 HANDED_OUT = [
     *(base for name in testing.__all__ for base in getattr(testing, name).__mro__),
     *(Consumer, Delivery, ReceivedBatch, Producer, ShareConsumer, ShareGroups),
+    RemoteStorageManagerTests,
 ]
 _WORD = re.compile(r"\w+")
 # A function or a class that takes less than this says by itself what it does.

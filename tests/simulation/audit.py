@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pybroker_kafka.protocol.apis.leader_and_isr import LeaderAndIsrRequest
 from pybroker_kafka.protocol.apis.produce import ProduceRequest, ProduceResponse
 from pybroker_kafka.protocol.records.batch import iter_batch_headers
-from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.topics import SHARE_STATE_TOPIC, TopicPartition
 from pybroker_kafka.replication.controller import znodes
 from pybroker_kafka.replication.controller.znodes import LeaderAndIsr
 from pybroker_kafka.replication.types import ACKS_ALL
@@ -75,17 +75,19 @@ class Replica:
         # So many batches are as in the ledger.
         self.verified = 0
 
-    def read(self, log: Log) -> None:
-        """Bring the shadow up with the log."""
+    def read(self, log: Log, ledger: "Ledger") -> None:
+        """Bring the shadow up with the log; of what was pruned, the ledger has it."""
+        start = log.log_start_offset
         if log is not self.log or log.local.truncations != self.truncations:
-            self.batches = []
+            self.batches = ledger.batches[: ledger.count(start)]
             self.verified = 0
-            self.leo = log.log_start_offset
+            self.leo = self.batches[-1].end if self.batches else 0
         self.log = log
         self.truncations = log.local.truncations
         while self.leo < log.log_end_offset:
-            found = log.read(self.leo, MAX_READ_BYTES, upper_bound_offset=log.log_end_offset)
             before = self.leo
+            position = max(before, start)
+            found = log.read(position, MAX_READ_BYTES, upper_bound_offset=log.log_end_offset)
             for _, header in iter_batch_headers(found.records.read()):
                 if header.base_offset >= before:
                     base, end = header.base_offset, header.next_offset
@@ -177,7 +179,7 @@ class Audit:
         broker_id, partitions = broker.broker_id, broker.manager.partitions
         for key, partition in partitions.items():
             log = partition.log
-            if log.log_start_offset:
+            if log.log_start_offset and key[0] != SHARE_STATE_TOPIC:
                 self.fail(f"{broker.name} {key}: records were deleted, up to {log}")
             replica = self.replicas.get((broker_id, key)) or self.replica(broker_id, key)
             hw = log.high_watermark
@@ -190,9 +192,9 @@ class Audit:
                 and log.local.truncations == replica.truncations
             ):
                 continue
-            replica.read(log)
-            self._check_offsets(broker, key, log)
             ledger = self.ledger(key)
+            replica.read(log, ledger)
+            self._check_offsets(broker, key, log)
             if self._is_unclean and not partition.is_leader:
                 pass
             elif partition.is_leader:
@@ -331,7 +333,7 @@ class Audit:
             replica.is_leader = False
             replica.hw = replica.epoch = -1
             if log is not None:
-                replica.read(log)
+                replica.read(log, self.ledger(key))
             else:
                 replica.batches, replica.leo, replica.log = [], 0, None
                 replica.verified = 0

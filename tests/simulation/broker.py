@@ -61,7 +61,7 @@ from pybroker_kafka.protocol.apis.update_metadata import UpdateMetadataRequest
 from pybroker_kafka.protocol.apis.write_txn_markers import WriteTxnMarkersRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.framing import decode_response
-from pybroker_kafka.protocol.topics import TopicPartition
+from pybroker_kafka.protocol.topics import SHARE_STATE_TOPIC, TopicPartition
 from pybroker_kafka.protocol.wall_clock import WallClock
 from pybroker_kafka.protocol.zookeeper.operations import Exists, Flow, SessionExpired
 from pybroker_kafka.replication.controller.config import ControllerConfig
@@ -261,13 +261,15 @@ class Broker:
             ),
             wall=self.wall,
         )  # fmt: skip
-        self.log_manager.load(kernel.now_ms)
+        self.log_manager.load(
+            kernel.now_ms, {SHARE_STATE_TOPIC: settings.log_config_of(SHARE_STATE_TOPIC)}
+        )
         assert self.log_manager.online_directories(), "no log directory could be opened"
         self.manager = ReplicaManager(
             ReplicaConfig(self.broker_id, replica_lag_time_max_ms=settings.replica_lag_ms),
             self.log_manager,
             MetadataCache(self.broker_id, "simulation"),
-            lambda _topic: settings.log_config,
+            settings.log_config_of,
             now_ms=kernel.now_ms,
         )
         self.replicas = ReplicaRuntime(self.manager, self.now_ms, urgent_bytes=URGENT_BYTES)

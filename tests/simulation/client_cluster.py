@@ -28,20 +28,30 @@ from pybroker_kafka.broker.network.socket_server import (
     SocketSettings,
 )
 from pybroker_kafka.broker.observability.metrics import BrokerMetrics
+from pybroker_kafka.broker.share.group_settings import ShareSettings
 from pybroker_kafka.client.consumer import epoch_member
+from pybroker_kafka.client.share import consumer as share_consumer
 from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
 from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.coordinator.group.share.config import ShareGroupConfig
 from pybroker_kafka.coordinator.transaction.metadata import RAISES_EPOCHS
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.features import Feature
+from pybroker_kafka.protocol.topics import SHARE_STATE_TOPIC, TopicPartition
 from pybroker_kafka.replication.metadata_cache import MetadataUpdate
+from pybroker_kafka.replication.offsets import EARLIEST_TIMESTAMP
+from pybroker_kafka.replication.share.limits import ShareLimits
+from pybroker_kafka.replication.types import Isolation
 from tests.simulation.client_apps import App, PlainSender, Sender
 from tests.simulation.client_judge import Judge
 from tests.simulation.client_members import Member
+from tests.simulation.client_queues import QueueMember
 from tests.simulation.client_transactions import CommittedReader, Teller
 from tests.simulation.cluster import CALM_START_MS, CHECK_MS, CONVERGENCE_LIMIT_MS, Result
 from tests.simulation.kernel import START_MS, Process
+from tests.simulation.queue_book import QueueBook
 from tests.simulation.settings import Settings
+from tests.simulation.share_side import ShareSide
 from tests.simulation.sockets import Ground, Socket, new_descriptors, simulated_sockets
 from tests.simulation.streams import Host
 from tests.simulation.transactions import (
@@ -65,6 +75,10 @@ SESSION_MS = 2_000  # of members by the consumer protocol
 HEARTBEAT_MS = 300
 ASSIGNMENT_INTERVAL_MS = 200
 LONGEST_CUT_MS = 4_000
+LOCKS_MS = (700, 1_500, 3_000)
+DELIVERY_LIMITS = (2, 3, 5)
+MOST_LOCKED = 100
+QUEUES_SHARE = 0.6  # of seeds, where the cluster has share groups
 IDLE_LIMITS_MS = (600_000, 600_000, 8_000)
 
 
@@ -83,6 +97,11 @@ class ServingBroker(TransactionalBroker):
         heartbeat_interval_ms=HEARTBEAT_MS,
         assignment_interval_ms=ASSIGNMENT_INTERVAL_MS,
     )
+
+    share_config = ShareGroupConfig(
+        session_timeout_ms=SESSION_MS, heartbeat_interval_ms=HEARTBEAT_MS
+    )
+    shares: ShareSide
 
     def build(self) -> None:
         super().build()
@@ -112,9 +131,11 @@ class ServingBroker(TransactionalBroker):
             ApiKey.INIT_PRODUCER_ID: self._init_producer_id,
         }
         if self.cluster.has_consumer_protocol:
-            self.levels = {**self.levels, Feature.GROUP: 1}
+            self.levels = {**self.levels, Feature.GROUP: 1, Feature.SHARE: 1}
             heartbeats = ConsumerGroupHandlers(self.groups, lambda: self.levels)
             handlers[ApiKey.CONSUMER_GROUP_HEARTBEAT] = heartbeats.heartbeat
+            self.shares = ShareSide(self)
+            handlers |= self.shares.handlers
             self.orders.on_metadata.append(self._topics_changed)
         self._build_network(handlers)
 
@@ -143,6 +164,8 @@ class ServingBroker(TransactionalBroker):
 
     async def begin(self, nursery: trio.Nursery) -> None:
         await super().begin(nursery)
+        if self.cluster.has_consumer_protocol:
+            await self.shares.begin(nursery)
         await nursery.start(self._network.run)
 
     def kill(self) -> None:
@@ -162,6 +185,18 @@ class ClientCluster(TransactionalCluster):
         # Users' programs, on all hosts.
         self.programs = TrioRun(self.kernel, Process("programs"), self._run)
         self.judge = Judge(self)
+        draw = Random(seed)
+        self.share_settings = ShareSettings(
+            ShareLimits(draw.choice(LOCKS_MS), draw.choice(DELIVERY_LIMITS), MOST_LOCKED),
+            EARLIEST_TIMESTAMP,
+            False,
+            draw.choice((Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)),
+        )
+        self.snapshot_updates = draw.choice((3, 20))
+        limits = self.share_settings.limits
+        self.queue_book = QueueBook(
+            self, limits.delivery_count_limit, limits.record_lock_duration_ms
+        )
         self.hosts: list[Host] = []
         self.descriptors = new_descriptors()
         self.sockets: dict[int, Socket] = {}
@@ -183,7 +218,12 @@ class ClientCluster(TransactionalCluster):
 
     @property
     def has_consumer_protocol(self) -> bool:
+        """And share groups."""
         return self.version >= RAISES_EPOCHS
+
+    def new_keys(self) -> list[TopicPartition]:
+        keys = super().new_keys()
+        return [*keys, (SHARE_STATE_TOPIC, 0)] if self.has_consumer_protocol else keys
 
     def new_settings(self, random: Random) -> Settings:
         settings = super().new_settings(random)
@@ -273,6 +313,9 @@ class ClientCluster(TransactionalCluster):
         self.apps = [
             kind(self, f"{kind.__name__.lower()}{n}") for n, kind in enumerate(app_kinds(self))
         ]
+        has_queue = any(isinstance(app, QueueMember) for app in self.apps)
+        if has_queue:
+            self.queue_book.look()
         async with trio.open_nursery() as nursery:
             for app in self.apps:
                 nursery.start_soon(self._run_app, app)
@@ -293,6 +336,8 @@ class ClientCluster(TransactionalCluster):
         if not self._has_converged:
             self.audit.fail(f"no convergence in {CONVERGENCE_LIMIT_MS} ms: {self.reason}")
         self.judge.check()
+        if has_queue:
+            self.queue_book.check()
 
     async def _run_app(self, app: App) -> None:
         await app.run()
@@ -320,14 +365,22 @@ def app_kinds(cluster: ClientCluster) -> list[type[App]]:
         kinds.append(CommittedReader)
     if random.random() < 0.6:
         kinds += [Member] * random.randint(1, 3)
+    if cluster.has_consumer_protocol and random.random() < QUEUES_SHARE:
+        kinds += [QueueMember] * random.randint(1, 3)
     return kinds
 
 
 def simulate_client_2(seed: int) -> Result:
-    """The same with transaction.version 2 and the consumer protocol of groups, and without the
-    protections of versions before."""
+    """The same with transaction.version 2, the consumer protocol of groups and queues, and without
+    the protections of versions before."""
     with unprotected():
         return simulate_client(seed, RAISES_EPOCHS)
+
+
+def simulate_queues(seed: int) -> Result:
+    """The same with members of a queue in each seed."""
+    with patch(f"{__name__}.QUEUES_SHARE", 1.0):
+        return simulate_client_2(seed)
 
 
 def simulate_client(seed: int, version: int = 0) -> Result:
@@ -341,6 +394,7 @@ def simulate_client(seed: int, version: int = 0) -> Result:
             simulated(kernel, seed),
             simulated_sockets(cluster.network, cluster.sockets),
             patch.object(epoch_member, "new_member_id", lambda: next(ids)),
+            patch.object(share_consumer, "new_member_id", lambda: next(ids)),
         ):
             cluster.run()
     except Exception as failure:

@@ -20,6 +20,8 @@ from pybroker_kafka.client.consumer.received import Received
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from pybroker_kafka.protocol.apis.produce import ProduceRequest, ProduceResponse
+from pybroker_kafka.protocol.apis.share_acknowledge import ShareAcknowledgeRequest
+from pybroker_kafka.protocol.apis.share_fetch import ShareFetchRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.framing import decode_response
 from pybroker_kafka.protocol.records.batch import (
@@ -202,6 +204,8 @@ class Judge:
             f"{connection.host.name} sends {sent.api_key.name} {sent.correlation_id} to "
             f"{connection.broker.name} on {connection.number}{_batches_of(sent.message)}"
         )
+        if isinstance(sent.message, ShareFetchRequest | ShareAcknowledgeRequest):
+            self._cluster.queue_book.sent(sent.message)
         if isinstance(sent.message, OffsetCommitRequest):
             self._note_commit(sent.message)
             for topic in sent.message.topics:

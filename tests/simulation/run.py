@@ -4,7 +4,8 @@ Seeds run in one process per core. Each failing seed is printed at once. At the 
 the runs and the failures, with the command that replays the first failure. `--planted` runs the
 planted faults instead, to check that the simulation finds them. `--transactions` simulates a
 cluster with transactions, `--transactions-2` one with transactions of version 2, `--client` one
-with the real client of `pybroker_kafka.client`, `--client-2` the same with both, `--groups` one
+with the real client of `pybroker_kafka.client`, `--client-2` the same with both and with queues,
+`--queues` that with members of a queue in each seed, `--groups` one
 with a group of the consumer protocol.
 """
 
@@ -30,10 +31,11 @@ from tests.simulation import (
     planted_client,
     planted_client_2,
     planted_groups,
+    planted_queues,
     planted_transactions,
     planted_transactions_2,
 )
-from tests.simulation.client_cluster import simulate_client, simulate_client_2
+from tests.simulation.client_cluster import simulate_client, simulate_client_2, simulate_queues
 from tests.simulation.cluster import Result, simulate
 from tests.simulation.groups import simulate_groups
 from tests.simulation.transactions import simulate_transactions, simulate_transactions_2
@@ -68,8 +70,9 @@ TRANSACTIONS = Kind("--transactions", simulate_transactions, planted_transaction
 TRANSACTIONS_2 = Kind("--transactions-2", simulate_transactions_2, planted_transactions_2)
 CLIENT = Kind("--client", simulate_client, planted_client)
 CLIENT_2 = Kind("--client-2", simulate_client_2, planted_client_2)
+QUEUES = Kind("--queues", simulate_queues, planted_queues)
 GROUPS = Kind("--groups", simulate_groups, planted_groups)
-KINDS = (PLAIN, TRANSACTIONS, TRANSACTIONS_2, CLIENT, CLIENT_2, GROUPS)
+KINDS = (PLAIN, TRANSACTIONS, TRANSACTIONS_2, CLIENT, CLIENT_2, QUEUES, GROUPS)
 
 
 def replay(seed: int, lines: int, fault: str | None, kind: Kind) -> int:
@@ -184,7 +187,10 @@ def main() -> int:
         "--client", action="store_true", help="simulate clients of pybroker_kafka.client"
     )
     which.add_argument(
-        "--client-2", action="store_true", help="clients, and transactions of version 2"
+        "--client-2", action="store_true", help="clients, queues, and transactions of version 2"
+    )
+    which.add_argument(
+        "--queues", action="store_true", help="as --client-2, with members of a queue in each seed"
     )
     which.add_argument(
         "--groups", action="store_true", help="simulate a group of the consumer protocol"

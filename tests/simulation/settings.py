@@ -2,8 +2,10 @@
 
 from random import Random
 
+from pybroker_kafka.protocol.topics import SHARE_STATE_TOPIC
 from pybroker_kafka.storage.log_config import LogConfig
 
+STATE_SEGMENT_BYTES = 10_000
 _LOG_CONFIGS: dict[tuple[str, ...], LogConfig] = {}
 
 
@@ -33,9 +35,14 @@ class Settings:
         self._make_log_config()
 
     def _make_log_config(self) -> None:
-        self.log_config = _log_config(
-            self.segment_bytes, self.min_insync_replicas, self.flushes, self.unclean_elections
+        self.log_config, self.state_log_config = (
+            _log_config(size, self.min_insync_replicas, self.flushes, self.unclean_elections)
+            for size in (self.segment_bytes, STATE_SEGMENT_BYTES)
         )
+
+    def log_config_of(self, topic: str) -> LogConfig:
+        """A state of a share partition has to fit into a segment."""
+        return self.state_log_config if topic == SHARE_STATE_TOPIC else self.log_config
 
     def __str__(self) -> str:
         words = [

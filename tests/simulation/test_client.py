@@ -1,7 +1,7 @@
 """The simulation of the real client in CI: some seeds, one twice, and the planted faults.
 
 `python -m tests.simulation.run --client --seed N` replays a failing seed, `--client-2` one with
-transactions of version 2 and the consumer protocol of groups.
+transactions of version 2, the consumer protocol of groups, and queues.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation import planted_client, planted_client_2
+from tests.simulation import planted_client, planted_client_2, planted_queues
 from tests.simulation.client_cluster import simulate_client, simulate_client_2
 from tests.simulation.cluster import Result
 from tests.simulation.test_simulation import ROOT
@@ -30,6 +30,21 @@ KNOWN_SEEDS = {
     "what is in hand is committed by who is cancelled": 6,
     "open records are committed": 0,
     "a cancelled poll loses records": 0,
+}
+
+
+# The first seed that finds each fault of a queue.
+QUEUE_SEEDS = {
+    "acknowledgements are answered before they are written": 0,
+    "locks of records never end": 0,
+    "states of records are lost with their leader": 0,
+    "the next leader skips what is in flight": 0,
+    "replaced leaders of a queue may write": 12,
+    "released records are archived": 0,
+    "deliveries are not counted": 0,
+    "records are accepted before they are done": 0,
+    "records are handed out after their locks": 2,
+    "results of lost sessions count as committed": 0,
 }
 
 
@@ -72,6 +87,15 @@ def test_the_same_seed_is_the_same_run_in_two_processes() -> None:
 def test_a_planted_fault_of_the_consumer_protocol_is_found(name: str) -> None:
     result = planted_client_2.find(name)
     assert result is not None, f"not found within {planted_client_2.MAX_SEEDS} seeds"
+    print(f"{name}: found at seed {result.seed}: {result.error}")
+
+
+@needs_sources
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", planted_queues.PLANTED)
+def test_a_planted_fault_of_queues_is_found(name: str) -> None:
+    result = planted_queues.find(name, range(QUEUE_SEEDS[name], planted_queues.MAX_SEEDS))
+    assert result is not None, f"not found within {planted_queues.MAX_SEEDS} seeds"
     print(f"{name}: found at seed {result.seed}: {result.error}")
 
 

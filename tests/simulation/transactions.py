@@ -39,6 +39,7 @@ from pybroker_kafka.coordinator.connection_order import ConnectionOrders, Sender
 from pybroker_kafka.coordinator.group import transactions as group_transactions
 from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
 from pybroker_kafka.coordinator.group.core import GroupConfig
+from pybroker_kafka.coordinator.group.share.config import ShareGroupConfig
 from pybroker_kafka.coordinator.transaction.core import TransactionConfig
 from pybroker_kafka.coordinator.transaction.metadata import RAISES_EPOCHS, TransactionMetadata
 from pybroker_kafka.protocol.api import API_TABLE, ApiKey
@@ -94,6 +95,7 @@ class TransactionalBroker(Broker):
     levels: Levels
     group_config = GroupConfig(offsets_retention_check_interval_ms=EXPIRY_CHECK_MS)
     consumer_config = ConsumerGroupConfig()
+    share_config = ShareGroupConfig()
 
     def new_produce_handler(self) -> ProduceHandler:
         self._build_coordinators()
@@ -109,6 +111,7 @@ class TransactionalBroker(Broker):
             replicas, self.group_config, clock=self.now_ms, commit_timeout_ms=REQUEST_TIMEOUT_MS,
             load_buffer_bytes=LOAD_BYTES, new_uuid=self._new_uuid,
             consumer_config=self.consumer_config, image=CachedTopics(metadata),
+            share_config=self.share_config,
         )  # fmt: skip
         self.producer_ids = ProducerIds(
             allocate_from_controller(
@@ -164,8 +167,8 @@ class TransactionalBroker(Broker):
         super().build()
         orders = self.orders
         for coordinator in (self.groups, self.transactions):
-            orders.on_leadership.append(partial(_roles_changed, coordinator))
-            orders.on_stopped.append(partial(_stopped, coordinator))
+            orders.on_leadership.append(partial(roles_changed, coordinator))
+            orders.on_stopped.append(partial(stopped, coordinator))
 
     async def begin(self, nursery: trio.Nursery) -> None:
         await super().begin(nursery)
@@ -187,11 +190,11 @@ class TransactionalBroker(Broker):
         self.nursery.start_soon(self._init_producer_id, request)
 
 
-def _roles_changed(coordinator: CoordinatorRuntime[Any, Any], result: LeadershipResult) -> None:
+def roles_changed(coordinator: CoordinatorRuntime[Any, Any], result: LeadershipResult) -> None:
     coordinator.on_leadership_change(result.became_leader, result.became_follower)
 
 
-def _stopped(coordinator: CoordinatorRuntime[Any, Any], result: StopResult) -> None:
+def stopped(coordinator: CoordinatorRuntime[Any, Any], result: StopResult) -> None:
     coordinator.on_leadership_change((), result.stopped)
 
 

@@ -26,7 +26,8 @@ def cache_directory() -> Path:
 
 
 def maven_jars(name: str, artifacts: Mapping[str, str]) -> Path:
-    """The directory with the jars of `group:artifact` -> version and all they depend on."""
+    """The directory with the jars of `group:artifact` -> version and all they depend on. With a
+    third part the name is that of a jar beside the artifact's own: `group:artifact:test`."""
     found = _resolve(name, tuple(artifacts.items()))
     if isinstance(found, str):
         pytest.skip(found)
@@ -66,13 +67,15 @@ def _resolve(name: str, artifacts: tuple[tuple[str, str], ...]) -> Path | str:
 
 
 def _pom(artifacts: tuple[tuple[str, str], ...]) -> str:
-    dependencies = "".join(
-        "<dependency>"
-        f"<groupId>{name.split(':')[0]}</groupId><artifactId>{name.split(':')[1]}</artifactId>"
-        f"<version>{version}</version>"
-        "</dependency>"
-        for name, version in artifacts
-    )
+    dependencies = ""
+    for name, version in artifacts:
+        group, artifact, *classifier = name.split(":")
+        dependencies += (
+            f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+            f"<version>{version}</version>"
+            + "".join(f"<classifier>{one}</classifier>" for one in classifier)
+            + "</dependency>"
+        )
     return (
         "<project><modelVersion>4.0.0</modelVersion><groupId>tests</groupId>"
         "<artifactId>kafka</artifactId><version>1</version>"

@@ -236,7 +236,7 @@ DEFINITIONS = (
         SHORT,
         "200",
         MEDIUM,
-        valid=Range(10, 1000),
+        valid=Range(1, 1000),
         doc="The most members that a share group has.",
     ),
     key("group.share.enable", BOOLEAN, "false", MEDIUM, internal=True),

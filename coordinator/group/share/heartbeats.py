@@ -3,7 +3,8 @@
 Much is as in consumer groups (`consumer.heartbeats`): epochs, targets, sessions, and the log. A
 member moves to its target at once, since partitions are shared. Only partitions whose states are
 there are assigned: states of new topics and partitions begin behind the heartbeat that finds them,
-and the group's next epoch follows when they are there.
+and the group's next epoch follows when they are there. Kafka's members learn of it by their next
+heartbeat, 5 s later; here the answer to such a member names a shorter interval.
 
 Mirrors the share half of GroupMetadataManager.
 """
@@ -52,6 +53,7 @@ from .states import SetStates, States, Topics, TopicStates, with_topics, without
 logger = logging.getLogger("pybroker.coordinator.group.share")
 
 INITIALIZE_RETRY_MS: Final = 30_000
+BEGINNING_INTERVAL_MS: Final = 200
 _NO_OFFSET: Final = -1
 
 
@@ -126,6 +128,7 @@ class ShareGroups(ConsumerGroups):
             self._update_share_targets(edit, now_ms)
             progress = self._share_step(edit, updated, group.epoch != epoch)
             initialized = self._begin_states(edit, now_ms)
+            interval_ms = self._interval_ms(group, progress, now_ms)
         except Refused:
             edit.take_back()
             raise
@@ -133,12 +136,23 @@ class ShareGroups(ConsumerGroups):
         response = ShareGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=progress.epoch,
-            heartbeat_interval_ms=self._config_of(group.group_id).heartbeat_interval_ms,
+            heartbeat_interval_ms=interval_ms,
         )
         is_full = request.subscribed_topic_names is not None
         if is_joining or is_full or progress.assigned != old.progress.assigned:
             response.assignment = _assignment(progress.assigned)
         self.writer.commit(edit, now_ms, beat.token, response, after=initialized)
+
+    def _interval_ms(self, group: ShareGroup, progress: Progress, now_ms: int) -> int:
+        """Until the member's next heartbeat: soon, if its first partitions are about to come."""
+        interval_ms = self._config_of(group.group_id).heartbeat_interval_ms
+        if progress.assigned:
+            return interval_ms
+        begun_ms = max(group.begun_ms.values(), default=None)
+        is_beginning = begun_ms is not None and now_ms - begun_ms < interval_ms
+        if is_beginning or group.target_epoch < group.epoch:
+            return min(BEGINNING_INTERVAL_MS, interval_ms)
+        return interval_ms
 
     def _share_group_for(self, group_id: str, *, may_create: bool) -> ShareGroup:
         found = self._core.groups.get(group_id)
@@ -177,7 +191,8 @@ class ShareGroups(ConsumerGroups):
             if group.targets.get(one.member_id) != target:
                 edit.apply(SetTarget(one.member_id, target))
         edit.apply(SetTargetEpoch(TargetEpoch(group.epoch, self._core.wall.stamp_ms(now_ms))))
-        group.assigned_ms = now_ms
+        if group.assignable:  # without, the next target is the first one
+            group.assigned_ms = now_ms
         logger.info("share group %r: target of epoch %d", group.group_id, group.epoch)
 
     def _share_step(self, edit: Edit, member: Member, is_new: bool) -> Progress:

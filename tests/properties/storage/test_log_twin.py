@@ -13,8 +13,10 @@ import os
 import random
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
@@ -38,6 +40,7 @@ from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.storage.checkpoints import RECOVERY_POINT_FILE
 from pybroker_kafka.storage.files import FileSlice
 from pybroker_kafka.storage.kept_open import KeptOpen
+from pybroker_kafka.storage.local_log import CutNotNoted
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import Job, LogManager
@@ -46,6 +49,8 @@ from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import checkpoint_log_start_offsets, checkpoint_recovery_points
 from tests.support.log_twin import TwinBatch, TwinLog
+
+R = TypeVar("R")
 
 CONFIG = LogConfig.from_overrides(
     {
@@ -243,7 +248,7 @@ class LogMachine(RuleBasedStateMachine):
     def truncate(self, share: float) -> None:
         self.end_sending()  # what is cut and written anew is no longer what was read
         target = self.twin.start + int(share * (self.twin.end - self.twin.start))
-        changed = self.log.truncate_to(target, self.time)
+        changed = self.once_noted(lambda: self.log.truncate_to(target, self.time))
         assert changed == (target < self.twin.end)
         if changed:
             self.twin.truncate(target)
@@ -275,8 +280,18 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(offset=st.integers(0, 500))
     def truncate_fully(self, offset: int) -> None:
-        self.log.truncate_fully_and_start_at(offset, self.time)
+        self.once_noted(lambda: self.log.truncate_fully_and_start_at(offset, self.time))
         self.twin.restart_at(offset)
+
+    def once_noted(self, cut: Callable[[], R]) -> R:
+        """A cut that is refused has changed nothing; the next flush notes it."""
+        before = self.log.log_end_offset, self.log.log_start_offset
+        try:
+            return cut()
+        except CutNotNoted:
+            assert (self.log.log_end_offset, self.log.log_start_offset) == before
+            self.flush()
+            return cut()
 
     # Stopping and starting
 

@@ -30,6 +30,10 @@ WRONG_USES = {
     "partitions reassign flights:0=a": "'flights:0=a': 'a' is not a list of broker ids, as 1,2,3",
     "partitions reassign flights:0=1,1": "'flights:0=1,1' names a broker twice",
     "partitions reassign flights:0=1 --throttle 1 --no-wait": "a throttle is taken off at the end",
+    "tier verify": "name the store: --tier DIR|URL, or --broker-config FILE",
+    "tier verify --tier s3://b --tier-config region": "'region' is not KEY=VALUE",
+    "tier verify --tier ftp://b": "python:pybroker_kafka.storage.remote.object_store."
+    "ObjectStore could not be made: GenericError: Generic URL error: Unable to",
     "groups describe": "name the groups, or give --all; see: pybroker groups list",
     "groups describe g --all": "name the groups, or give --all; see: pybroker groups list",
     "groups reset g": "say where to: --to earliest, latest, current, OFFSET, +N, -N, @TIME,",

@@ -385,3 +385,20 @@ def test_invalid_acknowledgements(tmp_path: Path) -> None:
         assert part.error_code == 0
 
     run(tmp_path, test)
+
+
+def test_connections_that_close_after_its_end_store_nothing(tmp_path: Path) -> None:
+    """A broker stops its parts at once: sessions may end behind the leader."""
+
+    async def main() -> None:
+        broker = ShareBroker(tmp_path)
+        broker.lead()
+        async with trio.open_nursery() as nursery:
+            await broker.run(nursery)
+            broker.produced(9, batch(b"a"))
+            answer = await broker.share_fetch(0, max_wait_ms=500).wait()
+            assert acquired(part_of(answer)) == [(0, 0, 1)]
+            nursery.cancel_scope.cancel()
+        assert broker.shares.end_session(("group", "m"))
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))

@@ -103,6 +103,52 @@ def test_results_of_a_lost_session_are_void() -> None:
     assert (again.epoch, again.added, again.acknowledged) == (0, [A], {})
 
 
+def test_a_member_without_partitions_sends_its_heartbeats_sooner() -> None:
+    """The coordinator assigns partitions once their states are there."""
+    member = ShareMembership("g", "me", None)
+    member.subscribe(["t"])
+    times, now_ms = [], 0
+    for _ in range(7):
+        asked = member.heartbeat_request(now_ms)
+        assert asked is not None
+        answer = ShareGroupHeartbeatResponse(
+            member_epoch=1,
+            heartbeat_interval_ms=2_000,
+            assignment=Assignment(topic_partitions=[]) if now_ms == 0 else None,
+        )
+        member.on_heartbeat(answer, asked)
+        due_ms = member.heartbeat_due_ms(now_ms)
+        assert due_ms is not None
+        times.append(due_ms)
+        now_ms += due_ms
+    assert times == [100, 200, 400, 800, 1_600, 2_000, 2_000]
+
+
+def test_results_that_are_not_stored_are_known() -> None:
+    """Those under way, those that wait, and those that come too late for their session."""
+    session = ShareSession()
+    session.fetch_step([A, B])
+    session.on_answer(ErrorCode.NONE)
+    assert session.take_void() == []
+    session.acknowledge(A, 4, Acknowledge.ACCEPT)
+    assert session.acknowledge_step() is not None
+    session.acknowledge(B, 5, Acknowledge.ACCEPT)
+    session.on_lost()
+    assert session.take_void() == [A, B]
+    assert session.take_void() == []
+    session.not_stored(B)
+    assert session.take_void() == [B]
+    session.fetch_step([A])
+    session.on_answer(ErrorCode.NONE)
+    session.acknowledge(A, 6, Acknowledge.ACCEPT)
+    session.fetch_step([A])
+    session.on_answer(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert session.take_void() == [A]
+    session.acknowledge(A, 7, Acknowledge.ACCEPT)
+    assert session.final_step() is not None
+    assert session.take_void() == [], "its answer is awaited"
+
+
 def test_a_session_ends_with_its_last_results() -> None:
     session = ShareSession()
     assert session.final_step() is None

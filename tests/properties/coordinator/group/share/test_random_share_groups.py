@@ -14,7 +14,7 @@ from collections.abc import Collection
 import pytest
 
 from pybroker_kafka.coordinator.group.share.config import ShareGroupConfig
-from pybroker_kafka.coordinator.group.share.heartbeats import ShareBeat
+from pybroker_kafka.coordinator.group.share.heartbeats import BEGINNING_INTERVAL_MS, ShareBeat
 from pybroker_kafka.coordinator.group.share.share_group import ShareGroup
 from pybroker_kafka.protocol.apis.initialize_share_group_state import (
     InitializeShareGroupStateResponse,
@@ -203,3 +203,20 @@ def test_random_members(seed: int) -> None:
     for _ in range(STEPS):
         run.step()
     run.end()
+
+
+def test_a_member_without_partitions_beats_again_soon() -> None:
+    """As long as the states of its partitions begin."""
+    h = ShareHarness(Topics(t=2))
+    consumer = Consumer(h, "m")
+
+    def interval_ms() -> int:
+        joins = consumer.epoch == 0
+        call = consumer.call = h.share_beat("m", consumer.epoch, ["t"] if joins else None)
+        consumer.look()
+        return int(call.response.heartbeat_interval_ms)
+
+    assert interval_ms() == BEGINNING_INTERVAL_MS
+    h.initialized()
+    assert interval_ms() == ShareGroupConfig().heartbeat_interval_ms
+    assert len(consumer.owned) == 2

@@ -1,0 +1,117 @@
+"""The share consumer for threads without a loop: scripts, notebooks, workers.
+
+    with BlockingShareConsumer("localhost:9092", group_id="mails") as queue:
+        queue.subscribe(["orders"])
+        for record in queue: ...
+
+It has the methods, settings and promises of `ShareConsumer`, which runs in a thread with a trio
+loop; a call blocks until that one has its result. One thread at a time asks for records; any thread
+may call `accept`, `release`, `reject`, `renew` and `commit`. Ctrl-C interrupts a call as a
+cancellation does.
+
+Left out: an open `Cluster` instead of bootstrap servers.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+
+from ..errors import ClientError
+from ..share.consumer import ShareConsumer
+from ..share.records import SharedRecord
+from .blocking_calls import result_of
+from .host import Host
+from .hosted_share import HostedShareConsumer, take_from
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _passed_on(
+    method: Callable[Concatenate[ShareConsumer, P], Awaitable[R]],
+) -> Callable[Concatenate[BlockingShareConsumer, P], R]:
+    """A method that waits for the consumer's one in the trio thread."""
+
+    @functools.wraps(method)
+    def call(self: BlockingShareConsumer, *arguments: P.args, **keywords: P.kwargs) -> R:
+        host = self._host
+        return result_of(host.call(method, host.client, *arguments, **keywords))
+
+    return cast("Callable[Concatenate[BlockingShareConsumer, P], R]", call)
+
+
+def _passed_on_at_once(
+    method: Callable[Concatenate[ShareConsumer, P], R],
+) -> Callable[Concatenate[BlockingShareConsumer, P], R]:
+    """A method that calls the consumer's one in the trio thread."""
+
+    @functools.wraps(method)
+    def call(self: BlockingShareConsumer, *arguments: P.args, **keywords: P.kwargs) -> R:
+        host = self._host
+        return result_of(host.call_at_once(method, host.client, *arguments, **keywords))
+
+    return cast("Callable[Concatenate[BlockingShareConsumer, P], R]", call)
+
+
+class BlockingShareConsumer:
+    """`ShareConsumer` for threads: the same arguments, but a `Cluster`."""
+
+    def __init__(self, bootstrap: str, **options: Any) -> None:
+        self._consumer = HostedShareConsumer(bootstrap, **options)
+        self._host = Host[ShareConsumer](self._consumer)
+        self._asking = threading.Lock()
+
+    def open(self) -> Self:
+        """Begin the block without `with`, as a notebook does; then call `close`. Raises
+        ClientError."""
+        result_of(self._host.open())
+        return self
+
+    def close(self) -> None:
+        """Send results and leave the group: end the block of `open`. Raises ClientError."""
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        result_of(self._host.close(error))
+
+    subscribe = _passed_on(ShareConsumer.subscribe)
+    commit = _passed_on(ShareConsumer.commit)
+    renew = _passed_on(ShareConsumer.renew)
+    accept = _passed_on_at_once(ShareConsumer.accept)
+    release = _passed_on_at_once(ShareConsumer.release)
+    reject = _passed_on_at_once(ShareConsumer.reject)
+
+    def __iter__(self) -> Iterator[SharedRecord]:
+        """As `ShareConsumer.__aiter__`."""
+        while True:
+            (record,) = self._take(1, None)
+            yield record
+
+    def poll(
+        self, timeout_seconds: float = 0.0, max_records: int | None = None
+    ) -> list[SharedRecord]:
+        """As `ShareConsumer.poll`. Raises ClientError if another thread asks for records."""
+        return self._take(max_records, timeout_seconds)
+
+    def _take(self, count: int | None, timeout_seconds: float | None) -> list[SharedRecord]:
+        if not self._asking.acquire(blocking=False):
+            raise ClientError("one thread at a time asks a BlockingShareConsumer for records")
+        try:
+            future = take_from(self._host, self._consumer, count, timeout_seconds)
+            number, records = result_of(future)
+            self._consumer.received = number
+            return records
+        finally:
+            self._asking.release()
