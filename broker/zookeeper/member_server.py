@@ -23,7 +23,7 @@ from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, Connection
 from .election_port import ElectionPort
 from .member_storage import MemberStorage, open_member_storage
 from .quorum_port import QuorumLink, dial
-from .server import Clock, ZooKeeperServer, listen, restore_sessions
+from .server import MAX_WAITING_FRAMES, Clock, ZooKeeperServer, listen, restore_sessions
 
 logger = logging.getLogger("pybroker.broker.zookeeper.member_server")
 
@@ -136,6 +136,11 @@ class MemberServer(ZooKeeperServer):
         return self._member.is_serving
 
     @property
+    def _is_congested(self) -> bool:
+        waiting = max(self._member.held_frames, len(self._waiting_records))
+        return waiting > MAX_WAITING_FRAMES
+
+    @property
     def _ensemble(self) -> EnsembleInfo:
         member, config = self._member, self._config
         learners = member.learners
@@ -173,7 +178,10 @@ class MemberServer(ZooKeeperServer):
         if effects.closes_clients:
             for client in self._clients:
                 client.scope.cancel()
-        self._send(effects.frames)
+        if effects.frames:
+            self._send(effects.frames)
+            self._flushed.set()
+            self._flushed = trio.Event()
         for receiver, message in effects.notifications:
             self._election_port.send(receiver, message)
         for link, piece in effects.pieces:

@@ -223,6 +223,11 @@ class ZooKeeperServer:
         return True
 
     @property
+    def _is_congested(self) -> bool:
+        """Whether so much waits that no more requests are read."""
+        return len(self._waiting_frames) > MAX_WAITING_FRAMES
+
+    @property
     def _ensemble(self) -> four_letter.EnsembleInfo | None:
         return None
 
@@ -343,7 +348,7 @@ class ZooKeeperServer:
             if client.closing:
                 await client.finish()
                 return
-            while len(self._waiting_frames) > MAX_WAITING_FRAMES:
+            while self._is_congested:
                 await self._flushed.wait()
             if connection.session_id:
                 await client.receive_more()

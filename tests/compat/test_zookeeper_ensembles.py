@@ -16,6 +16,7 @@ from kazoo.exceptions import (
     OperationTimeoutError,
     SessionExpiredError,
 )
+from kazoo.security import CREATOR_ALL_ACL, make_digest_acl
 
 from tests.support.ensembles import (
     Ensemble,
@@ -30,6 +31,11 @@ from tests.support.real_zookeeper import jars
 OURS = ("ours", "ours", "ours")
 MIXED = [("real", "ours", "real"), ("ours", "real", "ours")]
 LOST = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)
+
+
+def skip_without_java(kinds: tuple[str, ...]) -> None:
+    if "real" in kinds and jars() is None:
+        pytest.skip("no Java, or no pyspark with ZooKeeper's jars")
 
 
 def write_until_done(client: KazooClient, path: str) -> None:
@@ -102,8 +108,7 @@ def test_three_of_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kinds", MIXED, ids="-".join)
 def test_mixed_with_apache_zookeeper(tmp_path: Path, kinds: tuple[str, ...]) -> None:
-    if jars() is None:
-        pytest.skip("no Java, or no pyspark with ZooKeeper's jars")
+    skip_without_java(kinds)
     with ensemble(tmp_path, kinds) as running:
         running.launch()
         running.await_leader()
@@ -123,25 +128,62 @@ def test_mixed_with_apache_zookeeper(tmp_path: Path, kinds: tuple[str, ...]) -> 
         assert_equal_trees(running)
 
 
-def test_a_new_member_gets_the_whole_state(tmp_path: Path) -> None:
-    """More transactions than a leader keeps: it sends a snapshot, and DIFFs go on behind it."""
-    with ensemble(tmp_path, OURS) as running:
+@pytest.mark.parametrize("kinds", [OURS, *MIXED], ids="-".join)
+def test_a_new_member_gets_the_whole_state(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    """More transactions than a leader keeps: member 2, which leads, sends a snapshot to member 3.
+
+    In mixed ensembles that is one of ours to the JVM's, and the other way round.
+    """
+    skip_without_java(kinds)
+    with ensemble(tmp_path, kinds) as running:
         running.launch(1, 2)
-        running.await_leader(1, 2)
-        with running.client(1, 2) as client:
+        assert running.await_leader(1, 2) == 2
+        with running.client(1, 2, timeout=30) as client:
+            client.add_auth("digest", "user:secret")
             client.create("/many", b"")
+            client.create("/own", b"", acl=[make_digest_acl("user", "secret", all=True)])
+            client.create("/own/child", "ä".encode() * 100, acl=CREATOR_ALL_ACL)
+            client.create("/e", b"", ephemeral=True)
             for group in range(12):
                 requests = [client.create_async(f"/many/{group}-{i}") for i in range(100)]
                 for request in requests:
                     request.get(timeout=60)
-        running.launch(3)
-        running.await_leader()
-        tree = assert_equal_trees(running)
-        assert len(tree) == 1 + 1 + 1200
+            running.launch(3)
+            running.await_leader()
+            names = sorted(client.get_children("/many"))
+            with running.client(3) as other:
+                other.add_auth("digest", "user:secret")
+                other.sync("/")
+                assert sorted(other.get_children("/many")) == names
+                assert len(names) == 1200
+                for path in ("/own", "/own/child", "/e", "/many"):
+                    assert other.get(path) == client.get(path)
+                    assert other.get_acls(path) == client.get_acls(path)
         running.kill(3)
         running.launch(3)
         running.await_leader()
-        assert_equal_trees(running)
+        write_at_each(running, "again")
+
+
+def test_members_move_from_the_jvm_and_back_one_by_one(tmp_path: Path) -> None:
+    skip_without_java(("real",))
+    with ensemble(tmp_path, ("real", "real", "real")) as running:
+        running.launch()
+        running.await_leader()
+        write_at_each(running, "before")
+        for kind in ("ours", "real"):
+            for number in (1, 2, 3):
+                running.kill(number)
+                rest = [other for other in running.members if other != number]
+                running.await_leader(*rest)
+                running.place(number, kind)
+                running.launch(number)
+                running.await_leader()
+                with running.client(number) as client:
+                    write_until_done(client, f"/moved-{kind}-{number}")
+            write_at_each(running, f"all-{kind}")
+        found = assert_equal_trees(running)
+        assert {"/before-1", "/all-ours-3", "/moved-real-2"} <= found.keys()
 
 
 def test_sessions_ephemerals_and_watches_outlive_a_leader(tmp_path: Path) -> None:

@@ -86,15 +86,24 @@ class Ensemble:
             f"server.{n}=127.0.0.1:{quorum}:{election}{'' if n <= voters else ':observer'}\n"
             for n, (quorum, election) in ports.items()
         )
+        self._directory = directory
+        self._ports = ports
+        self._servers = servers
+        self._tick_ms = tick_ms
         self.members: dict[int, Member] = {}
         for number, kind in enumerate(kinds, 1):
-            place = directory / str(number)
-            if kind == "ours":
-                self.members[number] = OurMember(place, number, servers, tick_ms=tick_ms)
-            else:
-                self.members[number] = RealZooKeeper(
-                    place, tick_ms=tick_ms, member_id=number, members=ports
-                )
+            self.place(number, kind)
+
+    def place(self, number: int, kind: str) -> None:
+        """A member of this kind with an empty directory, in place of an older one."""
+        directory = self._directory / f"{number}-{kind}"
+        if kind == "ours":
+            member: Member = OurMember(directory, number, self._servers, tick_ms=self._tick_ms)
+        else:
+            member = RealZooKeeper(
+                directory, tick_ms=self._tick_ms, member_id=number, members=self._ports
+            )
+        self.members[number] = member
 
     def launch(self, *numbers: int) -> None:
         for number in numbers or tuple(self.members):

@@ -98,6 +98,7 @@ class Member(LeaderHost, LearnerHost):
         "_store",
         "committed_zxid",
         "election",
+        "held_frames",
         "history",
         "leader",
         "leader_id",
@@ -131,6 +132,7 @@ class Member(LeaderHost, LearnerHost):
         self.why_looking = "it has started"
         self._durable_zxid = machine.tree.last_zxid
         self._held: deque[tuple[int, list[tuple[Connection, bytes | None]]]] = deque()
+        self.held_frames = 0  # that wait for a commit
         self._links: dict[object, PacketReader] = {}
         self._early: dict[object, bytearray] = {}
         self._pieces: list[tuple[object, Piece]] = []
@@ -162,9 +164,11 @@ class Member(LeaderHost, LearnerHost):
         records, frames = self.machine.take_effects()
         if frames:
             self._held.append((self.machine.tree.last_zxid, frames))
+            self.held_frames += len(frames)
         released: list[tuple[Connection, bytes | None]] = []
         while self._held and self._held[0][0] <= self.committed_zxid:
             released += self._held.popleft()[1]
+        self.held_frames -= len(released)
         pieces, self._pieces = self._pieces, []
         if self.leader is not None:
             pieces += self.leader.take_outbox()
@@ -305,6 +309,7 @@ class Member(LeaderHost, LearnerHost):
         self.leader_id = None
         self._connect_to = self._connect_deadline_ms = None
         self._held.clear()
+        self.held_frames = 0
         self.machine.stop_serving()
         self._closes_clients = True
         self.committed_zxid = 0
