@@ -102,7 +102,7 @@ class _Parser:
         if not isinstance(given, dict):
             raise BadSchema(f"no type: {_short(given)}")
         kind = given.get("type")
-        if kind is None:
+        if not isinstance(kind, str):
             raise BadSchema(f"no type: {_short(given)}")
         if kind in ("record", "error"):
             return self._record(given, space, depth)
@@ -119,9 +119,9 @@ class _Parser:
                 branches=[self.parse(given[inner], space, depth + 1)],
                 properties=_others(given, {"type", inner}),
             )
-        if isinstance(kind, str) and kind in PRIMITIVES:
+        if kind in PRIMITIVES:
             return Node(kind, properties=_others(given, {"type"}))
-        return self.parse(kind, space, depth + 1)
+        return self._named(kind, space)
 
     def _named(self, name: str, space: str) -> Node:
         if name in PRIMITIVES:

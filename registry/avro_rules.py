@@ -56,10 +56,19 @@ _DESCRIPTIONS: Final = {
 
 def problems(reader: Node, writer: Node) -> list[str]:
     """Why `reader` cannot read what `writer` has written; empty if it can. Raises BadSchema."""
-    return [one.text for one in _Check().pair(reader, writer, ())]
+    try:
+        return [one.text for one in Comparison().pair(reader, writer, ())]
+    except Ambiguous as error:
+        return [str(error)]
 
 
-class _Check:
+class Ambiguous(Exception):
+    """A field of the reader is, by its name and aliases, several fields of the writer."""
+
+
+class Comparison:
+    """One comparison of two schemas, from `pair` of their roots on. Raises Ambiguous."""
+
     def __init__(self) -> None:
         # Of pairs under way, and of pairs done: a recursive type is compatible unless its parts
         # are not.
@@ -78,7 +87,8 @@ class _Check:
         if reader.kind == writer.kind:
             return self._same_kind(reader, writer, place)
         if writer.kind == "union":
-            found = [self.pair(reader, one, place) for one in writer.branches]
+            branches = enumerate(writer.branches)
+            found = [self.pair(reader, one, (*place, str(index))) for index, one in branches]
             return [problem for each in found for problem in each]
         if reader.kind == "union":
             if any(not self.pair(one, writer, place) for one in reader.branches):
@@ -139,6 +149,8 @@ class _Check:
             theirs = _writers_field(writer, one)
             if theirs is not None:
                 found += self.pair(one.type, theirs.type, (*here, "type"))
+            elif one.type.default is not NO_DEFAULT and not one.has_default:
+                found += self.pair(one.type, writer, (*here, "type"))  # as Java does
             elif not one.has_default:
                 found.append(Problem("READER_FIELD_MISSING_DEFAULT_VALUE", _path(here), one.name))
         return found
@@ -146,10 +158,10 @@ class _Check:
 
 def _writers_field(writer: Node, field: Field) -> Field | None:
     by_name = {one.name: one for one in writer.fields}
-    for name in (field.name, *field.aliases):
-        if name in by_name:
-            return by_name[name]
-    return None
+    found = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
+    if len(found) > 1:
+        raise Ambiguous(f"field {field.name} is several fields of the other {writer.name}")
+    return found[0] if found else None
 
 
 def _short(name: str) -> str:

@@ -110,7 +110,8 @@ def schema_of(key: Key, value: Mapping[str, Any]) -> Registered:
             value.get("ruleSet"),
         )
         number = int(value["id"])
-    except (KeyError, TypeError, ValueError):
+        content.guid.encode()  # metadata and rules are objects
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise BadRecord(f"the value of {key} is no schema") from None
     assert key.subject is not None
     return Registered(key.subject, key.version, number, content, bool(value.get("deleted")))

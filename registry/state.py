@@ -20,6 +20,7 @@ from .records import (
     DELETE_SUBJECT,
     MODE,
     SCHEMA,
+    BadRecord,
     Key,
     Value,
     schema_of,
@@ -54,12 +55,18 @@ class State:
         if key.kind == CONFIG:
             _set(self._configs, key.subject, None if value is None else _without_subject(value))
         elif key.kind == MODE:
-            _set(self._modes, key.subject, None if value is None else value.get("mode"))
+            mode = None if value is None else value.get("mode")
+            if not isinstance(mode, str | None):
+                raise BadRecord(f"{mode!r} is no mode")
+            _set(self._modes, key.subject, mode)
         elif key.kind == CONTEXT:
             (self._contexts.discard if value is None else self._contexts.add)(key.context)
         elif key.kind == DELETE_SUBJECT and value is not None and key.subject is not None:
+            last = value.get("version")
+            if not isinstance(last, int):
+                raise BadRecord(f"{last!r} is no version")
             for one in list(self._subjects.get(key.subject, {}).values()):
-                if one.version <= int(value.get("version", 0)):
+                if one.version <= last:
                     self._put(one.marked_deleted())
         elif key.kind == CLEAR_SUBJECT and value is not None:
             for one in list(self.matching(key.subject, deleted=True)):

@@ -20,7 +20,7 @@ BESIDE_THE_PACKAGE = (".ci", ".github", ".devcontainer", "tests", "benchmarks", 
 
 
 def modules() -> set[str]:
-    files = {"__init__.py", "__main__.py", "compiled.py", "py.typed", "testing.py"}
+    files = {"__init__.py", "__main__.py", "compiled.py", "py.typed", "testing.py", "web.py"}
     for room in rooms():
         files |= {str(path.relative_to(ROOT)) for path in room.rglob("*.py")}
     for folder in (ROOT / "console" / "static", ROOT / "learn" / "chapters"):

@@ -40,7 +40,6 @@ FORMS = [
     ('"int"', '"int"'),
     ("int", '"int"'),
     ({"type": "int"}, '"int"'),
-    ({"type": {"type": "int"}}, '"int"'),
     (
         {"logicalType": "date", "type": "int"},
         '{"type":"int","logicalType":"date"}',
@@ -92,6 +91,8 @@ def test_the_normal_form() -> None:
         "x",
         [],
         {},
+        {"type": {"type": "int"}},
+        {"type": ["int"]},
         {"type": "array"},
         {"type": "map"},
         {"type": "enum", "name": "E"},
