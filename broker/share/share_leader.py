@@ -9,7 +9,8 @@ Invariants: a change is answered after it is stored, or has failed; a share part
 long as this broker leads its partition without a break (`Partition.leading_since_epoch`), and is
 forgotten otherwise: the next leader has what is stored. A fetch that waits is looked at when its
 partition has new records, and when records of its group are available again; at most
-MAX_ANSWERS_AT_ONCE are answered in a turn.
+MAX_ANSWERS_AT_ONCE are answered in a turn. A share partition with locks has a timer for the first
+that ends.
 
 Mirrors SharePartitionManager, DelayedShareFetch and SharePartitionCache of Kafka 4.3. A fetch is
 one step here, from the look at the log to the acquisition, so that no fetch lock is needed. Leaves
@@ -26,7 +27,9 @@ from typing import Final, NamedTuple, Protocol
 
 import trio
 
+from ...protocol import invariants
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.invariants import BrokenInvariant
 from ...protocol.timer_wheel import TimerEntry, TimerWheel
 from ...protocol.topics import TopicPartition
 from ...replication.offsets import OffsetQuery, Searched
@@ -257,6 +260,8 @@ class ShareLeader:
     def _store(self, served: Served, write: StateWrite, stored: Stored | None) -> None:
         served.changes.append(_Change(write, stored))
         if served.idle is None:
+            if served.key in self._storing:
+                raise BrokenInvariant(f"{served.partition} stores beside its predecessor")
             served.idle = trio.Event()
             self._storing[served.key] = served.idle
             self._start(self._store_all, served)
@@ -274,8 +279,12 @@ class ShareLeader:
                 self._forget(served)
             self._look_at(served.key)
             for change in changes:
+                if any(run.write is change.write for run in change.write.runs):
+                    raise BrokenInvariant(f"{served.partition} answers before its write has ended")
                 if change.stored is not None:
                     change.stored(code, message)
+            if invariants.THOROUGH:
+                self.check()
         assert served.idle is not None
         served.idle.set()
         if self._storing.get(served.key) is served.idle:
@@ -531,6 +540,23 @@ class ShareLeader:
                 self._store(served, write, None)
                 self._look_at(served.key)
             self._schedule(served)
+        if invariants.THOROUGH:
+            self.check()
+
+    # Invariants
+
+    def check(self) -> None:
+        """Walk over all share partitions."""
+        for key, served in self.served.items():
+            machine, ends_ms = served.machine, served.machine.next_lock_end_ms
+            if machine.phase in (Phase.FENCED, Phase.FAILED):
+                raise BrokenInvariant(f"{served.partition} is served, and {machine.phase.name}")
+            if key not in self._groups.get(served.partition, ()):
+                raise BrokenInvariant(f"{served.partition} has no group {key[0]}")
+            if machine.phase is not Phase.ACTIVE or ends_ms is None:
+                continue
+            if not served.is_scheduled or served.deadline_ms > ends_ms:
+                raise BrokenInvariant(f"{served.partition} has no timer for the locks of {ends_ms}")
 
 
 def _leads(partition: Partition | None, served: Served) -> bool:

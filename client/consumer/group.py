@@ -148,6 +148,12 @@ class Group:
             )
         return member
 
+    def reader(self) -> Member:
+        """The member that reads committed offsets: the coordinator checks those of the consumer
+        protocol."""
+        member = self.side.member() if isinstance(self.side, EpochMember) else None
+        return Member(self.group_id) if member is None else member
+
     # In the application's task
 
     async def before_poll(self) -> None:

@@ -38,6 +38,12 @@ _NOT_OURS: Final = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
     }
 )
+# Errors of a read: the member has another epoch by now, or joins again.
+_OF_THE_NEXT_EPOCH: Final = (
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
 
 
 class CommitFailed(ClientError):
@@ -141,7 +147,7 @@ class OffsetKeeper:
                 connection = await self._cluster.coordinator(
                     CoordinatorKind.GROUP, group_id, group.work.purpose
                 )
-                found, code = await fetch_committed(connection, group_id, partitions)
+                found, code = await fetch_committed(connection, group.reader(), partitions)
             except (LoginError, Refused):
                 raise
             except ClientError as error:
@@ -154,7 +160,7 @@ class OffsetKeeper:
             if refusal is not None:
                 raise NotAllowed(refusal, code)
             problem = code.description
-            if not code.retriable:
+            if not code.retriable and code not in _OF_THE_NEXT_EPOCH:
                 break
             if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
                 self._cluster.forget_coordinator(CoordinatorKind.GROUP, group_id)

@@ -69,7 +69,7 @@ class Committed(NamedTuple):
 
 
 class Member(NamedTuple):
-    """The member that commits offsets; the defaults are for commits without a membership."""
+    """The member that commits or reads offsets; the defaults are for none."""
 
     group_id: str
     member_id: str = ""
@@ -195,12 +195,13 @@ async def commit(
 
 
 async def fetch_committed(
-    connection: Connection, group_id: str, partitions: Collection[TopicPartition]
+    connection: Connection, member: Member, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, Committed], ErrorCode]:
     """The committed offsets of partitions that have one, and an error of the group or of a
     partition.
 
-    Offsets of pending transactions yield a retriable error (KIP-447).
+    A member of the consumer protocol is checked as in a commit, in the newer versions. Offsets of
+    pending transactions yield a retriable error (KIP-447).
     """
     names = by_topic(dict.fromkeys(partitions))
 
@@ -211,10 +212,15 @@ async def fetch_committed(
                 OffsetFetchRequestTopics(name=t, partition_indexes=list(p))
                 for t, p in names.items()
             ]
-            group = OffsetFetchRequestGroup(group_id=group_id, topics=many)
+            group = OffsetFetchRequestGroup(
+                group_id=member.group_id,
+                member_id=member.member_id or None,
+                member_epoch=member.generation,
+                topics=many,
+            )
             return OffsetFetchRequest(groups=[group], topics=[], require_stable=stable)
         one = [OffsetFetchRequestTopic(name=t, partition_indexes=list(p)) for t, p in names.items()]
-        return OffsetFetchRequest(group_id=group_id, topics=one, require_stable=stable)
+        return OffsetFetchRequest(group_id=member.group_id, topics=one, require_stable=stable)
 
     answer = await connection.request(ApiKey.OFFSET_FETCH, question, OffsetFetchResponse)
     group = answer.groups[0] if answer.groups else answer

@@ -84,7 +84,11 @@ class Replica:
             self.leo = self.batches[-1].end if self.batches else 0
         self.log = log
         self.truncations = log.local.truncations
-        while self.leo < log.log_end_offset:
+        if self.leo < start:
+            first, last = ledger.count(self.leo), ledger.count(start)
+            self.batches += ledger.batches[first:last]
+            self.leo = self.batches[-1].end if self.batches else 0
+        while max(self.leo, start) < log.log_end_offset:
             before = self.leo
             position = max(before, start)
             found = log.read(position, MAX_READ_BYTES, upper_bound_offset=log.log_end_offset)

@@ -32,6 +32,12 @@ from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from pybroker_kafka.protocol.apis.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.broker_streams import answer_requests
 
@@ -43,6 +49,7 @@ NEWEST = {
     ApiKey.METADATA: 12,
     ApiKey.FIND_COORDINATOR: 4,
     ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.OFFSET_FETCH: 9,
     ApiKey.LIST_OFFSETS: 7,
 }
 
@@ -54,6 +61,7 @@ class OffsetBroker:
         self._nursery = nursery
         self.codes: list[ErrorCode] = []  # of the next partitions that are answered, then none
         self.asked: list[ApiKey] = []
+        self.readers: list[tuple[str | None, int]] = []  # of offsets: member id and epoch
 
     def cluster(self) -> Cluster:
         network: Reach = self._reach
@@ -74,6 +82,7 @@ class OffsetBroker:
             ApiKey.METADATA: self._metadata,
             ApiKey.FIND_COORDINATOR: self._find,
             ApiKey.OFFSET_COMMIT: self._commit,
+            ApiKey.OFFSET_FETCH: self._fetch,
             ApiKey.LIST_OFFSETS: self._list,
         }
         return answers[key](body)
@@ -104,6 +113,26 @@ class OffsetBroker:
         (key,) = body.coordinator_keys
         found = Coordinator(key=key, node_id=1, host="one", port=1, error_code=ErrorCode.NONE)
         return FindCoordinatorResponse(coordinators=[found])
+
+    def _fetch(self, body: Any) -> OffsetFetchResponse:
+        (group,) = body.groups
+        self.readers.append((group.member_id, group.member_epoch))
+        code = self._code()
+        topics = [
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartitions(partition_index=number, committed_offset=7)
+                    for number in topic.partition_indexes
+                ],
+            )
+            for topic in ([] if code else group.topics)
+        ]
+        return OffsetFetchResponse(
+            groups=[
+                OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=code)
+            ]
+        )
 
     def _commit(self, body: Any) -> OffsetCommitResponse:
         topics = [

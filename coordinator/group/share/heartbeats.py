@@ -6,7 +6,7 @@ there are assigned: states of new topics and partitions begin behind the heartbe
 and the group's next epoch follows when they are there. Kafka's members learn of it by their next
 heartbeat, 5 s later; here the answer to such a member names a shorter interval.
 
-Mirrors the share half of GroupMetadataManager.
+Rules: SEMANTICS 16. Mirrors the share half of GroupMetadataManager.
 """
 
 import logging

@@ -9,8 +9,10 @@ import trio
 import trio.testing
 
 from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.invariants import BrokenInvariant
 from pybroker_kafka.replication.offsets import LATEST_TIMESTAMP
 from pybroker_kafka.replication.share.in_flight import RecordState
+from pybroker_kafka.replication.share.share_partition import Phase, SharePartition
 from tests.support.replication import ME, batch
 from tests.support.replication_handlers import values
 from tests.support.share_leading import ShareBroker
@@ -402,3 +404,56 @@ def test_connections_that_close_after_its_end_store_nothing(tmp_path: Path) -> N
         assert broker.shares.end_session(("group", "m"))
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+# Planted violations
+
+
+@pytest.mark.parametrize(
+    ("break_it", "fact"),
+    [
+        (lambda leader, served: leader._locks.cancel(served), "no timer"),
+        (lambda leader, served: leader._groups.clear(), "no group"),
+        (lambda _leader, served: setattr(served.machine, "phase", Phase.FENCED), "FENCED"),
+    ],
+)
+def test_a_broken_leader_is_found(
+    tmp_path: Path, break_it: Callable[[Any, Any], None], fact: str
+) -> None:
+    async def test(broker: ShareBroker) -> None:
+        broker.produced(9, batch(b"a"))
+        await broker.share_fetch(0, max_wait_ms=500).wait()
+        broker.shares.check()
+        (served,) = broker.shares.served.values()
+        break_it(broker.shares, served)
+        with pytest.raises(BrokenInvariant, match=fact):
+            broker.shares.check()
+
+    run(tmp_path, test)
+
+
+def test_two_states_of_a_partition_that_store_are_found(tmp_path: Path) -> None:
+    async def test(broker: ShareBroker) -> None:
+        broker.produced(9, batch(b"a"))
+        await broker.share_fetch(0, max_wait_ms=500).wait()
+        (served,) = broker.shares.served.values()
+        broker.shares._storing[served.key] = trio.Event()
+        with pytest.raises(BrokenInvariant, match="predecessor"):
+            broker.shares.end_session(("group", "m"))
+
+    run(tmp_path, test)
+
+
+def test_a_change_that_is_answered_too_early_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SharePartition, "written", lambda *_args, **_how: False)
+
+    async def test(broker: ShareBroker) -> None:
+        broker.produced(9, batch(b"a"))
+        await broker.share_fetch(0, max_wait_ms=500).wait()
+        broker.share_acknowledge(1, [(0, 0, [ACCEPT])])
+        await trio.sleep(1)
+
+    with pytest.RaisesGroup(pytest.RaisesGroup(BrokenInvariant)):
+        run(tmp_path, test)

@@ -33,6 +33,7 @@ def member_of(group_id: str) -> Group:
         generation=1,
         is_subscribed=True,
         member=lambda: Member(group_id, "me", found.generation),
+        reader=lambda: Member(group_id, "me", found.generation),
         note_commit=lambda code: None,
     )
     return cast(Group, found)
@@ -90,3 +91,21 @@ async def test_a_commit_is_not_repeated_in_a_later_generation(
             await keeper.commit(dict.fromkeys(BOTH, Committed(7)), generation)
         assert broker.count(ApiKey.OFFSET_COMMIT) == 1
         await keeper.commit(dict.fromkeys(BOTH, Committed(8)), keeper.generation)
+
+
+async def test_a_member_reads_offsets_in_its_epoch(
+    broker: OffsetBroker, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    broker.codes = [ErrorCode.STALE_MEMBER_EPOCH]
+    async with broker.cluster() as cluster:
+        group = member_of("readers")
+        keeper = OffsetKeeper(cluster, group, reads_committed=False)
+
+        async def heartbeat() -> None:
+            await trio.sleep(RETRY_BACKOFF_SECONDS / 2)
+            group.generation += 1  # type: ignore[misc]
+
+        nursery.start_soon(heartbeat)
+        found = await keeper.committed(BOTH)
+        assert {place: one.offset for place, one in found.items()} == dict.fromkeys(BOTH, 7)
+        assert broker.readers == [("me", 1), ("me", 2)]
