@@ -126,6 +126,7 @@ REQUEST_PATH: Final = Unit(
         "protocol.generated.offset_fetch",
         "protocol.generated.produce",
         "protocol.generated.sync_group",
+        "protocol.murmur2",
         "protocol.reader",
         "protocol.records.batch",
         "protocol.timer_wheel",

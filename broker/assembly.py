@@ -35,6 +35,7 @@ from .network.topic_names import TopicNames
 from .observability.client_subscriptions import ClientInstances
 from .observability.client_telemetry import ClientValues
 from .quotas.client_quotas import ClientQuotas
+from .remote.parts import Remote, build_remote
 from .replicas.parts import Replicas, build_replicas
 from .security.access import DenialLog
 from .security.acl_authorizer import AclAuthorizer
@@ -63,13 +64,21 @@ class Parts(NamedTuple):
     logins: Logins
     client_instances: ClientInstances
     client_values: ClientValues
+    remote: Remote | None
+    """With tiered storage."""
 
 
-def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> Parts:
-    """`register_broker` is called anew after each lost session."""
+def assemble(
+    ground: Ground,
+    register_broker: Callable[[], Awaitable[None]],
+    address_of: Callable[[str], str],
+) -> Parts:
+    """`register_broker` is called anew after each lost session, `address_of` a listener once the
+    sockets are bound."""
     config = ground.config
     control = build_control(ground, register_broker)
     replicas = build_replicas(ground, control)
+    remote = build_remote(ground, replicas, address_of)
     coordinators = build_coordinators(ground, control, replicas)
     share_leader = build_share_leader(ground, replicas, coordinators)
     authorizer = settings.acl_authorizer(config)
@@ -92,7 +101,9 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         lambda: random_uuid(random.SystemRandom()),
         values.forget,
     )
-    lower = Lower(control, replicas, coordinators, share_leader, tokens, acls, instances, values)
+    lower = Lower(
+        control, replicas, coordinators, share_leader, tokens, acls, instances, values, remote
+    )
     handlers = register_handlers(ground, lower, dispatcher)
     names = TopicNames(control.cache.topic_name)
     dispatcher.guard_with(
@@ -127,6 +138,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         ),
         client_instances=instances,
         client_values=values,
+        remote=remote,
     )
     _listen(ground, parts)
     _register_gauges(ground, parts, handlers.sessions)
@@ -153,6 +165,9 @@ def _listen(ground: Ground, parts: Parts) -> None:
     orders.on_leadership.append(replicas.fetchers.on_leadership)
     orders.on_leadership.append(replicas.mover.on_leadership)
     orders.on_stopped.append(replicas.fetchers.on_stopped)
+    if parts.remote is not None:
+        orders.on_leadership.append(parts.remote.tasks.on_leadership)
+        orders.on_stopped.append(parts.remote.tasks.on_stopped)
     orders.on_metadata.append(replicas.fetchers.on_metadata)
     groups, transactions = parts.coordinators.groups, parts.coordinators.transactions
     shares = parts.coordinators.shares

@@ -85,6 +85,9 @@ NOT_OURS = (
 )
 
 
+_OF_ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+
+
 class Companion(Protocol):
     """A task beside a broker in its process: the controls of tests."""
 
@@ -200,6 +203,7 @@ class Broker:
             close = self._close_logs_cleanly  # nothing has been written yet
             self._assemble()
             addresses = self.parts.sockets.bind(self.parts.logins.guard(self.listeners))
+            self.bound_addresses = addresses
             self.bound_ports = {name: address[1] for name, address in addresses.items()}
             async with trio.open_nursery() as nursery:
                 services = Services(nursery)
@@ -306,10 +310,15 @@ class Broker:
             tls=self.tls,
             connectors=BrokerConnectors(self.config, self.tls, self.broker_id),
         )
-        self.parts = assemble(ground, self._register)
+        self.parts = assemble(ground, self._register, self._address_of)
         self.parts.orders.on_metadata.append(self._metadata_changed)
         self.parts.orders.on_refused.append(self.alive.set)  # as Kafka's, it runs all the same
         self.changes = ConfigChanges(ground, self.parts, self.background)
+
+    def _address_of(self, listener: str) -> str:
+        """HOST:PORT at which this broker reaches its own listener."""
+        host, port = self.bound_addresses[listener]
+        return f"{_OF_ANY.get(host, host)}:{port}"
 
     async def _register(self) -> None:
         """Put this broker into /brokers/ids; also after its session has expired."""
@@ -357,6 +366,10 @@ class Broker:
         await services.start("replicas", replicas.runtime.run)
         await services.start("fetchers", replicas.fetchers.run)
         await services.start("moves", replicas.mover.run)
+        if parts.remote is not None:
+            await services.start("remote reads", parts.remote.reads.run)
+            await services.start("remote tasks", parts.remote.tasks.run)
+            await services.start("remote metadata", parts.remote.metadata.run)
         await self._register()
         offsets_partitions = await offsets_partition_count(self.zookeeper, self.config)
         await services.start("groups", groups.run, offsets_partitions)
@@ -486,6 +499,9 @@ class Broker:
             "share leader",
             "transactions",
             "groups",
+            "remote tasks",
+            "remote reads",
+            "remote metadata",
             "isr changes",
             "producer ids",
             "topic creation",

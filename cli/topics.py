@@ -73,6 +73,11 @@ def topics() -> None:
     metavar="KEY=VALUE",
     help="A topic config; may be repeated.",
 )
+@click.option(
+    "--tiered",
+    is_flag=True,
+    help="Keep old segments in the brokers' remote tier: remote.storage.enable=true.",
+)
 @click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already.")
 @click.option("--dry-run", is_flag=True, help="Only check whether the topic could be created.")
 @cluster_options
@@ -83,6 +88,7 @@ def create(
     replication_factor: int,
     assigned: str | None,
     configs: dict[str, str],
+    tiered: bool,
     if_not_exists: bool,
     dry_run: bool,
 ) -> None:
@@ -93,6 +99,8 @@ def create(
 
     if assigned is not None and (partitions, replication_factor) != (-1, -1):
         raise UserError("--replicas says how many partitions and replicas; leave out the numbers")
+    if tiered:
+        configs = {**configs, "remote.storage.enable": "true"}
     topic = NewTopic(name, partitions, replication_factor, _assignments(assigned), configs)
 
     async def work(admin: Admin) -> int | None:

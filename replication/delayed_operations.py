@@ -20,23 +20,31 @@ Delayed fetch. One partition completes it, independently of the others, when
 or when F. the partitions together hold `min_bytes`, each up to its own limit, or H. its time is
 over. Partitions that have changed in one of these ways, or in their HW, are then read anew.
 
+Delayed remote fetch, for records that are in the remote tier. It is complete when
+  A. this broker does not host the partition any more;
+  B. the records have been read, or that has failed; or C. its time is over.
+In the cases A and C the partition has no records in the answer. The other partitions have their
+records of its arrival in all cases.
+
 Delayed delete-records: a partition is complete when A. it is no longer led here (error), B. the
 low watermark has reached the wanted offset; C. time over: REQUEST_TIMED_OUT with the low watermark.
 
-Mirrors DelayedProduce, DelayedFetch and DelayedDeleteRecords. The classes here hold data and
-decide; the replica manager finds them, reads for them and hands out their results.
+Mirrors DelayedProduce, DelayedFetch, DelayedRemoteFetch and DelayedDeleteRecords. The classes here
+hold data and decide; the replica manager finds them, reads for them and hands out their results.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ..protocol.apis.fetch import AbortedTransaction
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
+from ..storage.files import FileSlice
 from ..storage.local_log import Place
 from .partition import Partition
 from .purgatory import Operation
-from .reader import check_readable, find_divergence
+from .reader import check_readable, error_data, find_divergence
 from .throttle import UNLIMITED, ReplicationQuota
 from .types import (
     ACKS_ALL,
@@ -199,6 +207,8 @@ class DelayedFetch(Operation):
                 return True
             if entry.last_fetched_epoch >= 0 and find_divergence(partition, entry):  # Case G
                 return True
+            if fetch_offset < log.segments.first.base_offset:
+                return False  # it waits for the quota of the remote tier, until its time is over
             is_at_end = fetch_offset == end_offset
             if params.is_from_follower and (is_at_end or _must_wait(partition, params, quota)):
                 return False  # its records do not count for case F
@@ -241,6 +251,29 @@ class DelayedFetch(Operation):
                 or data.log_start_offset != partition.log.log_start_offset
             ):
                 changed.add(index)
+
+
+class DelayedRemoteFetch(Operation):
+    """A fetch that waits for records from the remote tier, with all other results."""
+
+    __slots__ = ("index", "partition", "results")
+
+    def __init__(
+        self, token: object, partition: Partition, results: FetchResults, index: int
+    ) -> None:
+        super().__init__(token)
+        self.partition = partition  # whose records it waits for
+        self.results = results
+        self.index = index  # of the partition in the results
+
+    def take(self, records: FileSlice, aborted: list[AbortedTransaction]) -> None:  # Case B
+        data = self.results[self.index]
+        data.records = records
+        if data.aborted_transactions is not None:
+            data.aborted_transactions = aborted
+
+    def fail(self, error: ErrorCode) -> None:  # Case B
+        self.results[self.index] = error_data(self.results[self.index].partition_index, error)
 
 
 def _must_wait(partition: Partition, params: FetchParams, quota: ReplicationQuota) -> bool:

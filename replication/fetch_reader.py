@@ -7,8 +7,14 @@ anew only the changed partitions, whose earlier results no longer count.
 A throttled follower that is not in the ISR gets no records while the leader's quota is exceeded,
 and otherwise little more than the rest of the quota (in Kafka: all that it has asked for).
 
-Mirrors ReplicaManager.readFromLog. Leaves out the quotas of clients.
+A consumer that asks for records of the remote tier gets none here. The first read of a request that
+finds this notes it in `in_tier`, for `Fetches`; while the quota of such reads (KIP-956) is exceeded
+no read does. A follower gets OFFSET_MOVED_TO_TIERED_STORAGE.
+
+Mirrors ReplicaManager.readFromLog, handleOffsetOutOfRangeError. Leaves out the quotas of clients.
 """
+
+from typing import NamedTuple
 
 from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.errors import ErrorCode, KafkaError
@@ -18,11 +24,27 @@ from .partition import Partition
 from .reader import error_data, offsets_data, read_partition
 from .replica_selector import ReplicaSelector
 from .throttle import UNLIMITED, ReplicationQuota
-from .types import FetchEntry, FetchParams, FetchResults
+from .types import FetchEntry, FetchParams, FetchResults, Isolation
+
+
+class InTier(NamedTuple):
+    """Records that a read has found to be in the remote tier."""
+
+    partition: Partition
+    offset: int
+    max_bytes: int
+    min_one_batch: bool
 
 
 class FetchReader:
-    __slots__ = ("_hosted", "_leader_quota", "_partitions", "replica_selector")
+    __slots__ = (
+        "_hosted",
+        "_leader_quota",
+        "_partitions",
+        "in_tier",
+        "replica_selector",
+        "tier_quota",
+    )
 
     def __init__(
         self,
@@ -35,6 +57,10 @@ class FetchReader:
         self._leader_quota = leader_quota
         # Names better replicas for consumers; None: they read from leaders.
         self.replica_selector = replica_selector
+        # Of this broker's reads from the tier, if it has any.
+        self.tier_quota: ReplicationQuota | None = None
+        # The first records of the tier that the reads of a request have found.
+        self.in_tier: InTier | None = None
 
     def read(
         self,
@@ -82,10 +108,20 @@ class FetchReader:
                 remaining = min(remaining, self._leader_quota.piece(now_ms))
             data = read_partition(partition, entry, params, remaining, min_one_batch)
         except KafkaError as error:
+            if (
+                error.code is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+                and not params.is_from_follower
+                and self.tier_quota is not None
+            ):
+                return self._from_tier(partition, params, entry, remaining, min_one_batch, now_ms)
             stats.failed_fetch_requests += 1
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._hosted.storage_failed(partition.key, error)
-            return error_data(entry.partition, error.code)
+            data = error_data(entry.partition, error.code)
+            if error.code is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                data.high_watermark = partition.log.high_watermark
+                data.log_start_offset = partition.log.log_start_offset
+            return data
         if data.records:
             if params.is_from_follower:
                 stats.replication_bytes_out += len(data.records)
@@ -93,6 +129,25 @@ class FetchReader:
                     self._leader_quota.record(len(data.records), now_ms)
             else:
                 stats.bytes_out += len(data.records)
+        return data
+
+    def _from_tier(
+        self,
+        partition: Partition,
+        params: FetchParams,
+        entry: FetchEntry,
+        remaining: int,
+        min_one_batch: bool,
+        now_ms: int,
+    ) -> FetchResponsePartitionData:
+        quota = self.tier_quota
+        assert quota is not None
+        if self.in_tier is None and not quota.is_exceeded(now_ms):
+            max_bytes = min(remaining, entry.max_bytes)
+            self.in_tier = InTier(partition, entry.fetch_offset, max_bytes, min_one_batch)
+        data = offsets_data(partition)
+        if params.isolation is Isolation.READ_COMMITTED:
+            data.aborted_transactions = []
         return data
 
     def read_again(self, operation: DelayedFetch) -> FetchResults:

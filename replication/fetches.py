@@ -4,8 +4,11 @@ Invariants: partitions are read in the order of the entries; the first with data
 batch regardless of limits (Fetch v3+), later ones stay within the rest; a follower's fetch is
 progress only if its offset was in range, its log does not diverge and it is a replica.
 
-Mirrors ReplicaManager.fetchMessages and Partition.fetchRecords, as far as they concern followers'
-progress.
+If a consumer asks for records that are in the remote tier only, the answer waits for those of the
+first such partition, and has none of the others; what it waits for is the effect RemoteRead.
+
+Mirrors ReplicaManager.fetchMessages, processRemoteFetch and Partition.fetchRecords, as far as they
+concern followers' progress.
 """
 
 from collections.abc import Sequence
@@ -15,12 +18,21 @@ from mypy_extensions import mypyc_attr
 from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.errors import ErrorCode
 from ..protocol.topics import TopicPartition
-from .delayed_operations import DelayedFetch
-from .fetch_reader import FetchReader
+from .delayed_operations import DelayedFetch, DelayedRemoteFetch
+from .fetch_reader import FetchReader, InTier
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
 from .reader import error_data
-from .types import ZERO_TOPIC_ID, Done, FetchEntry, FetchParams, FetchResults, Parked
+from .types import (
+    ZERO_TOPIC_ID,
+    Done,
+    FetchEntry,
+    FetchParams,
+    FetchResults,
+    Isolation,
+    Parked,
+    RemoteRead,
+)
 from .waiting import WaitingOperations
 
 
@@ -41,7 +53,11 @@ class Fetches:
     def fetch(
         self, token: object, params: FetchParams, entries: Sequence[FetchEntry], now_ms: int
     ) -> Done[FetchResults] | Parked:
+        reader = self._reader
+        reader.in_tier = None
         results, size, is_urgent = self._read(params, entries, now_ms)
+        if reader.in_tier is not None:
+            return self._wait_for_tier(token, params, entries, results, reader.in_tier, now_ms)
         # More than the response may hold can not be waited for.
         is_enough = size >= min(params.min_bytes, params.max_bytes)
         collected = self._collected
@@ -70,6 +86,39 @@ class Fetches:
         self._waiting.fetches.watch(operation, index_of, now_ms + params.max_wait_ms)
         if is_enough:
             collected.add(operation, self._effects)
+        return Parked(operation)
+
+    def _wait_for_tier(
+        self,
+        token: object,
+        params: FetchParams,
+        entries: Sequence[FetchEntry],
+        results: FetchResults,
+        found: InTier,
+        now_ms: int,
+    ) -> Parked:
+        self._reader.in_tier = None
+        partition, offset, max_bytes, min_one_batch = found
+        index = next(
+            index
+            for index, entry in enumerate(entries)
+            if (entry.topic, entry.partition) == partition.key
+        )
+        operation = DelayedRemoteFetch(token, partition, results, index)
+        wait_ms = self._waiting.remote_fetch_max_wait_ms
+        self._waiting.remote_fetches.watch(operation, (partition.key,), now_ms + wait_ms)
+        self._effects.append(
+            RemoteRead(
+                operation,
+                partition.key,
+                offset,
+                max_bytes,
+                min_one_batch,
+                params.strict_limit,
+                params.isolation is Isolation.READ_COMMITTED,
+                wait_ms,
+            )
+        )
         return Parked(operation)
 
     def _read(

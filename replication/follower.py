@@ -16,7 +16,7 @@ Invariants: `fetch_offset` is the log end offset from the moment on that fetchin
 partition moves along TRANSITIONS only.
 
 Mirrors PartitionFetchState and AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279,
-KIP-320, KIP-595). Leaves out tiered storage.
+KIP-320, KIP-595), and of TierStateMachine (KIP-405).
 """
 
 from enum import Enum
@@ -36,12 +36,32 @@ class FollowerState(Enum):
     FETCHING = "fetching"
     FINDING_END = "finding end"  # out of range: ask for the leader's log end offset
     FINDING_START = "finding start"  # ... it is not behind us: ask where its log starts
+    # The leader has our next record in the remote tier only: ask where its own records begin, ...
+    FINDING_LOCAL_START = "finding local start"
+    FINDING_EARLIER_EPOCH = "finding earlier epoch"  # ... which epoch the record before it is of,
+    REBUILDING = "rebuilding"  # ... and wait for the epochs and producers there
     FAILED = "failed"  # until the next LeaderAndIsr
 
 
 TRANSITIONS = {
     FollowerState.TRUNCATING: {FollowerState.FETCHING, FollowerState.FAILED},
-    FollowerState.FETCHING: {FollowerState.FINDING_END, FollowerState.FAILED},
+    FollowerState.FETCHING: {
+        FollowerState.FINDING_END,
+        FollowerState.FINDING_LOCAL_START,
+        FollowerState.FAILED,
+    },
+    FollowerState.FINDING_LOCAL_START: {
+        FollowerState.FINDING_EARLIER_EPOCH,
+        FollowerState.REBUILDING,
+        FollowerState.FETCHING,
+        FollowerState.FAILED,
+    },
+    FollowerState.FINDING_EARLIER_EPOCH: {
+        FollowerState.REBUILDING,
+        FollowerState.FETCHING,
+        FollowerState.FAILED,
+    },
+    FollowerState.REBUILDING: {FollowerState.FETCHING, FollowerState.FAILED},
     FollowerState.FINDING_END: {
         FollowerState.FINDING_START,
         FollowerState.FETCHING,
@@ -88,6 +108,8 @@ class FollowerPartition:
         "last_fetched_epoch",
         "leader_end_offset",
         "leader_epoch",
+        "leader_local_start",
+        "leader_log_start",
         "partition",
         "state",
         "topic_id",
@@ -118,6 +140,10 @@ class FollowerPartition:
         # How far the leader's HW is ahead; unknown (-1) until the first answer.
         self.lag = -1
         self.leader_end_offset = UNKNOWN_OFFSET
+        # While it rebuilds from the remote tier: the leader's log start, and the first offset and
+        # its epoch of the leader's own records.
+        self.leader_log_start = UNKNOWN_OFFSET
+        self.leader_local_start = (UNKNOWN_OFFSET, NO_EPOCH)
 
     def __repr__(self) -> str:
         topic, partition = self.key

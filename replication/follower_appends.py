@@ -4,7 +4,10 @@ Invariants: a truncation is logged, as a warning below the HW (only an unclean e
 that); records are appended only at the log end; the HW never passes the own log end. Fetches that
 wait on the partition (consumers that read from followers) are looked at.
 
-Mirrors ReplicaFetcherThread.processPartitionData and truncate.
+If the leader has the next record in the remote tier only, the log restarts behind the tier's
+records (`rebuild_from_tier`), with the epochs and the producers that are stored there.
+
+Mirrors ReplicaFetcherThread.processPartitionData and truncate, TierStateMachine.
 """
 
 import logging
@@ -17,7 +20,7 @@ from ..storage.log import Log
 from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_table import FollowerTable
 from .replica_manager import ReplicaManager
-from .types import FlushNeeded
+from .types import FlushNeeded, TierState
 
 logger = logging.getLogger("pybroker.replication.follower_appends")
 
@@ -37,6 +40,13 @@ class FollowerAppends:
         if code:
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 state.move_to(FollowerState.FINDING_END)
+                self._table.moved(state)
+            elif (
+                code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+                and state.partition.log.has_remote_tier
+            ):
+                state.leader_log_start = max(data.log_start_offset, 0)
+                state.move_to(FollowerState.FINDING_LOCAL_START)
                 self._table.moved(state)
             else:
                 self._table.leader_refuses(state, ErrorCode(code), now_ms)
@@ -148,6 +158,24 @@ class FollowerAppends:
         )  # fmt: skip
         log.truncate_fully_and_start_at(offset, now_ms)
         self._to_rebuild.append((state, log))
+        self._truncated(state)
+
+    def rebuild_from_tier(
+        self, state: FollowerPartition, found: TierState | None, now_ms: int
+    ) -> None:
+        """Restart the log behind the tier's records; None: their state cannot be read now."""
+        log = state.partition.log
+        if found is None:
+            state.fetch_from(log.log_end_offset)
+            self._table.delay(state, now_ms)
+            return
+        log_start = min(max(log.log_start_offset, state.leader_log_start), found.next_offset)
+        logger.info(
+            "%s-%d restarts at %d, behind the remote tier; its leader's log starts at %d",
+            *state.key, found.next_offset, state.leader_log_start,
+        )  # fmt: skip
+        log.restart_behind_tier(found.next_offset, log_start, found.epochs, found.snapshot, now_ms)
+        state.succeeded()
         self._truncated(state)
 
     def _truncated(self, state: FollowerPartition) -> None:

@@ -10,8 +10,7 @@ only for the very state that asked (same leader epoch, same offset); records are
 come, at the log end; an error of one partition delays this partition only; nothing is fetched while
 an append of ours still waits for its flush, because the next fetch acknowledges it.
 
-Mirrors AbstractFetcherThread and ReplicaFetcherThread. Leaves out tiered storage and moves between
-log directories.
+Mirrors AbstractFetcherThread and ReplicaFetcherThread. Leaves out moves between log directories.
 """
 
 import logging
@@ -44,7 +43,7 @@ from .follower_steps import (
 from .follower_table import FollowerTable
 from .replica_manager import ReplicaManager
 from .throttle import UNLIMITED
-from .types import CONSUMER_REPLICA_ID, NO_EPOCH, ZERO_TOPIC_ID
+from .types import CONSUMER_REPLICA_ID, NO_EPOCH, ZERO_TOPIC_ID, RebuildFromTier, TierState
 
 logger = logging.getLogger("pybroker.replication.follower_fetcher")
 
@@ -55,6 +54,13 @@ _SESSION_ERRORS = frozenset(
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
+)
+
+
+_SEARCHING = (
+    FollowerState.FINDING_END,
+    FollowerState.FINDING_START,
+    FollowerState.FINDING_LOCAL_START,
 )
 
 
@@ -80,7 +86,7 @@ class FollowerFetcher:
         self._session = FollowerSession()
         self.table = FollowerTable(manager, source_id, config)
         self._appends = FollowerAppends(manager, self.table)
-        self._queries = FollowerQueries(self.table, self._appends)
+        self._queries = FollowerQueries(self.table, self._appends, manager.effects)
 
     # The next step
 
@@ -105,7 +111,9 @@ class FollowerFetcher:
         asking = [state for state in table.changed.values() if state.key not in table.delayed]
         truncating = []
         for state in asking:
-            if state.state is FollowerState.TRUNCATING:
+            if state.state is FollowerState.FINDING_EARLIER_EPOCH:
+                truncating.append(state)
+            elif state.state is FollowerState.TRUNCATING:
                 if self._has_epochs(state):
                     truncating.append(state)
                 else:
@@ -113,11 +121,7 @@ class FollowerFetcher:
         if truncating:
             version = self._config.protocol.offset_for_leader_epoch
             return ask_epochs(truncating, self._manager.config.broker_id, version)
-        searching = [
-            state
-            for state in asking
-            if state.state in (FollowerState.FINDING_END, FollowerState.FINDING_START)
-        ]
+        searching = [state for state in asking if state.state in _SEARCHING]
         if searching:
             version = self._config.protocol.list_offsets
             return ask_offsets(searching, self._manager.config.broker_id, version)
@@ -263,6 +267,17 @@ class FollowerFetcher:
             for key, state in exchange.states.items():
                 if table.states.get(key) is state:
                     table.delay(state, now_ms)
+
+    def tier_read(self, asked: RebuildFromTier, found: TierState | None, now_ms: int) -> None:
+        """What the remote tier has of a partition that rebuilds; None: it cannot be read now."""
+        state = self.table.states.get(asked.key)
+        if state is not asked.state or state is None or not self.table.holds(state):
+            return
+        if state.state is FollowerState.REBUILDING:
+            try:
+                self._appends.rebuild_from_tier(state, found, now_ms)
+            except KafkaError as error:
+                self.table.trouble(state, error, now_ms)
 
     def hurry(self) -> None:
         """The leader may be reachable now: end all delays."""

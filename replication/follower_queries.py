@@ -3,7 +3,11 @@
 Out of range: if the leader's log end is before ours, cut to it; else if its log start is behind our
 end, start anew there; else continue to fetch from our end.
 
-Mirrors AbstractFetcherThread.truncateToEpochEndOffsets and fetchOffsetAndTruncate.
+Moved to the remote tier: ask where the leader's own records begin, and which epoch ends there; its
+last record is in the segment whose state the log takes over.
+
+Mirrors AbstractFetcherThread.truncateToEpochEndOffsets and fetchOffsetAndTruncate, and
+TierStateMachine.buildRemoteLogAuxState.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +33,14 @@ from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_appends import FollowerAppends
 from .follower_steps import Exchange
 from .follower_table import FollowerTable
-from .offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from .offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from .types import Effect, RebuildFromTier
+
+_TIMESTAMPS = {
+    FollowerState.FINDING_END: LATEST_TIMESTAMP,
+    FollowerState.FINDING_START: EARLIEST_TIMESTAMP,
+    FollowerState.FINDING_LOCAL_START: EARLIEST_LOCAL_TIMESTAMP,
+}
 
 AnswerT = TypeVar(
     "AnswerT", OffsetForLeaderEpochResponseEpochEndOffset, ListOffsetsPartitionResponse
@@ -50,7 +61,11 @@ def ask_epochs(states: Iterable[FollowerPartition], broker_id: int, version: int
             OffsetForLeaderPartition(
                 partition=index,
                 current_leader_epoch=state.leader_epoch,
-                leader_epoch=state.partition.log.leader_epochs.latest_epoch,
+                leader_epoch=(
+                    state.leader_local_start[1] - 1
+                    if state.state is FollowerState.FINDING_EARLIER_EPOCH
+                    else state.partition.log.leader_epochs.latest_epoch
+                ),
             )
         )
     return Exchange(
@@ -71,12 +86,11 @@ def ask_offsets(states: Iterable[FollowerPartition], broker_id: int, version: in
         topic = topics.get(name)
         if topic is None:
             topic = topics[name] = ListOffsetsTopic(name=name, partitions=[])
-        finding_end = state.state is FollowerState.FINDING_END
         topic.partitions.append(
             ListOffsetsPartition(
                 partition_index=index,
                 current_leader_epoch=state.leader_epoch,
-                timestamp=LATEST_TIMESTAMP if finding_end else EARLIEST_TIMESTAMP,
+                timestamp=_TIMESTAMPS[state.state],
             )
         )
     return Exchange(
@@ -89,9 +103,12 @@ def ask_offsets(states: Iterable[FollowerPartition], broker_id: int, version: in
 class FollowerQueries:
     """Takes the answers."""
 
-    __slots__ = ("_appends", "_table")
+    __slots__ = ("_appends", "_effects", "_table")
 
-    def __init__(self, table: FollowerTable, appends: FollowerAppends) -> None:
+    def __init__(
+        self, table: FollowerTable, appends: FollowerAppends, effects: list[Effect]
+    ) -> None:
+        self._effects = effects
         self._table = table
         self._appends = appends
 
@@ -104,6 +121,12 @@ class FollowerQueries:
             for answer in topic.partitions
         )
         for state, answer in self._good_answers(exchange, answers, now_ms):
+            if state.state is FollowerState.FINDING_EARLIER_EPOCH:
+                local_start, epoch = state.leader_local_start
+                if answer.end_offset > local_start - 1:
+                    epoch = answer.leader_epoch
+                self._rebuild_from_tier(state, epoch)
+                continue
             log = state.partition.log
             point = truncation_point(
                 log, answer.leader_epoch, answer.end_offset, state.initial_offset
@@ -153,7 +176,9 @@ class FollowerQueries:
         self, state: FollowerPartition, answer: ListOffsetsPartitionResponse, now_ms: int
     ) -> None:
         end_offset = state.partition.log.log_end_offset
-        if state.state is FollowerState.FINDING_END:
+        if state.state is FollowerState.FINDING_LOCAL_START:
+            self._found_local_start(state, answer)
+        elif state.state is FollowerState.FINDING_END:
             if answer.offset < end_offset:
                 self._appends.truncate(state, max(answer.offset, 0), now_ms)
             else:
@@ -164,6 +189,25 @@ class FollowerQueries:
         else:
             state.fetch_from(end_offset)
             self._table.moved(state)
+
+    def _found_local_start(
+        self, state: FollowerPartition, answer: ListOffsetsPartitionResponse
+    ) -> None:
+        state.leader_local_start = (answer.offset, answer.leader_epoch)
+        if answer.offset <= state.fetch_offset or answer.leader_epoch < 0:
+            state.fetch_from(state.partition.log.log_end_offset)  # it has all by now
+            self._table.moved(state)
+        elif answer.leader_epoch == 0:
+            self._rebuild_from_tier(state, 0)
+        else:
+            state.move_to(FollowerState.FINDING_EARLIER_EPOCH)
+            self._table.moved(state)
+
+    def _rebuild_from_tier(self, state: FollowerPartition, epoch: int) -> None:
+        state.move_to(FollowerState.REBUILDING)
+        self._table.moved(state)
+        local_start = state.leader_local_start[0]
+        self._effects.append(RebuildFromTier(state.key, state.topic_id, epoch, local_start, state))
 
     def _delay_unanswered(self, states: Iterable[FollowerPartition], now_ms: int) -> None:
         for state in states:

@@ -35,6 +35,7 @@ from .waiting import WaitingOperations
 logger = logging.getLogger("pybroker.replication.leadership")
 
 LEADER_EPOCH_UNKNOWN = -1
+EPOCH_DURING_DELETE = -2  # the topic is deleted
 
 
 class Leadership:
@@ -263,6 +264,9 @@ class Leadership:
         self._moves.cancel(key)
         if delete:
             self._hosted.partitions.pop(key, None)
+            is_topic_deleted = leader_epoch == EPOCH_DURING_DELETE
+            if partition is not None and partition.is_leader and is_topic_deleted:
+                result.deleted_with_topic.append((key, partition.topic_id))
             if not any(topic == key[0] for topic, _ in self._hosted.partitions):
                 self._hosted.topic_stats.pop(key[0], None)
             try:

@@ -5,7 +5,7 @@ HW has reached the start of the new epoch, "latest" is not answered (KIP-207), s
 leader may have shown more.
 
 Mirrors Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and deleteRecordsOnLeader of
-Kafka. Leaves out tiered storage: the local log is the log.
+Kafka. Leaves out the search by time in the remote tier, which comes first (`Searched`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -202,12 +202,19 @@ def _list_offset(
     if timestamp != EARLIEST_TIMESTAMP and log.config.record_version == 0:
         raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-        start_offset = log.log_start_offset
+        is_local = timestamp == EARLIEST_LOCAL_TIMESTAMP
+        start_offset = log.local_log_start_offset if is_local else log.log_start_offset
         epoch = log.leader_epochs.epoch_for_offset(start_offset)
         return OffsetAnswer(
             ErrorCode.NONE, NO_TIMESTAMP, start_offset, NO_EPOCH if epoch is None else epoch
         )
-    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+    if timestamp == LATEST_TIERED_TIMESTAMP:
+        highest = log.highest_offset_in_remote_storage
+        epoch = log.leader_epochs.epoch_for_offset(highest)
+        return OffsetAnswer(
+            ErrorCode.NONE, NO_TIMESTAMP, highest, NO_EPOCH if epoch is None else epoch
+        )
+    if timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP:
         return OffsetAnswer(ErrorCode.NONE)
     if searched is not None:
         found = searched.found

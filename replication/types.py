@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from ..protocol.apis.fetch import FetchResponsePartitionData
+from ..protocol.apis.fetch import AbortedTransaction, FetchResponsePartitionData
 from ..protocol.apis.leader_and_isr import LeaderAndIsrPartitionState
 from ..protocol.errors import ErrorCode
 from ..protocol.topics import INTERNAL_TOPICS, TopicPartition
 from ..storage.append_info import Append, AppendOrigin
+from ..storage.files import FileSlice
 from ..storage.log import Log
 from ..storage.verification import VerificationGuard
 from .purgatory import Operation
@@ -264,6 +265,46 @@ class MoreToAnswer(NamedTuple):
     between other tasks, until it returns False."""
 
 
+class RemoteRecords(NamedTuple):
+    """Records that were read from the remote tier, and the transactions of theirs that aborted."""
+
+    records: FileSlice
+    aborted: list[AbortedTransaction]
+
+
+class RemoteRead(NamedTuple):
+    """A fetch waits at most `wait_ms` for records that are in the remote tier only: read them, and
+    call `WaitingOperations.remote_read`."""
+
+    operation: Operation
+    key: TopicPartition
+    offset: int
+    max_bytes: int
+    min_one_batch: bool
+    strict_limit: bool  # a first batch that is larger is cut, as old clients want it
+    include_aborted: bool
+    wait_ms: int
+
+
+class RebuildFromTier(NamedTuple):
+    """A follower's records begin behind those that its leader has in the remote tier only: read the
+    epochs and producers before `local_start_offset` there, for `FollowerFetcher.tier_read`."""
+
+    key: TopicPartition
+    topic_id: bytes
+    epoch: int  # of the record before `local_start_offset`
+    local_start_offset: int  # of the leader
+    state: object  # the follower's, which tells this question from later ones
+
+
+class TierState(NamedTuple):
+    """The state of a log at the end of a remote segment."""
+
+    next_offset: int
+    epochs: list[tuple[int, int]]
+    snapshot: bytes  # of the producers
+
+
 class ShareFetchesDue(NamedTuple):
     """The partition changed, and members of share groups wait for it
     (`WaitingOperations.shared`)."""
@@ -278,7 +319,9 @@ Effect = (
     | FailedLogDir
     | FollowersWait
     | MoreToAnswer
+    | RebuildFromTier
     | RebuildProducers
+    | RemoteRead
     | ShareFetchesDue
 )
 
@@ -287,16 +330,26 @@ class TopicStats:
     """Counters of one topic; the metrics exporter reads them as they are."""
 
     __slots__ = (
+        "build_remote_aux_requests",
         "bytes_in",
         "bytes_out",
+        "failed_build_remote_aux_requests",
         "failed_fetch_requests",
         "failed_produce_requests",
+        "failed_remote_copy_requests",
+        "failed_remote_delete_requests",
+        "failed_remote_fetch_requests",
         "fetch_message_conversions",
         "fetch_requests",
         "invalid_record_batches",
         "messages_in",
         "produce_message_conversions",
         "produce_requests",
+        "remote_copy_bytes",
+        "remote_copy_requests",
+        "remote_delete_requests",
+        "remote_fetch_bytes",
+        "remote_fetch_requests",
         "replication_bytes_in",
         "replication_bytes_out",
     )
@@ -314,6 +367,16 @@ class TopicStats:
         self.fetch_message_conversions = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
+        self.build_remote_aux_requests = 0
+        self.failed_build_remote_aux_requests = 0
+        self.failed_remote_copy_requests = 0
+        self.failed_remote_delete_requests = 0
+        self.failed_remote_fetch_requests = 0
+        self.remote_copy_bytes = 0
+        self.remote_copy_requests = 0
+        self.remote_delete_requests = 0
+        self.remote_fetch_bytes = 0
+        self.remote_fetch_requests = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -321,6 +384,7 @@ class ReplicaConfig:
     broker_id: int
     replica_lag_time_max_ms: int = 30_000
     fetch_max_bytes: int = 57_671_680
+    remote_fetch_max_wait_ms: int = 500
     internal_topics: frozenset[str] = INTERNAL_TOPICS
 
 
@@ -355,3 +419,5 @@ class StopResult:
     partition_errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     stopped: list[RoleChange] = field(default_factory=list)
     deleted: list[TopicPartition] = field(default_factory=list)
+    # Of `deleted`, those that this broker led, and their topic is deleted: with the topic's id.
+    deleted_with_topic: list[tuple[TopicPartition, bytes]] = field(default_factory=list)

@@ -1,7 +1,8 @@
 """The waiting operations: their purgatories, their timers and their answers.
 
-Job: three purgatories (produce, fetch, delete records), keyed by (topic, partition). Every change
-of a partition is reported here, and the operations that it completes get their results.
+Job: four purgatories (produce, fetch, remote fetch, delete records), keyed by (topic, partition).
+Every change of a partition is reported here, and the operations that it completes get their
+results.
 
 Invariants: an operation is answered once: either by the `Done` of its call, or by one Completion in
 `completed`; operations that wait for a partition lost with its disk are looked at before the call
@@ -21,14 +22,19 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.invariants import BrokenInvariant
 from ..protocol.topics import TopicPartition
 from .collected_fetches import CollectedFetches
-from .delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
+from .delayed_operations import (
+    DelayedDeleteRecords,
+    DelayedFetch,
+    DelayedProduce,
+    DelayedRemoteFetch,
+)
 from .fetch_purgatory import FetchPurgatory
 from .fetch_reader import FetchReader
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
 from .purgatory import KeyedPurgatory, Operation
 from .throttle import ReplicationQuota
-from .types import Completion, MoreToAnswer, ShareFetchesDue
+from .types import Completion, MoreToAnswer, RemoteRecords, ShareFetchesDue
 
 # A fetch takes about 25 us to be read and answered.
 MAX_ANSWERS_AT_ONCE: Final = 32
@@ -56,6 +62,8 @@ class WaitingOperations:
         "fetches",
         "leader_quota",
         "produces",
+        "remote_fetch_max_wait_ms",
+        "remote_fetches",
         "shared",
     )
 
@@ -76,6 +84,10 @@ class WaitingOperations:
         self.completed = completed
         self.produces: KeyedPurgatory[DelayedProduce] = KeyedPurgatory("Produce", now_ms)
         self.fetches = FetchPurgatory(hosted.partitions, now_ms)
+        self.remote_fetches: KeyedPurgatory[DelayedRemoteFetch] = KeyedPurgatory(
+            "RemoteFetch", now_ms
+        )
+        self.remote_fetch_max_wait_ms = hosted.config.remote_fetch_max_wait_ms
         self.deletes: KeyedPurgatory[DelayedDeleteRecords] = KeyedPurgatory("DeleteRecords", now_ms)
         # Fetches to look at, oldest first; `_is_more_announced`: the driver knows that
         # `answer_more` is due.
@@ -111,6 +123,9 @@ class WaitingOperations:
             self._look(key, self.fetches.watchers(key))
         if key in self.deletes.watched:
             self._check_partition(self.deletes, key, partition)
+        if partition is None and key in self.remote_fetches.watched:
+            for operation in self.remote_fetches.watchers(key):
+                self._answer_remote_fetch(operation)
         if key in self.shared:
             self._effects.append(ShareFetchesDue(*key))
 
@@ -226,6 +241,27 @@ class WaitingOperations:
             if operation.is_waiting:
                 self._answer_fetch(operation)
 
+    # Records of the remote tier
+
+    def remote_read(self, operation: Operation, result: RemoteRecords | ErrorCode) -> None:
+        """The effect RemoteRead is done; its operation may have been answered meanwhile."""
+        assert isinstance(operation, DelayedRemoteFetch)
+        if not operation.is_waiting:
+            return
+        if isinstance(result, ErrorCode):
+            operation.fail(result)
+        else:
+            operation.take(result.records, result.aborted)
+            operation.partition.stats.bytes_out += len(result.records)
+        self._answer_remote_fetch(operation)
+
+    def _answer_remote_fetch(self, operation: DelayedRemoteFetch) -> None:
+        self.remote_fetches.remove(operation)
+        self._completions.append(Completion(operation.token, operation.results))
+        self._move_completed()
+        if self._completions:
+            self._announce_more()
+
     # On behalf of waiting clients
 
     def answer_now(self, operation: Operation) -> None:
@@ -238,6 +274,8 @@ class WaitingOperations:
         """Forget the operation: it gets no answer, and the work that it waits for continues."""
         if isinstance(operation, DelayedFetch):
             self.fetches.remove(operation)
+        elif isinstance(operation, DelayedRemoteFetch):
+            self.remote_fetches.remove(operation)
         elif isinstance(operation, DelayedProduce):
             self.produces.remove(operation)
         elif isinstance(operation, DelayedDeleteRecords):
@@ -258,6 +296,8 @@ class WaitingOperations:
             completed.append(Completion(produce.token, produce.results))
         for fetch in self.fetches.expire(now_ms, MAX_ANSWERS_AT_ONCE - len(completed)):
             self._fetch_is_over(fetch)
+        for remote in self.remote_fetches.expire(now_ms, MAX_ANSWERS_AT_ONCE - len(completed)):
+            completed.append(Completion(remote.token, remote.results))
         for delete in self.deletes.expire(now_ms, MAX_ANSWERS_AT_ONCE - len(completed)):
             completed.append(Completion(delete.token, delete.results))
 
@@ -271,6 +311,7 @@ class WaitingOperations:
             for deadline_ms in (
                 self.produces.next_deadline_ms(),
                 self.fetches.next_deadline_ms(),
+                self.remote_fetches.next_deadline_ms(),
                 self.deletes.next_deadline_ms(),
             )
             if deadline_ms is not None

@@ -4,16 +4,23 @@ The files are in `local` (`LocalLog`), the producers and their transactions in `
 (`LogProducers`); here are the offsets, the leader epochs, the topic id, and the checks of records
 before an append.
 
-Invariants: log start <= last stable offset <= high watermark <= log end; offsets of appends are
+Invariants: log start <= last stable offset <= high watermark <= log end; log start <= local log
+start <= high watermark, and they differ only in a log with a remote tier; offsets of appends are
 contiguous on a leader and grow on a follower; producers, epochs and segments end with the log
 (`_check_offsets`, `_check_append`, `_check_all`). All methods belong to one thread, save `flush`,
 which blocks and may run in a worker beside appends.
+
+A log with a remote tier (KIP-405, `has_remote_tier`) keeps the segments from its local log start
+on. The records from the log start to there are in the tier only: a read of them is
+OFFSET_MOVED_TO_TIERED_STORAGE. Retention deletes a local segment only if the tier has it
+(`highest_offset_in_remote_storage`) or if it is below the log start.
 
 An unexpected failure after an append has begun takes the directory offline (`append_broke`):
 nothing is ever appended behind half an append. A failure before that has changed nothing.
 
 Mirrors: UnifiedLog.
-Leaves out: tiered storage. Retention and compaction are in `retention` and `cleaner`.
+Leaves out: copies to the tier and reads from it. Retention and compaction are in `retention` and
+`cleaner`.
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.invariants import BrokenInvariant
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, iter_batch_headers
+from ..protocol.topics import NEVER_TIERED
 from ..protocol.wall_clock import WallClock
 from . import log_lookup, recovery_notes
 from .append_info import Append, AppendInfo, AppendOrigin, AppendRules
@@ -39,7 +47,7 @@ from .follower_batches import (
     latest_header,
     read_follower_batches,
 )
-from .local_log import LocalLog, LogRead, Place
+from .local_log import NOT_CUT, LocalLog, LogRead, Place
 from .log_config import LogConfig
 from .log_lookup import TimestampOffset
 from .log_producers import LogProducers
@@ -64,8 +72,10 @@ class Log:
         "config",
         "files",
         "first_dirty_offset",
+        "has_remote_tier",
         "health",
         "high_watermark",
+        "highest_offset_in_remote_storage",
         "is_new_since_checkpoints",
         "leader_epochs",
         "local",
@@ -114,9 +124,14 @@ class Log:
         # Whether the checkpoints may be of an earlier log of this name; maintenance corrects it.
         self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
 
+        # Whether old segments go to a remote tier; `set_config` changes it.
+        self.has_remote_tier = config.remote_storage and topic not in NEVER_TIERED
+        # The last offset that is known to be there; -1 until the remote log's tasks have looked.
+        self.highest_offset_in_remote_storage = -1
+
         # The four offsets, smallest first; the last stable one follows from the producers.
         self.log_start_offset = parts.log_start_offset
-        self.high_watermark = parts.log_start_offset
+        self.high_watermark = max(parts.log_start_offset, self.segments.first.base_offset)
         self.log_end_offset = parts.log_end_offset
 
         # No epoch begins above the log end; none at all while an old format is stored.
@@ -373,6 +388,8 @@ class Log:
         start, end = self.log_start_offset, self.log_end_offset
         if not start <= self.last_stable_offset <= self.high_watermark <= end:
             raise self._broken("log start <= LSO <= HW <= log end")
+        if self.local_log_start_offset > self.high_watermark:
+            raise self._broken("local log start <= HW")
 
     def _check_append(self) -> None:
         """A thorough check of the state that an append has changed."""
@@ -391,7 +408,9 @@ class Log:
             raise self._broken(f"what is on disk ends at {recovery_point}, behind the log end")
         if self.leader_epochs.latest_start_offset > end:
             raise self._broken(f"an epoch begins behind it: {self.leader_epochs.entries[-1]}")
-        self.segments.check(self.log_start_offset, end, self.name)
+        # Only a remote tier has records below the first segment.
+        start = self.local_log_start_offset if self.has_remote_tier else self.log_start_offset
+        self.segments.check(start, end, self.name)
         if not self.producers.is_being_rebuilt:  # else at its end
             self.producers.known.check_all(self.name)
 
@@ -443,14 +462,16 @@ class Log:
             info.flush_needed = True
 
     def flush_is_due(self, now_ms: int) -> bool:
-        """flush.ms has passed since the oldest unflushed append, or a rolled segment waits."""
-        if self.local.has_rolled_unflushed:
+        """flush.ms has passed since the oldest unflushed append; a rolled segment or a leader epoch
+        waits."""
+        if self.local.has_rolled_unflushed or self._has_notes:
             return True
         offset, since_ms = self._oldest_unflushed
         return offset >= self.local.recovery_point and now_ms - since_ms >= self.config.flush_ms
 
     def flush(self, up_to_offset: int | None = None) -> None:
-        """Force everything below an offset (the log end) to disk. Blocks; any thread may call."""
+        """Force everything below an offset (the log end) to disk. Blocks; any thread may call, one
+        at a time."""
         local = self.local
         truncations = local.truncations  # before the log end is read: see `LocalLog`
         target = self.log_end_offset
@@ -458,9 +479,10 @@ class Log:
             # The requested offset may have been truncated before this flush began.
             target = min(target, up_to_offset)
         start = local.recovery_point
-        if target <= start and not local.has_closed_segments:
+        if target <= start and not local.has_closed_segments and not self._has_notes:
             return
         try:
+            local.note_wanted_cut()
             local.sync(start, target)
             self.producers.snapshots.sync(target)
             self._sync_metadata()
@@ -469,6 +491,15 @@ class Log:
                 return
             local.fail("flushing", error)
         local.mark_flushed(truncations, target)
+
+    @property
+    def _has_notes(self) -> bool:
+        """Whether a flush has something to write beside batches."""
+        return (
+            self.leader_epochs.needs_sync
+            or self._metadata.needs_sync
+            or self.local.wanted_cut != NOT_CUT
+        )
 
     def _sync_metadata(self) -> None:
         """Before the recovery point moves: topic id and leader epochs. Blocks."""
@@ -500,6 +531,12 @@ class Log:
             raise local.offline_error()
         if offset >= upper_bound_offset:
             return LogRead(offset, EMPTY_SLICE, False, [] if include_aborted else None)
+        if offset < self.segments.first.base_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+                f"Offset {offset} of partition {self.name} is in the remote tier: its segments "
+                f"here begin at {self.segments.first.base_offset}.",
+            )
         return local.read(
             offset, max_bytes, upper_bound_offset, end_offset, min_one_batch, include_aborted
         )
@@ -559,6 +596,22 @@ class Log:
         return self.segments.size_bytes
 
     @property
+    def local_log_start_offset(self) -> int:
+        """The first offset whose records are here; those below it are in the remote tier."""
+        return max(self.log_start_offset, self.segments.first.base_offset)
+
+    @property
+    def only_local(self) -> list[Segment]:
+        """The segments that the remote tier does not have, as far as is known."""
+        highest = self.highest_offset_in_remote_storage
+        return [segment for segment in self.segments if segment.base_offset >= highest]
+
+    def update_highest_offset_in_remote_storage(self, offset: int) -> None:
+        """Note that the tier has all committed records up to `offset`; never less than before."""
+        if self.has_remote_tier and offset > self.highest_offset_in_remote_storage:
+            self.highest_offset_in_remote_storage = offset
+
+    @property
     def first_unstable_offset(self) -> int | None:
         unstable = self.producers.known.first_unstable_offset
         return None if unstable is None else max(unstable, self.log_start_offset)
@@ -583,14 +636,11 @@ class Log:
         """This broker became leader of `epoch`, or a batch of it is at `start_offset`."""
         if self.config.record_version < NEWEST_RECORD_VERSION:
             return
-        try:
-            self.leader_epochs.assign(epoch, start_offset)
-        except OSError as error:
-            self.local.fail("writing the leader epochs", error)
+        self.leader_epochs.assign(epoch, start_offset)
 
     def update_high_watermark(self, high_watermark: int) -> int:
         """Set the high watermark, bounded by the log's ends; returns the new value."""
-        bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
+        bounded = min(max(high_watermark, self.local_log_start_offset), self.log_end_offset)
         self.high_watermark = bounded
         self.producers.known.high_watermark_updated(bounded)
         if self.log_start_offset > bounded:  # bounded by the log end; and the LSO is bounded by it
@@ -608,10 +658,7 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        try:
-            self.leader_epochs.truncate_from_start(offset)
-        except OSError as error:
-            self.local.fail("raising the log start offset", error)
+        self.leader_epochs.truncate_from_start(offset)
         self.producers.move_log_start(offset)
         self._check_offsets()
         if invariants.THOROUGH:
@@ -621,7 +668,8 @@ class Log:
     # Truncating
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """Drop all messages at and above `offset`; False if there are none.
+        """Drop all messages at and above `offset`; False if there are none. CutNotNoted: nothing
+        is dropped before the next flush.
 
         A batch that holds `offset` is dropped as a whole and the log ends before it, so that the
         next append is contiguous. (In Kafka the log ends at `offset`, with a hole.)
@@ -634,7 +682,7 @@ class Log:
                 self.leader_epochs.truncate_from_end(self.log_end_offset)
                 return False
             if self.segments.first.base_offset > offset:
-                self.truncate_fully_and_start_at(offset, now_ms)
+                self._truncate_below_segments(offset, now_ms)
                 return True
             end = local.end_below(offset)
             if end < self.log_start_offset <= offset:
@@ -658,7 +706,17 @@ class Log:
             self._check_all()
         return True
 
+    def _truncate_below_segments(self, offset: int, now_ms: int) -> None:
+        """Restart the log at `offset`, below all that is here. The remote tier still has records
+        below it, and the epochs lead to them. (Kafka forgets the epochs and raises the log start.)
+        """
+        start = self.log_start_offset
+        epochs = [entry for entry in self.leader_epochs.entries if entry[1] < offset]
+        kept = epochs if start < offset else []
+        self.truncate_fully_and_start_at(offset, now_ms, min(start, offset), kept)
+
     def _begin_truncation(self, offset: int) -> None:
+        self.local.require_note(offset)
         self.producers.stop_rebuild()
         self.local.begin_truncation(offset)
         if self.first_dirty_offset is not None:
@@ -683,15 +741,20 @@ class Log:
             self.rebuild_some()
 
     def truncate_fully_and_start_at(
-        self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
+        self,
+        offset: int,
+        now_ms: int = 0,
+        log_start_offset: int | None = None,
+        epochs: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Drop everything and restart the log at `offset`."""
+        """Drop everything and restart the log at `offset`, with the `epochs` of earlier records;
+        CutNotNoted as for `truncate_to`."""
         local = self.local
         require_descriptors(self.files, f"truncating {self.name}")
         try:
             self._begin_truncation(offset)
             local.restart_at(offset, now_ms)
-            self.leader_epochs.clear()
+            self.leader_epochs.restore(epochs)
             self.producers.restart_at(offset)
         except OSError as error:
             local.fail("truncating", error)
@@ -699,6 +762,34 @@ class Log:
         self.log_end_offset = offset
         local.end_truncation()
         self.update_high_watermark(offset)
+        if invariants.THOROUGH:
+            self._check_all()
+
+    def restart_behind_tier(
+        self,
+        offset: int,
+        log_start_offset: int,
+        epochs: Sequence[tuple[int, int]],
+        snapshot: bytes,
+        now_ms: int,
+    ) -> None:
+        """Drop everything and restart the log at `offset`; the remote tier has the records below
+        it. `epochs` and the `snapshot` of the producers at `offset` are from there.
+
+        A crash must not leave the log there without epochs: a leader would take the records of the
+        earlier ones for those of another history, so the epochs are forced to disk here: no batch
+        of the log has them, and a flush may come too late. An empty log has no others to lose.
+        """
+        try:
+            if not self.size_bytes:
+                self.leader_epochs.restore(epochs)
+                self._sync_metadata()
+            self.truncate_fully_and_start_at(offset, now_ms, log_start_offset, epochs)
+            self.leader_epochs.truncate_from_start(log_start_offset)
+            self._sync_metadata()
+            self.producers.restore(offset, snapshot)
+        except OSError as error:
+            self.local.fail("rebuilding from the remote tier", error)
         if invariants.THOROUGH:
             self._check_all()
 
@@ -714,7 +805,10 @@ class Log:
             following = self.segments.after(segments[-1])
             assert following is not None
             # The offset first: a look-up of an older offset must not find a gap.
-            self.maybe_increment_log_start_offset(following.base_offset)
+            if not self.has_remote_tier:
+                self.maybe_increment_log_start_offset(following.base_offset)
+            elif self.high_watermark < following.base_offset:
+                raise self._broken(f"segments below {following.base_offset} are to go")
             for segment in segments:
                 self.local.remove(segment)
             self.producers.snapshots.delete_below(following.base_offset)
@@ -760,7 +854,8 @@ class Log:
         """Name the topic in `partition.metadata`; the next flush forces that to disk."""
         assert self.topic_id in (None, topic_id), f"{self.name} has another topic id"
         try:
-            self._metadata.assign(self.local.directory, topic_id, sync=self.recovery_point > 0)
+            was_flushed = self.recovery_point > 0
+            self._metadata.assign(self.local.directory, topic_id, was_flushed=was_flushed)
         except OSError as error:
             self.local.fail("writing partition.metadata", error)
 
@@ -772,14 +867,12 @@ class Log:
     def set_config(self, config: LogConfig) -> None:
         """Set the config, even if the disk is broken: the next use of the log reports that."""
         self.config = config
+        self.has_remote_tier = config.remote_storage and self.topic not in NEVER_TIERED
         self.rules = AppendRules(config, self.name, self.rules.validate_fully, self.wall)
         self.local.set_config(config)
         if config.record_version < NEWEST_RECORD_VERSION:
             # Batches below v2 have no leader epochs: followers truncate to the high watermark.
-            try:
-                self.leader_epochs.clear()
-            except OSError as error:
-                self.health.fail(error)
+            self.leader_epochs.clear()
 
     def close(self) -> None:
         """Snapshot the producers and trim all files; the caller flushed before. There is no
@@ -787,7 +880,6 @@ class Log:
         if self.is_closed:
             return
         try:
-            self.leader_epochs.flush()
             self._sync_metadata()
             if not self.producers.has_failed:
                 self._finish_rebuild()

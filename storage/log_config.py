@@ -4,8 +4,11 @@ A topic config that is not set on the topic comes from its broker synonyms (`seg
 `log.roll.ms`, else `log.roll.hours` in hours), else from the default. `LogConfig` is slotted,
 and the log reads its attributes on every append.
 
+`remote_storage` says whether the logs of a topic with this config have a remote tier (KIP-405): its
+brokers have the system, the topic asks for it, and it is not compacted.
+
 Mirrors: org.apache.kafka.storage.internals.log.LogConfig, TopicConfig, ServerTopicConfigSynonyms.
-Leaves out: tiered storage, whose keys are known and checked but change nothing.
+Leaves out: switching tiered storage off for a topic (KIP-950), which needs KRaft.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ __all__ = [
     "LogConfig",
     "LogManagerConfig",
     "topic_config_from_broker",
+    "validate_local_retention",
     "validate_together",
     "validate_topic_config",
     "validate_topic_configs",
@@ -36,6 +40,9 @@ PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 # Producer ids that are kept, by default: of one log, and of all logs of a broker.
 MAX_IDS_OF_LOG: Final = 100_000
 MAX_IDS_OF_BROKER: Final = 1_000_000
+
+REMOTE_SYSTEM: Final = "remote.log.storage.system.enable"
+LIKE_RETENTION: Final = -2  # of a local limit: it is that of both tiers
 
 _TARGET_COMPRESSION: Final = {
     "uncompressed": Compression.NONE,
@@ -74,9 +81,15 @@ def validate_topic_config(name: str, value: str | None) -> Any:
 
 
 def validate_topic_configs(
-    overrides: Mapping[str, str | None], broker_values: Mapping[str, str]
+    overrides: Mapping[str, str | None],
+    broker_values: Mapping[str, str],
+    stored: Mapping[str, str] | None = None,
 ) -> None:
-    """Check a topic's configs, each for itself and together."""
+    """Check a topic's configs, each for itself and together; `stored` are those that they replace.
+
+    Apache Kafka in ZooKeeper mode stores `remote.storage.enable=false` for a tiered topic, and its
+    brokers refuse to apply it; here it is refused at once.
+    """
     for name, text in overrides.items():
         validate_topic_config(name, text)
     texts = {name: text for name, text in overrides.items() if text is not None}
@@ -89,10 +102,42 @@ def validate_topic_configs(
             "under Zookeeper's mode.",
         )
     if config.remote_storage_enable:
+        _validate_remote_storage(config, broker_values)
+    elif stored is not None and stored.get("remote.storage.enable", "").lower() == "true":
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "It is invalid to disable remote storage without deleting remote data. A cluster with "
+            "ZooKeeper cannot do that: delete the topic instead.",
+        )
+
+
+def _validate_remote_storage(config: LogConfig, broker_values: Mapping[str, str]) -> None:
+    """Check a topic that asks for tiered storage."""
+    if not _has_remote_system(broker_values):
         raise InvalidConfig(
             "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
             "with remote log storage."
         )
+    if config.compact:
+        raise InvalidConfig("Remote log storage is unsupported for the compacted topics")
+    validate_local_retention(config)
+
+
+def validate_local_retention(config: LogConfig) -> None:
+    """Check that the local limits of a tiered log keep no more than the limits of both tiers."""
+    for unit in ("bytes", "ms"):
+        total, local = config.value(f"retention.{unit}"), config.value(f"local.retention.{unit}")
+        if total < 0 or local == LIKE_RETENTION or 0 <= local <= total:
+            continue
+        reason = f"must not be more than retention.{unit} property value: {total}"
+        if local == -1:
+            reason = f"must not be -1 as retention.{unit} value is set as {total}."
+        name = f"local.retention.{unit}"
+        raise InvalidConfig(f"Invalid value {local} for configuration {name}: Value {reason}")
+
+
+def _has_remote_system(broker_values: Mapping[str, str]) -> bool:
+    return trim(broker_values.get(REMOTE_SYSTEM, "false")).lower() == "true"
 
 
 def validate_together(config: LogConfig) -> None:
@@ -148,6 +193,7 @@ class LogConfig:
         "records_have_no_rules",
         "remote_log_copy_disable",
         "remote_log_delete_on_disable",
+        "remote_storage",
         "remote_storage_enable",
         "retention_bytes",
         "retention_ms",
@@ -196,7 +242,10 @@ class LogConfig:
     leader_replication_throttled_replicas: list[str]
     follower_replication_throttled_replicas: list[str]
     message_downconversion_enable: bool
-    # Derived, because the log asks for them on every append.
+    # Derived. `remote_storage`: the class's head. Of a log with a remote tier the local limits are
+    # those of its own segments; of another log they are its limits.
+    remote_storage: bool
+    # Because the log asks for them on every append.
     compact: bool
     delete: bool
     log_append_time: bool
@@ -216,6 +265,7 @@ class LogConfig:
         overrides: Mapping[str, str],
         record_version: int = message_format.NEWEST_RECORD_VERSION,
         zstd_forbidden: bool = False,
+        has_remote_system: bool = False,
     ) -> None:
         self.record_version = record_version
         self.zstd_forbidden = zstd_forbidden
@@ -230,6 +280,11 @@ class LogConfig:
         self.compact = "compact" in self.cleanup_policy
         self.delete = "delete" in self.cleanup_policy
         self.target_compression = _TARGET_COMPRESSION.get(self.compression_type)
+        self.remote_storage = has_remote_system and self.remote_storage_enable and not self.compact
+        if not self.remote_storage or self.local_retention_ms == LIKE_RETENTION:
+            self.local_retention_ms = self.retention_ms
+        if not self.remote_storage or self.local_retention_bytes == LIKE_RETENTION:
+            self.local_retention_bytes = self.retention_bytes
         self._apply_deprecated_difference()
         # Compacted logs roll in time for max.compaction.lag.ms.
         self.max_segment_ms = (
@@ -287,6 +342,7 @@ class LogConfig:
             overrides,
             message_format.stored_record_version(inter_broker, broker_format, topic_format),
             not message_format.knows_zstd(inter_broker),
+            _has_remote_system(broker_defaults),
         )
 
     def value(self, name: str) -> Any:

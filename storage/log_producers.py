@@ -118,6 +118,17 @@ class LogProducers:
         self.known.clear(offset)
         self.snapshots.take(self.known)
 
+    def restore(self, offset: int, snapshot: bytes) -> None:
+        """The log is empty and begins at `offset`, where its producers were as in a snapshot."""
+        self.snapshots.put(offset, snapshot)
+        loading = self.snapshots.load_newest(self.known, offset)
+        try:
+            while True:
+                next(loading)
+        except StopIteration as loaded:
+            if loaded.value is not None:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, loaded.value) from None
+
     def rebuild_some(self, log_start_offset: int, high_watermark: int) -> bool:
         """Do a piece of the rebuild; whether everything is done. The offsets are the log's present
         ones."""

@@ -150,6 +150,13 @@ class SnapshotStore:
         self._add(offset)
         return True
 
+    def put(self, offset: int, data: bytes) -> None:
+        """Write a snapshot that another broker has made; not synced."""
+        file = self._files.open(self.path(offset), create=True)
+        file.truncate(0)
+        file.write_at(data, 0)
+        self._add(offset)
+
     def _add(self, offset: int) -> None:
         if offset not in self.offsets:
             self.offsets.append(offset)

@@ -6,6 +6,10 @@ deleted after a new one has been rolled. Size and time count with `cleanup.polic
 segment wholly below the log start offset (DeleteRecords) is deleted in any case. At equal size or
 age a segment stays.
 
+A log with a remote tier has the limits `local.retention.bytes` and `local.retention.ms` for its own
+segments, and a segment that the tier does not have stays, unless it is below the log start. An
+active segment that exceeds a limit is rolled, so that it can be copied.
+
 Age is the wall clock's time less a record's timestamp. In the first interval after a jump of that
 clock (`WallClock.rests`) nothing is deleted by age.
 
@@ -13,7 +17,7 @@ For logs with `cleanup.policy=delete` maintenance calls `delete_old_segments`, f
 logs (`compact,delete` too) the cleaner calls it between its cleanings. It runs on the thread of the
 log and renames files; they are unlinked later (`LocalLog.take_deleted_files`).
 
-Mirrors: UnifiedLog.deleteOldSegments, LocalLog.deletableSegments. Leaves out tiered storage.
+Mirrors: UnifiedLog.deleteOldSegments, LocalLog.deletableSegments.
 """
 
 from __future__ import annotations
@@ -44,8 +48,10 @@ def delete_old_segments(
     count = delete_segments_below_start(log, now_ms, limit)
     if log.config.delete:
         count += _delete(log, now_ms, _breaching_size(log), limit - count)
-        if not log.wall.rests(now_ms, interval_ms):
+        is_clock_good = not log.wall.rests(now_ms, interval_ms)
+        if is_clock_good:
             count += _delete_old(log, now_ms, limit - count)
+        _roll_for_tier(log, now_ms, by_age=is_clock_good)
     return count
 
 
@@ -55,9 +61,11 @@ def why_deleted(log: Log, now_ms: int) -> Iterator[tuple[Segment, str]]:
         yield segment, f"below the log start offset, {log.log_start_offset}"
     if log.config.delete:
         for segment in _breaching_size(log):
-            yield segment, f"the log is larger than retention.bytes, {log.config.retention_bytes}"
+            limit = f"{_local(log)}retention.bytes, {log.config.local_retention_bytes}"
+            yield segment, f"the log is larger than {limit}"
         for segment in _breaching_time(log, log.wall.at_ms(now_ms)):
-            yield segment, f"older than retention.ms, {log.config.retention_ms}"
+            limit = f"{_local(log)}retention.ms, {log.config.local_retention_ms}"
+            yield segment, f"older than {limit}"
 
 
 def delete_segments_below_start(log: Log, now_ms: int, limit: int = NO_LIMIT) -> int:
@@ -82,17 +90,18 @@ def _delete_old(log: Log, now_ms: int, limit: int) -> int:
         return 0
     newest_ms = max(segment.largest_timestamp for segment in too_old)
     count = _delete(log, now_ms, iter(too_old), limit)
-    retention_ms = log.config.retention_ms
+    retention_ms = log.config.local_retention_ms
     logger.info(
         "%s: deleted %d old segment%s, up to offset %d: their newest record is of %s (%d), %s old;"
-        " retention.ms is %d (%s)",
+        " %sretention.ms is %d (%s)",
         log.name,
         count,
         "" if count == 1 else "s",
-        log.log_start_offset,
+        log.local_log_start_offset,
         date_text(newest_ms),
         newest_ms,
         age_text(wall_ms - newest_ms),
+        _local(log),
         retention_ms,
         age_text(retention_ms),
     )
@@ -115,15 +124,37 @@ def age_text(duration_ms: int) -> str:
     return f"{duration_ms} ms"
 
 
+def _local(log: Log) -> str:
+    return "local." if log.has_remote_tier else ""
+
+
+def _roll_for_tier(log: Log, now_ms: int, *, by_age: bool) -> None:
+    """Roll the active segment if it exceeds a local limit, so that it can be copied."""
+    active, config = log.segments.active, log.config
+    if not log.has_remote_tier or not active.size or log.log_end_offset > log.high_watermark:
+        return
+    is_old = (
+        by_age
+        and config.local_retention_ms >= 0
+        and log.wall.at_ms(now_ms) - active.largest_timestamp > config.local_retention_ms
+    )
+    if is_old or config.local_retention_bytes == 0:
+        log.roll(now_ms)
+
+
 def _deletable(log: Log) -> Iterator[tuple[Segment, int]]:
     """Segments from the oldest on, each with the offset at which it ends, as far as allowed."""
     high_watermark = log.high_watermark
+    in_tier = log.highest_offset_in_remote_storage
     for segment, following in pairwise(log.segments):
-        if following.base_offset > high_watermark:
+        end = following.base_offset
+        if end > high_watermark:
             return
-        yield segment, following.base_offset
+        if log.has_remote_tier and end > in_tier + 1 and end > log.log_start_offset:
+            return
+        yield segment, end
     active, end = log.segments.active, log.log_end_offset
-    if active.size and end <= high_watermark:
+    if active.size and end <= high_watermark and not log.has_remote_tier:
         yield active, end
 
 
@@ -137,9 +168,9 @@ def _below_start(log: Log) -> Iterator[Segment]:
 
 
 def _breaching_size(log: Log) -> Iterator[Segment]:
-    if log.config.retention_bytes < 0:
+    if log.config.local_retention_bytes < 0:
         return
-    excess = log.size_bytes - log.config.retention_bytes
+    excess = log.size_bytes - log.config.local_retention_bytes
     if excess < 0:
         return
     for segment, _ in _deletable(log):
@@ -150,7 +181,7 @@ def _breaching_size(log: Log) -> Iterator[Segment]:
 
 
 def _breaching_time(log: Log, wall_ms: int) -> Iterator[Segment]:
-    retention_ms = log.config.retention_ms
+    retention_ms = log.config.local_retention_ms
     if retention_ms < 0:
         return
     for segment, _ in _deletable(log):

@@ -1,7 +1,7 @@
 """The table of topic configs: the 36 keys of Kafka 3.9 with their broker synonyms.
 
 Mirrors: LogConfig.CONFIG_DEF, TopicConfig, ServerTopicConfigSynonyms.
-Leaves out: nothing; tiered storage's keys are known and checked, though they change nothing.
+Leaves out: nothing.
 """
 
 from __future__ import annotations
@@ -148,7 +148,13 @@ _DEFINITIONS = (
         "log.retention.minutes",
         "log.retention.hours",
     ),
-    _topic("remote.storage.enable", _BOOLEAN, "false", None, "Tiered storage; not supported."),
+    _topic(
+        "remote.storage.enable",
+        _BOOLEAN,
+        "false",
+        None,
+        "Whether old segments are copied to a remote tier; never false again.",
+    ),
     _topic(
         "local.retention.ms",
         _LONG,

@@ -54,11 +54,8 @@ COMMAND = "python -m tests.pages"
 REFUSED = frozenset({"zookeeper.metadata.migration.enable"})
 # It must name a listener, which is served; but the controller sends to the inter-broker listener.
 OURS = frozenset(definition.name for definition in extensions.DEFINITIONS)
-# Topic configs that are known and checked, and change nothing: tiered storage.
-TOPIC_WITHOUT_EFFECT = frozenset({"local.retention.ms", "local.retention.bytes"})
-TOPIC_REFUSED = frozenset(
-    {"remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"}
-)
+# Topic configs of tiered storage that need KRaft.
+TOPIC_REFUSED = frozenset({"remote.log.copy.disable", "remote.log.delete.on.disable"})
 
 NOT_KAFKAS = "-"
 
@@ -135,7 +132,7 @@ _CONFIG_TEXTS = {
     "no effect": (
         "The broker knows these keys, checks their types and bounds, and describes them "
         "(DescribeConfigs), but nothing uses them: they belong to features that are not here "
-        "(tiered storage, KRaft, the new group protocols), or to Kafka's own implementation."
+        "(KRaft, parts of the new group protocols), or to Kafka's own implementation."
     ),
 }
 _LISTENERS_TEXT = f"""
@@ -206,9 +203,7 @@ def _topic_table() -> str:
     for definition in TOPIC_CONFIGS.values():
         assert definition.dynamic_mode is DynamicMode.PER_TOPIC, definition.name
         effect = "works"
-        if definition.name in TOPIC_WITHOUT_EFFECT:
-            effect = "no effect"
-        elif definition.name in TOPIC_REFUSED:
+        if definition.name in TOPIC_REFUSED:
             effect = "`true` is refused"
         rows.append(
             (

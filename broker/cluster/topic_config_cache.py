@@ -50,8 +50,18 @@ class TopicConfigCache:
             self._take(name, found[topic_entity(name)])
 
     def changed(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """A topic's config was altered: apply it if the topic is ours."""
+        """A topic's config was altered: apply it if the topic is ours.
+
+        A tiered topic that shall be none keeps all of its config: its records in the tier would be
+        lost.
+        """
         if topic in self._overrides:
+            was_tiered = self.config_for(topic).remote_storage
+            if was_tiered and not self._build(topic, overrides).remote_storage:
+                logger.error(
+                    "Topic %s keeps its config: its tiered storage cannot be disabled", topic
+                )
+                return
             self._take(topic, overrides)
             for callback in self.on_change:
                 callback(topic, self.config_for(topic))

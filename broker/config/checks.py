@@ -21,6 +21,7 @@ from ...storage.log_config import (
     TOPIC_CONFIGS,
     LogConfig,
     topic_config_from_broker,
+    validate_local_retention,
     validate_together,
 )
 from . import group_configs, ineffective
@@ -163,7 +164,10 @@ def _check_topic_defaults(config: KafkaConfig) -> None:
                 f"{key}={explicit[key]} cannot be the default of topics: {error.message}"
             ) from None
     try:
-        validate_together(LogConfig.from_overrides({}, explicit))
+        defaults = LogConfig.from_overrides({}, explicit)
+        validate_together(defaults)
+        if config.get_boolean("remote.log.storage.system.enable"):
+            validate_local_retention(defaults)
     except KafkaError as error:
         raise ConfigError(f"the defaults of topics: {error.message}") from None
 

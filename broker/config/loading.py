@@ -51,6 +51,10 @@ _REFUSED = frozenset(
 _VOLUMES = ("/var/lib/kafka/data", "/bitnami/kafka")
 DATA_DIR_VARIABLE = "PYBROKER_DATA_DIR"
 
+_PREFIXES_OF_PLUGINS = (
+    "remote.log.storage.manager.impl.prefix",
+    "remote.log.metadata.manager.impl.prefix",
+)
 _LOGIN_CONFIG = "-Djava.security.auth.login.config="
 _KERBEROS_CONFIG = "-Djava.security.krb5.conf="
 _LOGIN_SECTION = "-Dzookeeper.sasl.clientconfig="
@@ -203,15 +207,25 @@ def environment_key(variable: str) -> str:
     return name.replace("\0", "_")
 
 
+def _is_known(name: str, values: Mapping[str, str]) -> bool:
+    """Or it is meant for a plugin of tiered storage, which alone knows its keys."""
+    if definition_of(name) is not None:
+        return True
+    return any(
+        name.startswith(values.get(key) or BROKER_CONFIGS[key].default or "")
+        for key in _PREFIXES_OF_PLUGINS
+    )
+
+
 def check_known(values: Mapping[str, str]) -> None:
     for name in values:
-        if definition_of(name) is None:
+        if not _is_known(name, values):
             raise ConfigError(f"unknown config key {name}{_suggestion(name)}")
 
 
 def warn_of_unknown(values: Mapping[str, str]) -> None:
     for name in values:
-        if definition_of(name) is None:
+        if not _is_known(name, values):
             logger.warning(
                 "The config key %s is not known and is ignored%s", name, _suggestion(name)
             )

@@ -191,7 +191,7 @@ class AlterConfigsHandler:
         if kind == TOPIC:
             config = apply_changes(stored if incremental else {}, changes, TOPIC_CONFIGS)
             try:
-                validate_topic_configs(config, self._config.explicit())
+                validate_topic_configs(config, self._config.explicit(), stored)
             except InvalidConfig as error:
                 resource = f"ConfigResource(type=TOPIC, name='{name}')"
                 text = f"Invalid config value for resource {resource}: {error.message}"

@@ -3,14 +3,15 @@
 v0 lists segment offsets, v1+ one offset; special timestamps need v1 (earliest), v7
 (max timestamp, KIP-734), v8 (earliest local), v9 (latest tiered), v11 (earliest pending upload,
 KIP-1023); v4 brought leader epochs, v5 OFFSET_NOT_AVAILABLE instead of LEADER_NOT_AVAILABLE
-(KIP-207), v10 a timeout for tiered storage, which there is not here. Batches in which the first
-record at or after a time is to be found are searched in a worker thread: a large one takes seconds.
+(KIP-207), v10 a timeout for tiered storage. Batches in which the first record at or after a time is
+to be found are searched in a worker thread: a large one takes seconds. Those of the remote tier, if
+there is one, come first (`remote`).
 
 Mirrors KafkaApis.handleListOffsetRequest. Leaves out authorization.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 
@@ -35,7 +36,7 @@ from ...replication.offsets import (
 )
 from ...replication.replica_manager import ReplicaManager
 from ...replication.types import CONSUMER_REPLICA_ID, DEBUG_REPLICA_ID, Isolation
-from ...storage.log_lookup import search
+from ...storage.log_lookup import TimestampOffset, search
 from ..network.request import Handler, Request
 from ..replicas.applied_replicas import AppliedReplicas
 
@@ -49,15 +50,22 @@ _SMALLEST_TIMESTAMP = EARLIEST_PENDING_UPLOAD_TIMESTAMP
 # Few, since these threads compete with the event loop for the interpreter.
 MAX_SEARCHERS = 2
 
+SearchRemote = Callable[[TopicPartition, int, int], Awaitable[TimestampOffset | None]]
 Searches = dict[TopicPartition, Searched | ErrorCode]
 
 
 class ListOffsetsHandler:
-    __slots__ = ("_replicas", "_searchers", "_spawn")
+    __slots__ = ("_remote", "_replicas", "_searchers", "_spawn")
 
-    def __init__(self, replicas: AppliedReplicas, spawn: Callable[..., None] | None = None) -> None:
+    def __init__(
+        self,
+        replicas: AppliedReplicas,
+        spawn: Callable[..., None] | None = None,
+        remote: SearchRemote | None = None,
+    ) -> None:
         """`spawn(coroutine_function, request)` runs long work beside others (as Dispatcher does);
-        without it the work is done at once."""
+        without it the work is done at once. `remote` finds offsets by time in the remote tier."""
+        self._remote = remote
         self._replicas = replicas
         self._spawn = spawn
         self._searchers = trio.CapacityLimiter(MAX_SEARCHERS)
@@ -97,6 +105,12 @@ class ListOffsetsHandler:
             return None
         name, batches = to_search
         try:
+            if self._remote is not None and query.timestamp >= 0:
+                log = self._replicas.manager.partitions[key].log
+                if log.has_remote_tier:
+                    early = await self._remote(key, query.timestamp, log.log_start_offset)
+                    if early is not None:
+                        return Searched(early)
             for batch in batches:
                 found = await trio.to_thread.run_sync(
                     search, (batch,), name, limiter=self._searchers, abandon_on_cancel=True

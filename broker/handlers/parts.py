@@ -26,6 +26,7 @@ from ..observability.client_telemetry import (
     can_be_read,
     register_client_metrics,
 )
+from ..remote.parts import Remote
 from ..replicas.parts import Replicas
 from ..share.share_leader import ShareLeader
 from ..zk.acl_store import AclStore
@@ -84,6 +85,8 @@ class Lower(NamedTuple):
     """With the authorizer; None without one."""
     client_instances: ClientInstances
     client_values: ClientValues
+    remote: Remote | None
+    """With tiered storage."""
 
 
 class Handlers(NamedTuple):
@@ -159,6 +162,7 @@ def _of_records(
         return ground.config.get_boolean("transaction.partition.verification.enable")
 
     transactions = TransactionalProduce(replicas, verifier, verifies)
+    search_remote = None if lower.remote is None else lower.remote.reads.offset_by_time
     return [
         ProduceHandler(replicas, transactions, spawn).handlers(),
         TxnOffsetCommitHandler(groups, replicas, verifier, verifies).handlers(),
@@ -166,7 +170,7 @@ def _of_records(
         DescribeProducersHandler(manager).handlers(),
         FetchHandler(replicas, sessions, spawn).handlers(),
         ShareHandlers(lower.share_leader, manager, lambda: ground.features.levels).handlers(),
-        ListOffsetsHandler(replicas, spawn).handlers(),
+        ListOffsetsHandler(replicas, spawn, search_remote).handlers(),
         OffsetForLeaderEpochHandler(manager).handlers(),
         DeleteRecordsHandler(replicas).handlers(),
         LogDirHandlers(replicas, mover).handlers(),

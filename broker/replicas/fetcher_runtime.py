@@ -23,7 +23,13 @@ from ...replication.follower_fetcher import FollowerFetcher
 from ...replication.follower_fetchers import FollowerFetchers
 from ...replication.follower_steps import Exchange, FetcherConfig, Wait
 from ...replication.metadata_cache import Endpoint, MetadataUpdate
-from ...replication.types import FlushNeeded, LeadershipResult, StopResult
+from ...replication.types import (
+    FlushNeeded,
+    LeadershipResult,
+    RebuildFromTier,
+    StopResult,
+    TierState,
+)
 from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
 from ..observability.metrics import BrokerMetrics
 from ..resources import stopwatch
@@ -138,6 +144,17 @@ class FetcherRuntime:
             task = self._tasks.get(fetcher)
             if task is not None:
                 task.wake.set()
+
+    def tier_read(self, asked: RebuildFromTier, found: TierState | None) -> None:
+        """The effect RebuildFromTier is done, without success if nothing was found."""
+        fetcher = self.fetchers.of_partition(asked.key)
+        if fetcher is None:
+            return
+        with self._replicas.applying:
+            fetcher.tier_read(asked, found, self._replicas.clock())
+        task = self._tasks.get(fetcher)
+        if task is not None:
+            task.interrupt()
 
     def _wake_relieved(self) -> None:
         """Partitions have left: a fetcher without any ends, and one that waited only for the flush

@@ -9,7 +9,8 @@ very many are due at once, another task answers some in each of its turns.
 Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
 (`on_isr_change`, `on_failed_log_dir`). `on_flush` is called at the end of a flush, with the offset
 if it succeeded, for followers that wait for it. RebuildProducers is done in a task here.
-ShareFetchesDue goes to the leader's side of share groups (`on_share_fetches_due`).
+ShareFetchesDue goes to the leader's side of share groups (`on_share_fetches_due`), RemoteRead
+and RebuildFromTier to the remote tier's side (`on_remote_read`, `on_rebuild_from_tier`).
 """
 
 import logging
@@ -29,7 +30,9 @@ from ...replication.types import (
     FlushNeeded,
     FollowersWait,
     MoreToAnswer,
+    RebuildFromTier,
     RebuildProducers,
+    RemoteRead,
     ShareFetchesDue,
 )
 from ...storage.log import Log
@@ -58,6 +61,8 @@ class ReplicaRuntime(AppliedReplicas):
         "on_failed_log_dir",
         "on_flush",
         "on_isr_change",
+        "on_rebuild_from_tier",
+        "on_remote_read",
         "on_share_fetches_due",
     )
 
@@ -77,6 +82,8 @@ class ReplicaRuntime(AppliedReplicas):
         self.on_failed_log_dir = on_failed_log_dir
         self.on_flush = on_flush
         self.on_share_fetches_due: Callable[[ShareFetchesDue], None] | None = None
+        self.on_rebuild_from_tier: Callable[[RebuildFromTier], None] | None = None
+        self.on_remote_read: Callable[[RemoteRead], None] | None = None
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
         self._pace = FollowerPace()
@@ -103,11 +110,21 @@ class ReplicaRuntime(AppliedReplicas):
         elif isinstance(effect, ShareFetchesDue):
             if self.on_share_fetches_due is not None:
                 self.on_share_fetches_due(effect)
+        elif isinstance(effect, (RemoteRead, RebuildFromTier)):
+            self._perform_in_tier(effect)
         elif isinstance(effect, AlterIsr):
             if self.on_isr_change is not None:
                 self.on_isr_change(effect)
         elif self.on_failed_log_dir is not None:
             self.on_failed_log_dir(effect)
+
+    def _perform_in_tier(self, effect: RemoteRead | RebuildFromTier) -> None:
+        if isinstance(effect, RemoteRead):
+            self.parked(effect.wait_ms, self.clock())
+            if self.on_remote_read is not None:
+                self.on_remote_read(effect)
+        elif self.on_rebuild_from_tier is not None:
+            self.on_rebuild_from_tier(effect)
 
     def look_again(self) -> None:
         """Time has passed faster than trio's clock: check the deadlines."""

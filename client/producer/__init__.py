@@ -1,10 +1,11 @@
 """Writing to topics: `Producer`, its arguments and its results."""
 
+from ...protocol.murmur2 import murmur2
 from .completion import ProducerMetrics
 from .coordination import GroupMetadata, OffsetToCommit
 from .delivery import Delivery, RecordMetadata
 from .interceptors import Interceptor, OutgoingRecord
-from .partitioners import murmur2, partition_for
+from .partitioners import partition_for
 from .placement import Partitioner
 from .producer import Producer
 

@@ -4,7 +4,7 @@ Invariants: a key has the same partition as in Java's client, regardless of lead
 a key go to one partition until it has received the bytes of a batch, then to another one drawn at
 random, shorter queues more often (KIP-794). The caller supplies random numbers.
 
-Mirrors: Utils.murmur2, BuiltInPartitioner. Leaves out partitioner.availability.timeout.ms.
+Mirrors: BuiltInPartitioner. Leaves out partitioner.availability.timeout.ms.
 """
 
 from __future__ import annotations
@@ -12,28 +12,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from struct import iter_unpack
-from typing import Final
 
-_SEED: Final = 0x9747B28C
-_MULTIPLIER: Final = 0x5BD1E995
-_MASK: Final = 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """The 32-bit murmur2 hash of `data` with Kafka's seed, unsigned."""
-    length = len(data)
-    value = _SEED ^ length
-    whole = length & ~3
-    for (word,) in iter_unpack("<I", data[:whole] if whole < length else data):
-        word = word * _MULTIPLIER & _MASK
-        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
-        value = value * _MULTIPLIER & _MASK ^ word
-    if whole < length:
-        value ^= int.from_bytes(data[whole:], "little")
-        value = value * _MULTIPLIER & _MASK
-    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
-    return value ^ value >> 15
+from ...protocol.murmur2 import murmur2
 
 
 def partition_for(key: bytes, partition_count: int) -> int:

@@ -21,6 +21,7 @@ public final class MessageClasses {
     "org.apache.kafka.coordinator.group.generated.%s",
     "org.apache.kafka.coordinator.share.generated.%s",
     "org.apache.kafka.coordinator.transaction.generated.%s",
+    "org.apache.kafka.server.log.remote.metadata.storage.generated.%s",
   };
 
   public static void main(String[] arguments) throws Exception {

@@ -89,10 +89,7 @@ def texts_of(tree: ast.AST) -> Iterator[str]:
 def test_keys_that_do_something_are_read_and_no_others() -> None:
     """By name, or as the broker's key of a topic config."""
     of_topics = {
-        synonym
-        for definition in TOPIC_CONFIGS.values()
-        if definition.name not in pages.TOPIC_WITHOUT_EFFECT
-        for synonym in definition.synonyms
+        synonym for definition in TOPIC_CONFIGS.values() for synonym in definition.synonyms
     }
     read = {name for name in BROKER_CONFIGS if name in words_of_the_code() or name in of_topics}
     says = {d.name for d in BROKER_CONFIGS.values() if pages.effect_of(d) in ("works", "of Java")}

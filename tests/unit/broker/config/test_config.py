@@ -60,7 +60,7 @@ def test_what_is_described_is_what_changes_something() -> None:
     assert described - read == set()
     # Their names stand there because they belong to a list or are looked out for.
     of_lists = {
-        "connections.max.reauth.ms", "log.local.retention.bytes", "log.local.retention.ms",
+        "connections.max.reauth.ms",
         "metric.reporters", *PROTECTIONS, *NO_PROTECTION, *DROPPED,
     }  # fmt: skip
     assert read - described <= of_lists
@@ -70,16 +70,18 @@ def test_keys_that_change_nothing_are_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = (
-        "remote.log.storage.system.enable=true",
+        "remote.log.storage.manager.class.path=/x",
         "ssl.protocol=TLSv1.3",  # its default
         "num.partitions=3",
     )
     (tmp_path / "server.properties").write_text("\n".join(lines))
-    load_config(tmp_path / "server.properties", overrides={"remote.log.reader.threads": "7"})
+    load_config(
+        tmp_path / "server.properties", overrides={"remote.log.metadata.manager.class.path": "7"}
+    )
     told = [record.getMessage() for record in caplog.records]
     assert told == [
-        "remote.log.storage.system.enable is a key of Kafka's that changes nothing here",
-        "remote.log.reader.threads is a key of Kafka's that changes nothing here",
+        "remote.log.storage.manager.class.path is a key of Kafka's that changes nothing here",
+        "remote.log.metadata.manager.class.path is a key of Kafka's that changes nothing here",
     ]
 
 

@@ -8,10 +8,10 @@ from kafka.partitioner.default import murmur2 as twin
 
 from pybroker_kafka.client.producer.partitioners import (
     StickyPartitioner,
-    murmur2,
     next_partition,
     partition_for,
 )
+from pybroker_kafka.protocol.murmur2 import murmur2
 
 
 @given(st.binary(max_size=64))

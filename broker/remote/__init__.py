@@ -1,0 +1,1 @@
+"""Tiered storage (KIP-405) in a broker: its tasks, its readers, its metadata."""

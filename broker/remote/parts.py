@@ -1,0 +1,162 @@
+"""The layer of tiered storage in a broker: built if `remote.log.storage.system.enable` is set.
+
+Mirrors: KafkaServer.createRemoteLogManager, RemoteLogManagerConfig.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...client.cluster import Cluster
+from ...storage.remote.index_cache import DIRECTORY_NAME, RemoteIndexCache
+from ...storage.remote.loading import InvalidStorageManager, load
+from ..cluster.parts import Ground
+from ..cluster.topic_creation import random_uuid
+from ..config import ConfigError, KafkaConfig
+from ..config.definitions import BROKER_CONFIGS
+from ..replicas.parts import Replicas
+from .metadata_config import metadata_topic_config
+from .metadata_manager import RemoteLogMetadataManager
+from .remote_log_manager import RemoteLogManager, RemoteSettings
+from .remote_reads import RemoteReads
+from .topic_metadata_manager import TopicRemoteLogMetadataManager
+
+logger = logging.getLogger("pybroker.broker.remote.parts")
+
+_METADATA_CLASS = "remote.log.metadata.manager.class.name"
+_CLASS = "remote.log.storage.manager.class.name"
+
+
+class Remote(NamedTuple):
+    metadata: RemoteLogMetadataManager
+    tasks: RemoteLogManager
+    reads: RemoteReads
+    indexes: RemoteIndexCache
+
+
+def build_remote(
+    ground: Ground, replicas: Replicas, address_of: Callable[[str], str]
+) -> Remote | None:
+    """ConfigError if the storage manager cannot be made. `address_of` a listener of this broker is
+    asked for when it is bound."""
+    config = ground.config
+    if not config.get_boolean("remote.log.storage.system.enable"):
+        return None
+    if len(config.log_dirs) > 1:
+        raise ConfigError("tiered storage is not supported with several log.dirs")
+    other = config.get_optional_string(_METADATA_CLASS)
+    if other != BROKER_CONFIGS[_METADATA_CLASS].default:
+        raise ConfigError(f"{_METADATA_CLASS}={other} is a class of Java, which cannot run here")
+    name = config.get_optional_string(_CLASS)
+    if name is None:
+        raise ConfigError(f"remote.log.storage.system.enable needs {_CLASS}")
+    prefix = config.get_string("remote.log.storage.manager.impl.prefix")
+    try:
+        store = load(name, {**with_prefix(config, prefix), "broker.id": str(ground.broker_id)})
+    except InvalidStorageManager as error:
+        raise ConfigError(f"{_CLASS}: {error}") from None
+    indexes = RemoteIndexCache(
+        os.path.join(config.log_dirs[0], DIRECTORY_NAME),
+        store,
+        config.get_int("remote.log.index.file.cache.total.size.bytes"),
+        threading.Lock,
+    )
+    metadata = metadata_manager(config, address_of)
+    threads = config.get_int("remote.log.manager.thread.pool.size")
+    remote = Remote(
+        metadata,
+        RemoteLogManager(
+            replicas.runtime,
+            store,
+            metadata,
+            indexes,
+            RemoteSettings(
+                ground.broker_id,
+                config.get_int("remote.log.manager.task.interval.ms"),
+                _threads(config, "remote.log.manager.copier.thread.pool.size", threads),
+                _threads(config, "remote.log.manager.expiration.thread.pool.size", threads),
+                config.get_int("remote.log.metadata.custom.metadata.max.bytes"),
+            ),
+            lambda: random_uuid(random.SystemRandom()),
+        ),
+        RemoteReads(
+            replicas.runtime,
+            store,
+            metadata,
+            indexes,
+            threads=config.get_int("remote.log.reader.threads"),
+            max_pending=config.get_int("remote.log.reader.max.pending.tasks"),
+        ),
+        indexes,
+    )
+    replicas.runtime.on_remote_read = remote.reads.read
+    replicas.runtime.on_rebuild_from_tier = remote.tasks.rebuild
+    remote.tasks.on_rebuilt = replicas.fetchers.tier_read
+    replicas.manager.reader.tier_quota = remote.reads.quota
+    ground.topic_configs.on_change.append(lambda topic, _: remote.tasks.on_config(topic))
+    _measure_quotas(config, remote)
+    configs_changed(config, replicas, remote)
+    return remote
+
+
+def configs_changed(config: KafkaConfig, replicas: Replicas, remote: Remote) -> None:
+    """Apply the keys that may change while the broker runs."""
+    remote.tasks.copy_quota.limit = config.get_int("remote.log.manager.copy.max.bytes.per.second")
+    remote.reads.quota.limit = config.get_int("remote.log.manager.fetch.max.bytes.per.second")
+    remote.indexes.resize(config.get_int("remote.log.index.file.cache.total.size.bytes"))
+    waiting = replicas.manager.waiting
+    waiting.remote_fetch_max_wait_ms = config.get_int("remote.fetch.max.wait.ms")
+
+
+def with_prefix(config: KafkaConfig, prefix: str) -> dict[str, str]:
+    """The configs that begin with a prefix, without it."""
+    return {
+        name.removeprefix(prefix): text
+        for name, text in config.explicit().items()
+        if name.startswith(prefix)
+    }
+
+
+def _threads(config: KafkaConfig, name: str, default: int) -> int:
+    count = config.get_int(name)
+    return default if count < 0 else count
+
+
+def _measure_quotas(config: KafkaConfig, remote: Remote) -> None:
+    remote.tasks.copy_quota.measure_over(
+        config.get_int("remote.log.manager.copy.quota.window.num"),
+        1000 * config.get_int("remote.log.manager.copy.quota.window.size.seconds"),
+    )
+    remote.reads.quota.measure_over(
+        config.get_int("remote.log.manager.fetch.quota.window.num"),
+        1000 * config.get_int("remote.log.manager.fetch.quota.window.size.seconds"),
+    )
+
+
+def metadata_manager(
+    config: KafkaConfig, address_of: Callable[[str], str]
+) -> RemoteLogMetadataManager:
+    """The clients of the metadata topic begin at this broker's own listener, unless
+    `bootstrap.servers` is set for them."""
+    prefix = config.get_string("remote.log.metadata.manager.impl.prefix")
+    name = config.get_optional_string("remote.log.metadata.manager.listener.name")
+    listener = (name or config.inter_broker_listener).upper()
+    known = {one.name: one.security_protocol for one in config.listeners}
+    if listener not in known:
+        raise ConfigError(
+            f"remote.log.metadata.manager.listener.name={name} is none of {', '.join(known)}"
+        )
+    topic = metadata_topic_config(with_prefix(config, prefix), prefix)
+
+    def open_cluster() -> Cluster:
+        client = {"security.protocol": known[listener], **topic.client}
+        bootstrap = client.pop("bootstrap.servers", None) or address_of(listener)
+        security = None if client == {"security.protocol": "PLAINTEXT"} else client
+        return Cluster(bootstrap, logger.warning, security=security)
+
+    return TopicRemoteLogMetadataManager(topic, open_cluster)

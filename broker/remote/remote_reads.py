@@ -1,0 +1,250 @@
+"""Reads from the remote tier for consumers: of records, and of offsets by time.
+
+At most `remote.log.reader.threads` reads are under way at once, and
+`remote.log.reader.max.pending.tasks` more wait; further ones fail at once. Each blocking call runs
+in a worker thread. A slow object delays its own fetch, which is answered without records after
+`remote.fetch.max.wait.ms`, and holds one of the threads.
+
+A read whose fetch has been answered meanwhile goes on to its end, and its result is kept for the
+consumer's next fetch of the same offset: so a store that needs longer than the wait is read all the
+same. (Kafka cancels the read and begins anew.)
+
+Mirrors: RemoteLogReader, RemoteStorageThreadPool, RemoteLogManager.findOffsetByTimestamp.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from ...protocol.apis.fetch import AbortedTransaction
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import TopicPartition
+from ...replication.remote import reading
+from ...replication.remote.reading import ReadRange, RemoteSegmentFile
+from ...replication.throttle import ReplicationQuota
+from ...replication.types import RemoteRead, RemoteRecords
+from ...storage.files import EMPTY_SLICE
+from ...storage.log import Log
+from ...storage.log_lookup import TimestampOffset
+from ...storage.remote.index_cache import RemoteIndexCache
+from ...storage.remote.metadata_topic import RemoteLogNotReadyError
+from ...storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
+from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
+from ..replicas.applied_replicas import AppliedReplicas
+from .metadata_manager import RemoteLogMetadataManager
+
+logger = logging.getLogger("pybroker.broker.remote.remote_reads")
+
+NOT_READY_RETRY_SECONDS = 0.05
+NOT_READY_SECONDS = 30
+# Results that came too late for their fetches.
+MAX_LATE_RESULTS = 16
+
+ResultT = TypeVar("ResultT")
+
+
+class RemoteReads:
+    def __init__(
+        self,
+        replicas: AppliedReplicas,
+        store: RemoteStorageManager,
+        metadata: RemoteLogMetadataManager,
+        indexes: RemoteIndexCache,
+        *,
+        threads: int,
+        max_pending: int,
+    ) -> None:
+        self._replicas = replicas
+        self._partitions = replicas.manager.partitions
+        self._store = store
+        self._metadata = metadata
+        self._indexes = indexes
+        self._threads = threads
+        self._max_pending = max_pending
+        self._readers = trio.CapacityLimiter(threads)
+        self._in_threads = trio.CapacityLimiter(threads)
+        self._late: OrderedDict[tuple[TopicPartition, int], RemoteRecords] = OrderedDict()
+        self.quota = ReplicationQuota(replicas.manager.config.broker_id)
+        self.pending = 0
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    # Records
+
+    def read(self, wanted: RemoteRead) -> None:
+        """The effect RemoteRead: its fetch gets the result, or an error."""
+        if self.pending >= self._threads + self._max_pending or self._nursery is None:
+            logger.warning("Too many reads from the remote tier wait: %s-%d gets none", *wanted.key)
+            self._done(wanted, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        late = self._late.pop((wanted.key, wanted.offset), None)
+        if late is not None:
+            self._done(wanted, late)
+            return
+        self.pending += 1
+        self._nursery.start_soon(self._read, wanted)
+
+    def _done(self, wanted: RemoteRead, result: RemoteRecords | ErrorCode) -> None:
+        if not wanted.operation.is_waiting:
+            if isinstance(result, RemoteRecords) and result.records:
+                self._late[wanted.key, wanted.offset] = result
+                if len(self._late) > MAX_LATE_RESULTS:
+                    self._late.popitem(last=False)
+            return
+        with self._replicas.applying as manager:
+            manager.waiting.remote_read(wanted.operation, result)
+
+    async def _read(self, wanted: RemoteRead) -> None:
+        result: RemoteRecords | ErrorCode
+        stats = self._replicas.hosted.stats_of(wanted.key[0])
+        try:
+            async with self._readers:
+                if not wanted.operation.is_waiting:
+                    return
+                stats.remote_fetch_requests += 1
+                result = await self._records(wanted)
+            stats.remote_fetch_bytes += len(result.records)
+            self.quota.record(len(result.records), self._replicas.clock())
+        except KafkaError as error:
+            result = error.code
+        except RemoteStorageError as error:
+            stats.failed_remote_fetch_requests += 1
+            logger.warning("Reading %s-%d from the remote tier failed: %s", *wanted.key, error)
+            result = ErrorCode.UNKNOWN_SERVER_ERROR
+        finally:
+            self.pending -= 1
+        self._done(wanted, result)
+
+    async def _records(self, wanted: RemoteRead) -> RemoteRecords:
+        log, name = self._log_of(wanted.key)
+        found: RemoteLogSegmentMetadata | None = None
+        while found is None:
+            try:
+                found = reading.segment_at(log, name, self._metadata, wanted.offset)
+            except RemoteLogNotReadyError:
+                if not wanted.operation.is_waiting:
+                    raise
+                await trio.sleep(NOT_READY_RETRY_SECONDS)
+                continue
+            if found is None:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"Offset {wanted.offset} of {log.name} is not in the remote tier",
+                )
+        batches = None
+        while found is not None:
+            batches = await self._in_thread(partial(self._batches_of, found, wanted))
+            if batches is not None or wanted.max_bytes <= 0:
+                break
+            found = reading.segment_at(log, name, self._metadata, found.end_offset + 1)
+        if batches is None or found is None:
+            return RemoteRecords(EMPTY_SLICE, [])
+        aborted = []
+        if wanted.include_aborted:
+            aborted = await self._aborted(log, name, found, batches)
+        return RemoteRecords(batches.records, aborted)
+
+    def _batches_of(
+        self, metadata: RemoteLogSegmentMetadata, wanted: RemoteRead
+    ) -> ReadRange | None:
+        """Blocks."""
+        return reading.read_batches(
+            RemoteSegmentFile(self._store, metadata),
+            metadata.segment_size_bytes,
+            self._indexes.entry(metadata).lookup_offset(wanted.offset),
+            wanted.offset,
+            wanted.max_bytes,
+            min_one_batch=wanted.min_one_batch,
+            strict_limit=wanted.strict_limit,
+        )
+
+    async def _aborted(
+        self, log: Log, name: TopicIdPartition, first: RemoteLogSegmentMetadata, batches: ReadRange
+    ) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap the batches; their markers may be far behind."""
+        entry = await self._in_thread(partial(self._indexes.entry, first))
+        upper = entry.upper_bound_offset(batches.records.position, batches.records.size)
+        upper = first.end_offset + 1 if upper is None else upper
+        found = {}
+        metadata: RemoteLogSegmentMetadata | None = first
+        is_complete = False
+        while metadata is not None and not is_complete:
+            entry = await self._in_thread(partial(self._indexes.entry, metadata))
+            entries, is_complete = entry.aborted(batches.first_offset, upper)
+            found.update(dict.fromkeys(entries))
+            metadata = reading.segment_at(log, name, self._metadata, metadata.end_offset + 1)
+        for segment in log.segments:
+            if is_complete:
+                break
+            entries, is_complete = segment.transaction_index.collect(batches.first_offset, upper)
+            found.update(dict.fromkeys(entries))
+        return [
+            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+            for one in found
+        ]
+
+    # Offsets by time
+
+    async def offset_by_time(
+        self, key: TopicPartition, timestamp: int, start_offset: int
+    ) -> TimestampOffset | None:
+        """The first record in the tier at or after both; None if there is none. KafkaError."""
+        log, name = self._log_of(key)
+        waited = 0.0
+        while True:
+            try:
+                found = reading.segment_by_time(log, name, self._metadata, timestamp, start_offset)
+                if found is None:
+                    return None
+                return await self._in_thread(partial(self._search, found, timestamp, start_offset))
+            except RemoteLogNotReadyError:
+                waited += NOT_READY_RETRY_SECONDS
+                if waited > NOT_READY_SECONDS:
+                    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT) from None
+                await trio.sleep(NOT_READY_RETRY_SECONDS)
+            except RemoteStorageError as error:
+                logger.warning("Looking up %s-%d by time failed: %s", *key, error)
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+    def _search(
+        self, metadata: RemoteLogSegmentMetadata, timestamp: int, start_offset: int
+    ) -> TimestampOffset | None:
+        """Blocks."""
+        return reading.search_by_time(
+            RemoteSegmentFile(self._store, metadata),
+            metadata.segment_size_bytes,
+            self._indexes.entry(metadata).lookup_timestamp(timestamp, start_offset),
+            timestamp,
+            start_offset,
+        )
+
+    # Small parts
+
+    def _log_of(self, key: TopicPartition) -> tuple[Log, TopicIdPartition]:
+        hosted = self._partitions.get(key)
+        if hosted is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return hosted.log, TopicIdPartition(hosted.topic_id, *key)
+
+    async def _in_thread(self, call: Callable[[], ResultT]) -> ResultT:
+        """Any error of the storage manager is a RemoteStorageError."""
+        try:
+            return await trio.to_thread.run_sync(
+                call, limiter=self._in_threads, abandon_on_cancel=True
+            )
+        except (RemoteStorageError, KafkaError):
+            raise
+        except Exception as error:
+            logger.exception("A storage manager has failed")
+            raise RemoteStorageError(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,1 @@
+"""Tiered storage (KIP-405), decided: what is copied, what expires, where an offset lies."""

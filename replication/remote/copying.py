@@ -1,0 +1,138 @@
+"""Which segments of a log are copied to the remote tier, and how much is there already.
+
+A segment is copied when it is rolled and all of it is below the last stable offset: the tier has
+committed records only, and all transactions of theirs are decided. Copies follow one another in the
+order of the log, from the highest offset in the tier on.
+
+Mirrors: RemoteLogManager.RLMCopyTask.candidateLogSegments and copyLogSegment,
+findHighestRemoteOffset, findLogStartOffset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...storage.log import Log
+from ...storage.offset_index import index_path
+from ...storage.remote.segments import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    TopicIdPartition,
+)
+from ...storage.remote.storage_manager import LogSegmentData, RemoteStorageError
+from ...storage.segment import SNAPSHOT_SUFFIX, Segment
+from ...storage.segment_reader import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+)
+from .lineage import in_range
+
+
+class KnownSegments(Protocol):
+    """What is known of the segments in the tier; the remote log metadata manager."""
+
+    def highest_offset(self, partition: TopicIdPartition, epoch: int) -> int | None: ...
+
+    def segments(
+        self, partition: TopicIdPartition, epoch: int | None = None
+    ) -> list[RemoteLogSegmentMetadata]: ...
+
+
+class Candidate(NamedTuple):
+    """A segment to be copied, and the offset at which the next one begins."""
+
+    segment: Segment
+    next_offset: int
+
+
+def highest_copied_offset(log: Log, partition: TopicIdPartition, known: KnownSegments) -> int:
+    """The last offset of the log that is in the tier, by its newest epoch that has copies; -1 if
+    there is none."""
+    for epoch, _ in reversed(log.leader_epochs.entries):
+        highest = known.highest_offset(partition, epoch)
+        if highest is not None:
+            _, end = log.end_offset_for_epoch(epoch)
+            # A leader that was deposed may have copied records that were never committed.
+            return min(highest, end - 1)
+    return -1
+
+
+def log_start_in_tier(log: Log, partition: TopicIdPartition, known: KnownSegments) -> int:
+    """The start of the first segment that the tier has of the log; without one, its local start."""
+    for epoch, _ in log.leader_epochs.entries:
+        segments = known.segments(partition, epoch)
+        if segments:
+            return segments[0].start_offset
+    return log.local_log_start_offset
+
+
+def candidates(log: Log, copied_offset: int) -> Iterator[Candidate]:
+    """The segments to copy now, oldest first, behind `copied_offset`.
+
+    The log start is ahead of that after DeleteRecords, and in a log that gets its tier late.
+    """
+    stable = log.last_stable_offset
+    from_offset = max(copied_offset + 1, log.log_start_offset)
+    for segment, following in pairwise(log.segments):
+        if following.base_offset > stable:
+            return
+        if following.base_offset > from_offset:
+            yield Candidate(segment, following.base_offset)
+
+
+def metadata_of(
+    log: Log, candidate: Candidate, segment_id: RemoteLogSegmentId, broker_id: int, wall_ms: int
+) -> RemoteLogSegmentMetadata:
+    """The metadata of a copy that begins."""
+    segment, next_offset = candidate
+    return RemoteLogSegmentMetadata(
+        segment_id,
+        segment.base_offset,
+        next_offset - 1,
+        segment.largest_timestamp,
+        broker_id,
+        wall_ms,
+        segment.size,
+        tuple(in_range(log.leader_epochs.entries, segment.base_offset, next_offset)),
+    )
+
+
+def epochs_of(checkpoint: bytes) -> list[tuple[int, int]]:
+    """The epochs in the checkpoint of a copy. RemoteStorageError if it is none."""
+    try:
+        version, count, *lines = checkpoint.decode().splitlines()
+        epochs = [(int(epoch), int(start)) for epoch, start in (line.split() for line in lines)]
+        if int(version) == 0 and int(count) == len(epochs) and epochs == sorted(set(epochs)):
+            return epochs
+    except ValueError:
+        pass
+    raise RemoteStorageError(f"a damaged leader epoch checkpoint in the tier: {checkpoint!r:.100}")
+
+
+def data_of(log: Log, candidate: Candidate) -> LogSegmentData:
+    """The files of a copy. KafkaError without the snapshot of the producers at the segment's end:
+    that of many producers is written a little later than the segment is rolled."""
+    segment, next_offset = candidate
+    files, directory, base = log.files, log.directory, segment.base_offset
+    snapshot = index_path(directory, next_offset, SNAPSHOT_SUFFIX)
+    if not files.exists(snapshot):
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"{snapshot} is not written yet; it is part of a copy"
+        )
+    transactions = index_path(directory, base, TRANSACTION_INDEX_SUFFIX)
+    epochs = in_range(log.leader_epochs.entries, -1, next_offset)
+    return LogSegmentData(
+        index_path(directory, base, LOG_SUFFIX),
+        index_path(directory, base, INDEX_SUFFIX),
+        index_path(directory, base, TIME_INDEX_SUFFIX),
+        transactions if files.exists(transactions) else None,
+        snapshot,
+        "".join(
+            ["0\n", f"{len(epochs)}\n", *(f"{epoch} {start}\n" for epoch, start in epochs)]
+        ).encode(),
+    )

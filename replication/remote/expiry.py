@@ -1,0 +1,177 @@
+"""Which remote segments expire: by size and time of both tiers, by the log start, by lost epochs.
+
+Segments are looked at epoch by epoch of the leader's log, oldest first; the first one of this log
+that stays ends the search. The log start moves behind a segment before the segment is deleted, so
+that no consumer is sent to a segment that is gone.
+
+An orphan is a copy that was never finished: its broker was killed, or could not write its metadata.
+It is deleted ORPHAN_AGE_MS after its beginning, when the tier has its offsets from other copies. A
+deposed leader that is still at it then finds that its copy is deleted. (Kafka leaves orphans until
+the log start passes them.) A deletion that was begun and not finished is taken up.
+
+Mirrors: RemoteLogManager.RLMExpirationTask, RemoteLogRetentionHandler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ...storage.log import Log
+from ...storage.remote.segments import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+from .copying import KnownSegments
+from .lineage import Epochs, is_of_this_log, with_records
+
+ORPHAN_AGE_MS = 600_000
+
+_STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+_FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+_DELETING = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
+_DELETED = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
+
+
+class Expiry(NamedTuple):
+    """What one look at the tier decides."""
+
+    log_start_offset: int | None  # to move the log start to, before anything is deleted
+    expired: list[RemoteLogSegmentMetadata]  # of this log, and its orphans
+    unreferenced: list[RemoteLogSegmentMetadata]  # of epochs that the leader has no more
+    segment_count: int  # with metadata in the tier
+    size_bytes: int
+
+
+def look(
+    log: Log,
+    partition: TopicIdPartition,
+    known: KnownSegments,
+    being_copied: Collection[RemoteLogSegmentId],
+    wall_ms: int,
+    *,
+    by_age: bool,
+) -> Expiry:
+    """Decide for one partition; without `by_age` no record is too old (the clock has jumped)."""
+    all_segments = known.segments(partition)
+    epochs = with_records(log.leader_epochs.entries)
+    look = _Look(log, partition, known, epochs, wall_ms if by_age else None)
+    expired, seen = [], set()
+    for metadata in look.in_order():
+        if metadata.segment_id in being_copied:
+            break
+        if metadata.state is _DELETED or metadata.segment_id in seen:
+            continue
+        seen.add(metadata.segment_id)
+        is_breached, is_this_log = look.verdict(metadata)
+        if is_breached:
+            expired.append(metadata)
+        elif is_this_log:
+            break
+    chosen = {metadata.segment_id for metadata in expired}
+    orphans = [
+        metadata
+        for metadata in all_segments
+        if metadata.segment_id not in chosen
+        and metadata.segment_id not in being_copied
+        and (metadata.state is _DELETING or (by_age and _is_orphan(log, metadata, wall_ms)))
+    ]
+    chosen |= {metadata.segment_id for metadata in orphans}
+    entries = log.leader_epochs.entries
+    # A log whose epochs do not reach back to its start does not know all of its own.
+    is_complete = bool(entries) and entries[0][1] <= log.log_start_offset
+    first_epoch = entries[0][0] if is_complete else -1
+    unreferenced = [
+        metadata
+        for metadata in all_segments
+        if metadata.segment_id not in chosen
+        and metadata.state is not _DELETED
+        and all(epoch < first_epoch for epoch, _ in metadata.segment_leader_epochs)
+    ]
+    return Expiry(
+        look.new_start,
+        expired + orphans,
+        unreferenced,
+        len(all_segments),
+        sum(metadata.segment_size_bytes for metadata in all_segments),
+    )
+
+
+class _Look:
+    """One look: the limits, and how much is still above the size limit."""
+
+    __slots__ = ("_epochs", "_excess", "_known", "_log", "_old_ms", "_partition", "new_start")
+
+    def __init__(
+        self,
+        log: Log,
+        partition: TopicIdPartition,
+        known: KnownSegments,
+        epochs: Epochs,
+        wall_ms: int | None,
+    ) -> None:
+        self._log = log
+        self._partition = partition
+        self._known = known
+        self._epochs = epochs
+        config = log.config
+        self._old_ms: int | None = None
+        if wall_ms is not None and config.retention_ms >= 0:
+            self._old_ms = wall_ms - config.retention_ms
+        self._excess = 0
+        if config.retention_bytes >= 0:
+            self._excess = self._size() - config.retention_bytes
+        self.new_start: int | None = None
+
+    def in_order(self) -> list[RemoteLogSegmentMetadata]:
+        return [
+            metadata
+            for epoch, _ in self._epochs
+            for metadata in self._known.segments(self._partition, epoch)
+        ]
+
+    def _size(self) -> int:
+        """Of both tiers: segments that are in both count once."""
+        log = self._log
+        size = sum(segment.size for segment in log.only_local)
+        seen = set()
+        for metadata in self.in_order():
+            if (
+                metadata.state in (_FINISHED, _DELETING)
+                and metadata.segment_id not in seen
+                and is_of_this_log(metadata, log.log_end_offset, self._epochs)
+            ):
+                seen.add(metadata.segment_id)
+                size += metadata.segment_size_bytes
+        return size
+
+    def verdict(self, metadata: RemoteLogSegmentMetadata) -> tuple[bool, bool]:
+        """(whether the segment expires, whether it is of this log)."""
+        log, epochs = self._log, self._epochs
+        if metadata.end_offset < log.log_start_offset and all(
+            epoch <= epochs[0][0] for epoch, _ in metadata.segment_leader_epochs
+        ):
+            return True, False
+        if not is_of_this_log(metadata, log.log_end_offset, epochs):
+            return False, False
+        if metadata.state is _STARTED:
+            return False, False  # it holds nothing, and ends no search
+        size = metadata.segment_size_bytes
+        is_old = metadata.state is _DELETING or (
+            self._old_ms is not None and metadata.max_timestamp_ms <= self._old_ms
+        )
+        is_excess = not is_old and self._excess > 0 and size <= self._excess
+        if is_old or is_excess:
+            self._excess = max(0, self._excess - size)
+            self.new_start = max(self.new_start or 0, metadata.end_offset + 1)
+        return is_old or is_excess, True
+
+
+def _is_orphan(log: Log, metadata: RemoteLogSegmentMetadata, wall_ms: int) -> bool:
+    return (
+        metadata.state is _STARTED
+        and metadata.end_offset <= log.highest_offset_in_remote_storage
+        and wall_ms - metadata.event_timestamp_ms >= ORPHAN_AGE_MS
+    )

@@ -1,0 +1,150 @@
+"""Where an offset lies in the remote tier, and reading from the segment that holds it.
+
+`segment_at` decides on the loop. The other functions block, and run in worker threads; they read a
+remote segment as a file (`RemoteSegmentFile`), so that the walks over batches are those of local
+segments.
+
+Mirrors: RemoteLogManager.read, lookupTimestamp, findOffsetByTimestamp.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from ...storage.batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
+from ...storage.files import CopiedRange, FileSlice
+from ...storage.log import Log
+from ...storage.log_lookup import TimestampOffset
+from ...storage.remote.segments import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+from ...storage.remote.storage_manager import RemoteStorageManager
+from ...storage.segment_reader import BatchToSearch
+from .copying import KnownSegments
+from .lineage import is_of_this_log, with_records
+
+
+class FindsSegments(KnownSegments, Protocol):
+    def segment(
+        self, partition: TopicIdPartition, epoch: int, offset: int
+    ) -> RemoteLogSegmentMetadata | None: ...
+
+
+def segment_at(
+    log: Log, partition: TopicIdPartition, known: FindsSegments, offset: int
+) -> RemoteLogSegmentMetadata | None:
+    """The remote segment that holds an offset of the log."""
+    epoch = log.leader_epochs.epoch_for_offset(offset)
+    return None if epoch is None else known.segment(partition, epoch, offset)
+
+
+def segment_by_time(
+    log: Log, partition: TopicIdPartition, known: KnownSegments, timestamp: int, start_offset: int
+) -> RemoteLogSegmentMetadata | None:
+    """The first remote segment of the log that has a record at or after both."""
+    entries = log.leader_epochs.entries
+    epochs = with_records(entries)
+    first = log.leader_epochs.epoch_for_offset(start_offset)
+    for epoch, _ in entries:
+        if first is None or epoch < first:
+            continue
+        for metadata in known.segments(partition, epoch):
+            if (
+                metadata.max_timestamp_ms >= timestamp
+                and metadata.end_offset >= start_offset
+                and metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+                and is_of_this_log(metadata, log.log_end_offset, epochs)
+            ):
+                return metadata
+    return None
+
+
+class RemoteSegmentFile:
+    """A remote segment with the methods of a file that walks over batches need; they block."""
+
+    __slots__ = ("_metadata", "_store", "path")
+
+    def __init__(self, store: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) -> None:
+        self._store = store
+        self._metadata = metadata
+        self.path = f"remote segment {metadata.segment_id}"
+
+    def read_at(self, size: int, position: int) -> bytes:
+        end = min(position + size, self._metadata.segment_size_bytes)
+        if end <= position:
+            return b""
+        return bytes(self._store.fetch_log_segment(self._metadata, position, end))
+
+
+class ReadRange(NamedTuple):
+    """Bytes of a remote segment, from the beginning of a batch on; the last one may be cut."""
+
+    records: FileSlice
+    first_offset: int  # of the first batch
+
+
+def read_batches(
+    file: RemoteSegmentFile,
+    size: int,
+    position: int,
+    offset: int,
+    max_bytes: int,
+    *,
+    min_one_batch: bool,
+    strict_limit: bool,
+) -> ReadRange | None:
+    """Read from the batch that holds `offset`, or the next one, on; the segment has `size` bytes,
+    and the batch is at `position` or behind it. None if the segment has nothing more, or no batch
+    fits. Blocks."""
+    chunk = file.read_at(max(max_bytes, SCAN_CHUNK), position)
+    within = _Within(CopiedRange(file.path, chunk, position), file, position, len(chunk))
+    batches = scan_headers(within, position, size)
+    found = next((one for one in batches if one[1].last_offset >= offset), None)
+    if found is None:
+        return None
+    start, header = found
+    batch_size = batch_size_at(within, start)
+    if batch_size > max_bytes and not min_one_batch and not strict_limit:
+        return None
+    wanted = max(max_bytes, batch_size if min_one_batch else 0)
+    end = min(start + wanted, size)
+    held = chunk[start - position : end - position]
+    if len(held) < end - start:
+        held += file.read_at(end - start - len(held), start + len(held))
+    records = FileSlice(CopiedRange(file.path, held, start), start, len(held), held)
+    return ReadRange(records, header.base_offset)
+
+
+class _Within:
+    """The chunk that was read at once; reads outside of it go to the store."""
+
+    __slots__ = ("_chunk", "_end", "_file", "_start", "path")
+
+    def __init__(self, chunk: CopiedRange, file: RemoteSegmentFile, start: int, size: int) -> None:
+        self._chunk = chunk
+        self._file = file
+        self._start = start
+        self._end = start + size
+        self.path = file.path
+
+    def read_at(self, size: int, position: int) -> bytes:
+        if self._start <= position and position + size <= self._end:
+            return self._chunk.read_at(size, position)
+        return self._file.read_at(size, position)
+
+
+def search_by_time(
+    file: RemoteSegmentFile, size: int, position: int, timestamp: int, start_offset: int
+) -> TimestampOffset | None:
+    """The first record at or after both, from a position on. Blocks."""
+    for at, header in scan_headers(file, position, size, SCAN_CHUNK):
+        if header.max_timestamp < timestamp or header.last_offset < start_offset:
+            continue
+        data = file.read_at(batch_size_at(file, at), at)
+        epoch = header.partition_leader_epoch
+        found = BatchToSearch(data, timestamp, start_offset, epoch).search()
+        if found is not None:
+            return TimestampOffset(*found)
+    return None

@@ -1,0 +1,1 @@
+"""Tiered storage (KIP-405): segments in a remote store, and their metadata."""

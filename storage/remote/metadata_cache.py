@@ -1,0 +1,179 @@
+"""The remote segments of one partition, as the records of the metadata topic have described them.
+
+Answers: which segment holds an offset of a leader epoch, the highest copied offset of an epoch, and
+lists of segments. A segment is *mapped* in each of its epochs from COPY_SEGMENT_FINISHED until
+DELETE_SEGMENT_STARTED, and *unreferenced* before and after that, or while another one has its
+offsets: it is then only listed, so that it can be deleted.
+
+Invariants:
+- Within an epoch, mapped segments ascend by the first offset, and never descend by the last.
+- A mapped segment is COPY_SEGMENT_FINISHED. A segment is mapped or unreferenced in each of its
+  epochs, and it is gone everywhere after DELETE_SEGMENT_FINISHED.
+- The highest offset of an epoch never falls, not even by deletion.
+- An illegal transition, or an update of an unknown segment, changes nothing; `apply` returns the
+  reason for the log.
+
+Cases, when a segment of an epoch is finished (its offsets of that epoch: S to E):
+A. Nothing mapped holds S to E whole and more behind E: it is mapped. Mapped segments within S to E
+   become unreferenced.
+B. A mapped segment begins at S or before it, and ends after E: this one becomes unreferenced.
+
+Kafka's own cache has A with the exception that mapped segments below an epoch's highest offset stay
+(and are lost, if they begin at S), and not B: it maps the shorter segment over the longer one, and
+the offsets behind E cannot be found any more. A late copy by a deposed leader is such a segment.
+
+Mirrors: RemoteLogMetadataCache, RemoteLogLeaderEpochState.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from ...protocol.invariants import BrokenInvariant
+from .segments import (
+    SEGMENT_TRANSITIONS,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
+
+_State = RemoteLogSegmentState
+
+
+class _Epoch:
+    """The segments with records of one leader epoch."""
+
+    __slots__ = ("highest_offset", "mapped", "start_of", "unreferenced")
+
+    def __init__(self) -> None:
+        # (first offset of the epoch in it, last one, id) ascending: see the invariants.
+        self.mapped: list[tuple[int, int, RemoteLogSegmentId]] = []
+        self.start_of: dict[RemoteLogSegmentId, int] = {}  # of each mapped one
+        self.unreferenced: set[RemoteLogSegmentId] = set()
+        # Of all segments that were ever finished; None before the first.
+        self.highest_offset: int | None = None
+
+    def floor(self, offset: int) -> tuple[int, int, RemoteLogSegmentId] | None:
+        index = bisect_right(self.mapped, offset, key=lambda one: one[0])
+        return self.mapped[index - 1] if index else None
+
+    def finish(self, start: int, end: int, segment_id: RemoteLogSegmentId) -> None:
+        self.unreference(segment_id)
+        before = self.floor(start)
+        if before is None or before[1] <= end:  # case A
+            first = bisect_left(self.mapped, start, key=lambda one: one[0])
+            last = bisect_right(self.mapped, end, lo=first, key=lambda one: one[1])
+            for _, _, within in self.mapped[first:last]:
+                del self.start_of[within]
+                self.unreferenced.add(within)
+            self.mapped[first:last] = [(start, end, segment_id)]
+            self.start_of[segment_id] = start
+            self.unreferenced.discard(segment_id)
+        self.highest_offset = max(end, self.highest_offset or 0)
+
+    def unreference(self, segment_id: RemoteLogSegmentId) -> None:
+        start = self.start_of.pop(segment_id, None)
+        if start is not None:
+            del self.mapped[bisect_left(self.mapped, start, key=lambda one: one[0])]
+        self.unreferenced.add(segment_id)
+
+
+class RemoteLogMetadataCache:
+    """Applies the records of one partition, in their order."""
+
+    __slots__ = ("_epochs", "_segments", "is_initialized")
+
+    def __init__(self) -> None:
+        self._segments: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
+        # An epoch stays when its last segment is gone, with its highest offset.
+        self._epochs: dict[int, _Epoch] = {}
+        # Set by the reader of the topic once, when it has read what was there at the assignment.
+        self.is_initialized = False
+
+    def apply(
+        self, record: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate
+    ) -> str | None:
+        """The next record; None, or why it was dropped."""
+        known = self._segments.get(record.segment_id)
+        if isinstance(record, RemoteLogSegmentMetadata):
+            if record.state is not _State.COPY_SEGMENT_STARTED:
+                return f"{record.segment_id} begins as {record.state.name}"
+        elif record.state is _State.COPY_SEGMENT_STARTED:
+            return f"an update of {record.segment_id} to {record.state.name}"
+        elif known is None:
+            return f"an update of {record.segment_id}, which is unknown, to {record.state.name}"
+        old = None if known is None else known.state
+        if record.state not in SEGMENT_TRANSITIONS[old]:
+            return f"{record.segment_id} cannot go from {old and old.name} to {record.state.name}"
+        if isinstance(record, RemoteLogSegmentMetadataUpdate):
+            assert known is not None
+            self._enter(known.updated(record))
+            return None
+        if known is not None:  # begun again: perhaps with other epochs
+            for number, _ in known.segment_leader_epochs:
+                self._epochs[number].unreferenced.discard(known.segment_id)
+        self._enter(record)
+        return None
+
+    def segment_for(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+        """The finished segment that holds the offset, as one of that epoch."""
+        epoch = self._epochs.get(leader_epoch)
+        found = None if epoch is None else epoch.floor(offset)
+        return None if found is None or offset > found[1] else self._segments[found[2]]
+
+    def highest_offset_for_epoch(self, leader_epoch: int) -> int | None:
+        epoch = self._epochs.get(leader_epoch)
+        return None if epoch is None else epoch.highest_offset
+
+    def segments(self) -> list[RemoteLogSegmentMetadata]:
+        """All of them, by start offset."""
+        return _by_start(self._segments.values())
+
+    def segments_of_epoch(self, leader_epoch: int) -> list[RemoteLogSegmentMetadata]:
+        """All with records of that epoch, unreferenced ones as well, by start offset."""
+        epoch = self._epochs.get(leader_epoch)
+        if epoch is None:
+            return []
+        return _by_start(self._segments[one] for one in (*epoch.start_of, *epoch.unreferenced))
+
+    def size_of_epoch(self, leader_epoch: int) -> int:
+        return sum(one.segment_size_bytes for one in self.segments_of_epoch(leader_epoch))
+
+    def check(self) -> None:
+        """Thorough check of the invariants."""
+        for number, epoch in self._epochs.items():
+            starts = [one[0] for one in epoch.mapped]
+            ends = [one[1] for one in epoch.mapped]
+            if starts != sorted(set(starts)) or ends != sorted(ends):
+                raise BrokenInvariant(f"epoch {number} maps {epoch.mapped}")
+            mapped = {one[2] for one in epoch.mapped}
+            if epoch.start_of != {one[2]: one[0] for one in epoch.mapped}:
+                raise BrokenInvariant(f"epoch {number} maps {epoch.mapped}, {epoch.start_of}")
+            if mapped & epoch.unreferenced or not mapped | epoch.unreferenced <= {*self._segments}:
+                raise BrokenInvariant(f"epoch {number}: {mapped}, {epoch.unreferenced}")
+            if any(self._segments[one].state is not _State.COPY_SEGMENT_FINISHED for one in mapped):
+                raise BrokenInvariant(f"epoch {number} maps a segment that is not finished")
+
+    def _enter(self, metadata: RemoteLogSegmentMetadata) -> None:
+        segment_id = metadata.segment_id
+        epochs = metadata.segment_leader_epochs
+        ends = [offset - 1 for _, offset in epochs[1:]] + [metadata.end_offset]
+        for (number, start), end in zip(epochs, ends, strict=True):
+            epoch = self._epochs.setdefault(number, _Epoch())
+            match metadata.state:
+                case _State.COPY_SEGMENT_STARTED | _State.DELETE_SEGMENT_STARTED:
+                    epoch.unreference(segment_id)
+                case _State.COPY_SEGMENT_FINISHED:
+                    epoch.finish(start, end, segment_id)
+                case _State.DELETE_SEGMENT_FINISHED:
+                    epoch.unreferenced.discard(segment_id)
+        if metadata.state is _State.DELETE_SEGMENT_FINISHED:
+            del self._segments[segment_id]
+        else:
+            self._segments[segment_id] = metadata
+
+
+def _by_start(segments: Iterable[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentMetadata]:
+    return sorted(segments, key=lambda one: (one.start_offset, one.segment_id))
