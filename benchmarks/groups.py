@@ -26,6 +26,7 @@ from pybroker_kafka.protocol.apis.consumer_group_heartbeat import (
 )
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
 from pybroker_kafka.protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pybroker_kafka.protocol.apis.list_groups import ListGroupsRequest
 from pybroker_kafka.protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pybroker_kafka.protocol.codec import decode_from, encode_versioned
 from pybroker_kafka.protocol.features import RELEASES
@@ -48,6 +49,9 @@ CONFIG = {
     "offsets.topic.num.partitions": "1",
 }
 HEARTBEAT_VERSION = 1
+LIST_VERSION = 5
+LEAVING_EPOCH = -1
+STABLE = "Stable"
 CLASSIC_HEARTBEAT_VERSION = 4
 REBALANCE_MS = 600_000
 HEADER = 5  # of an answer: the correlation id, and no tags
@@ -114,6 +118,12 @@ class Member:
         if is_plain and before == self.epoch and not self._says_more:
             self._repeated, self._unchanged = sent, answer
 
+    def leave(self) -> None:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group, member_id=self._name, member_epoch=LEAVING_EPOCH
+        )
+        assert self._client.call(request, HEARTBEAT_VERSION).error_code == 0
+
     def _learn(self, frame: bytes) -> None:
         answer: Any
         answer, _ = decode_from(ConsumerGroupHeartbeatResponse, HEARTBEAT_VERSION, frame, HEADER)
@@ -127,10 +137,11 @@ class Member:
             ]
 
 
-def state_of(client: WireClient, group: str) -> tuple[str, int]:
-    request = ConsumerGroupDescribeRequest(group_ids=[group])
-    (found,) = client.call(request, HEARTBEAT_VERSION).groups
-    return str(found.group_state), len(found.members)
+def state_of(client: WireClient, group: str) -> str:
+    """By ListGroups, whose answer is small however many members there are."""
+    answer = client.call(ListGroupsRequest(), LIST_VERSION)
+    (state,) = [one.group_state for one in answer.groups if one.group_id == group] or ["Dead"]
+    return str(state)
 
 
 def coordinates(client: WireClient, group: str) -> bool:
@@ -140,30 +151,45 @@ def coordinates(client: WireClient, group: str) -> bool:
     return found.error_code not in RETRIED
 
 
-def settle(client: WireClient, group: str, members: list[Member], count: int) -> None:
-    """Heartbeats until the group is stable with so many members."""
-    while state_of(client, group) != ("Stable", count):
+def settle(client: WireClient, group: str, members: list[Member]) -> None:
+    """Heartbeats of all members until the group is stable."""
+    while True:
         for member in members:
             member.beat()
+        if state_of(client, group) == STABLE:
+            return
 
 
-def death(client: WireClient, count: int) -> float:
-    """The seconds from the end of a member's session until the group is stable without it."""
+class Took(NamedTuple):
+    """In seconds."""
+
+    wall: float
+    cpu: float  # of the broker
+
+
+def death(client: WireClient, pid: int, count: int) -> Took:
+    """From the end of a member's session until the group is stable without it."""
     topic, group = client.create_topic(count), unique("death")
     client.coordinator(group)
     until(lambda: coordinates(client, group))
     members = [Member(client, group, f"m{number}", topic) for number in range(count)]
-    settle(client, group, members, count)
+    settle(client, group, members)
     members.pop().beat()
     ends_at = time.monotonic() + SESSION_MS / 1000 - 0.5
     while time.monotonic() < ends_at:
         for member in members:
             member.beat()
-    while state_of(client, group)[1] == count:
+    while state_of(client, group) == STABLE:
         time.sleep(POLL_SECONDS)
-    began = time.monotonic()
-    settle(client, group, members, count - 1)
-    return time.monotonic() - began
+    used, began = cpu_seconds(pid), time.monotonic()
+    settle(client, group, members)
+    took = Took(time.monotonic() - began, cpu_seconds(pid) - used)
+    describe = ConsumerGroupDescribeRequest(group_ids=[group])
+    (described,) = client.call(describe, HEARTBEAT_VERSION).groups
+    assert len(described.members) == count - 1
+    for member in members:
+        member.leave()
+    return took
 
 
 def joined_classic(client: WireClient) -> HeartbeatRequest:
@@ -246,15 +272,21 @@ def measure_heartbeats(places: dict[str, Place], count: int, rounds: int) -> Non
 
 
 def measure_deaths(places: dict[str, Place], members: int, rounds: int) -> None:
-    print(f"until {members} members are stable without one: {OURS}, {THEIRS}, ratio")
-    took: dict[str, list[float]] = {name: [] for name in places}
+    print(f"seconds until {members} members are stable without one: {OURS}, {THEIRS}, ratio")
+    found: dict[str, list[Took]] = {name: [] for name in places}
     for number in range(rounds):
-        for name, (client, _) in places.items():
-            took[name].append(death(client, members))
-        mine, other = took[OURS][-1], took[THEIRS][-1]
-        print(f"{number + 1:>6} {mine:8.2f} s {other:8.2f} s {mine / other:6.2f}", flush=True)
-    mine, other = (statistics.median(took[name]) for name in (OURS, THEIRS))
-    print(f"median {mine:8.2f} s {other:8.2f} s {mine / other:6.2f}, to be at most {DEATH_AT_MOST}")
+        for name, place in places.items():
+            found[name].append(death(place.client, place.pid, members))
+        print(f"{number + 1:>6}  {side_by_side(*(found[name][-1] for name in places))}", flush=True)
+    medians = (Took(*map(statistics.median, zip(*found[name], strict=True))) for name in places)
+    print(f"median  {side_by_side(*medians)}, of the wall at most {DEATH_AT_MOST}")
+
+
+def side_by_side(ours: Took, theirs: Took) -> str:
+    return "   ".join(
+        f"{what} {mine:6.2f} {other:6.2f} {mine / max(other, 0.01):6.2f}"
+        for what, mine, other in zip(Took._fields, ours, theirs, strict=True)
+    )
 
 
 def main() -> None:

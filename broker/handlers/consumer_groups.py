@@ -58,14 +58,15 @@ class ConsumerGroupHandlers:
         if not request.permits(AclOperation.READ, ResourceType.GROUP, body.group_id):
             request.fail(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
-        subscribed, owned = body.subscribed_topic_names or (), body.topic_partitions or ()
+        subscribed, owned = body.subscribed_topic_names, body.topic_partitions
         if is_too_large(request, subscribed, owned):
             request.fail(ErrorCode.INVALID_REQUEST)
             return
-        names = set(subscribed)
-        if len(describable(request, names)) < len(names):
-            request.fail(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            return
+        if subscribed:
+            names = set(subscribed)
+            if len(describable(request, names)) < len(names):
+                request.fail(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                return
         runtime.machine.consumer_heartbeat(
             Beat(
                 request,
@@ -112,9 +113,12 @@ class ConsumerGroupHandlers:
         return found
 
 
-def is_too_large(request: Request, *lists: Collection[object]) -> bool:
+def is_too_large(request: Request, *lists: Collection[object] | None) -> bool:
     """Whether a heartbeat is larger than what any group could keep."""
-    return request.frame_bytes > MAX_HEARTBEAT_BYTES or any(len(one) > MAX_TOPICS for one in lists)
+    for one in lists:
+        if one and len(one) > MAX_TOPICS:
+            return True
+    return request.frame_bytes > MAX_HEARTBEAT_BYTES
 
 
 def describable(request: Request, topics: Iterable[str]) -> Collection[str]:
