@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo unit test test-compiled mixed abuse faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist pythons \
+.PHONY: help demo unit test test-compiled mixed abuse faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist first-hours pythons \
 	venv-demo venv-test site clean
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make pythons unit, property and wire tests on each Python that is here (5 minutes each)"
 	@echo "make compiled  the loops over records and the way of a request in this checkout, by mypyc (half a minute on two cores)"
 	@echo "make wheels  a compiled wheel for each Python that is here, in dist/"
+	@echo "make first-hours  five readers' first hours in fresh environments, from the wheel, each step timed (20 minutes)"
 	@echo "make dist    the wheel without compiled parts and the sdist, checked, in dist/ (without Spark, in a minute)"
 	@echo "make site    the pages as a site in build/site, every link checked (seconds)"
 	@echo "make clean   remove the virtual environment and caches"
@@ -136,6 +137,9 @@ compiled: venv-test
 
 wheels: venv-test
 	$(BIN)/python -m tests.wheels
+
+first-hours: venv-test
+	$(BIN)/python -m tests.package.first_hours
 
 dist: $(VENV)/.dist
 	rm -rf dist

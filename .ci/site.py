@@ -39,7 +39,8 @@ SECTIONS = {
     "Start": ["index.md", "START.md"],
     "Learn": ["LEARN.md", "learn/*.md", "examples.md", "GLOSSARY.md"],
     "Use": [
-        *["CLIENT.md", "TESTING.md", "FRAMEWORKS.md", "CONSOLE.md", "SPARK.md", "SPARK_SOURCE.md"],
+        *["CLIENT.md", "TESTING.md", "FRAMEWORKS.md", "CONSOLE.md"],
+        *["REGISTRY.md", "SPARK.md", "SPARK_SOURCE.md"],
         *["MIRROR.md", "TOOLS.md"],
     ],
     "Operate": [

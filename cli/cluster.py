@@ -17,8 +17,8 @@ import click
 
 from ..local import cluster_state
 from ..local.cluster_spec import DEFAULT_BROKERS
-from ..local.cluster_state import MAX_BROKERS, ClusterError, ClusterState
-from .console_process import DEFAULT_PORT, ConsoleProcess
+from ..local.cluster_state import MAX_BROKERS, MAX_ZOOKEEPERS, ClusterError, ClusterState
+from .beside import CONSOLE_PORT, REGISTRY_PORT, BesideProcess, Besides
 from .options import (
     data_dir_option,
     echo,
@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 Examples:
   pybroker start
   pybroker start --ephemeral --port 0 --zookeeper-port 0
+  pybroker start --zookeepers 3
   pybroker start --config num.partitions=4 --config flush.messages=1
   pybroker start --secure
   pybroker start --tier /srv/tier
   pybroker start --console --console-write
+  pybroker start --registry
   pybroker start --zookeeper zk1:2181,zk2:2181/kafka --detach
 """
 )
@@ -66,7 +68,14 @@ Examples:
     default=2181,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="Port of the embedded ZooKeeper. 0: any free port.",
+    help="Port of the embedded ZooKeeper; more of them take the next ports. 0: any free port.",
+)
+@click.option(
+    "--zookeepers",
+    type=click.IntRange(1, MAX_ZOOKEEPERS),
+    metavar="N",
+    help="Number of embedded ZooKeepers: one, or the members of an ensemble, a minority of which "
+    "may be lost.  [default: as many as have data in --data-dir, or 1]",
 )
 @click.option(
     "--zookeeper",
@@ -130,7 +139,7 @@ Examples:
 )
 @click.option(
     "--console-port",
-    default=DEFAULT_PORT,
+    default=CONSOLE_PORT,
     show_default=True,
     type=click.IntRange(0, 65535),
     help="Port of the console on 127.0.0.1. 0: any free port.",
@@ -139,6 +148,18 @@ Examples:
     "--console-write",
     is_flag=True,
     help="With --console: let the console change the cluster.",
+)
+@click.option(
+    "--registry/--no-registry",
+    "has_registry",
+    help="Serve a schema registry of the cluster and print its address.",
+)
+@click.option(
+    "--registry-port",
+    default=REGISTRY_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the schema registry on 127.0.0.1. 0: any free port.",
 )
 @click.option(
     "--registry-url",
@@ -164,6 +185,7 @@ def start(
     brokers: int | None,
     port: int,
     zookeeper_port: int,
+    zookeepers: int | None,
     zookeeper_connect: str | None,
     zookeeper_credentials: Path | None,
     secure: bool,
@@ -177,6 +199,8 @@ def start(
     has_console: bool,
     console_port: int,
     console_write: bool,
+    has_registry: bool,
+    registry_port: int,
     registry_url: str | None,
     detach: bool,
     until_eof: bool,
@@ -192,7 +216,7 @@ def start(
     from ..broker.config import ConfigError
     from ..broker.config.loading import for_local_cluster
     from ..broker.resources import descriptors
-    from ..local import cluster_spec, secured
+    from ..local import cluster_spec, secured, zookeeper_nodes
 
     descriptors.raise_descriptor_limit()
     if registry_url:
@@ -219,6 +243,7 @@ def start(
         broker_count=brokers or remembered or DEFAULT_BROKERS,
         first_port=port,
         zookeeper_port=zookeeper_port,
+        zookeeper_count=zookeepers or zookeeper_nodes.remembered_zookeepers(data_dir) or 1,
         zookeeper_connect=zookeeper_connect,
         zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
         security=security,
@@ -236,12 +261,14 @@ def start(
         _warn_of_fewer(spec.broker_count, remembered)
     started = time.monotonic()
     owner = _owner() if until_eof else None
-    console = None
+    console = registry = None
     if has_console:
-        console = ConsoleProcess(
-            spec.data_dir, console_port, may_write=console_write, registry_url=registry_url
-        )
-    sys.exit((_start_detached if detach else _start_here)(spec, started, console, owner))
+        write = ["--console-write"] if console_write else []
+        console = BesideProcess("console", spec.data_dir, console_port, *write)
+    if has_registry:
+        registry = BesideProcess("registry", spec.data_dir, registry_port)
+    besides = Besides(console, registry, registry_url or "")
+    sys.exit((_start_detached if detach else _start_here)(spec, started, besides, owner))
 
 
 def _ephemeral_directory(data_dir: Path) -> Path:
@@ -252,16 +279,14 @@ def _ephemeral_directory(data_dir: Path) -> Path:
     return EphemeralDirectory().path
 
 
-def _start_here(
-    spec: ClusterSpec, started: float, console: ConsoleProcess | None, owner: int | None
-) -> int:
+def _start_here(spec: ClusterSpec, started: float, besides: Besides, owner: int | None) -> int:
     """Run the supervisor in this process until the cluster ends."""
 
-    def on_ready(state: ClusterState, seconds: float, console_line: str) -> None:
+    def on_ready(state: ClusterState, seconds: float, besides_lines: str) -> None:
         with contextlib.suppress(OSError):  # the output is closed, but the cluster runs
-            _announce(spec, state, seconds, console_line)
+            _announce(spec, state, seconds, besides_lines)
 
-    return _supervise(spec, started, on_ready, console, owner)
+    return _supervise(spec, started, on_ready, besides, owner)
 
 
 def _owner() -> int:
@@ -299,10 +324,10 @@ def _supervise(
     spec: ClusterSpec,
     started: float,
     on_ready: Callable[[ClusterState, float, str], None],
-    console: ConsoleProcess | None,
+    besides: Besides,
     owner: int | None,
 ) -> int:
-    """`on_ready` is also given the seconds that it took, and a line about the console, or ""."""
+    """`on_ready` is also given the seconds that it took, and lines about servers beside it."""
     from ..local.supervisor import Supervisor
 
     record = cluster_state.SupervisorLog(spec.data_dir)
@@ -313,22 +338,19 @@ def _supervise(
 
     def ready(state: ClusterState) -> None:
         took = time.monotonic() - started
-        on_ready(state, took, "" if console is None else console.start())
+        on_ready(state, took, besides.start())
 
     try:
         status = Supervisor(spec, report, owner).run(ready)
     finally:
-        if console is not None:
-            console.stop()
+        besides.stop()
     if not spec.ephemeral:
         with contextlib.suppress(OSError):
             click.echo(f"stopped; the data is in {spec.data_dir}", err=True)
     return status
 
 
-def _start_detached(
-    spec: ClusterSpec, started: float, console: ConsoleProcess | None, owner: int | None
-) -> int:
+def _start_detached(spec: ClusterSpec, started: float, besides: Besides, owner: int | None) -> int:
     """Fork the supervisor into a session of its own; wait for its word; print the table."""
     record = cluster_state.SupervisorLog(spec.data_dir)
     read_end, write_end = os.pipe()
@@ -343,9 +365,9 @@ def _start_detached(
                     os.dup2(null.fileno(), stream)
 
             def on_ready(_state: ClusterState, seconds: float, line: str) -> None:
-                _write_report(write_end, {"ready": True, "seconds": seconds, "console": line})
+                _write_report(write_end, {"ready": True, "seconds": seconds, "besides": line})
 
-            code = _supervise(spec, started, on_ready, console, owner)
+            code = _supervise(spec, started, on_ready, besides, owner)
         except BaseException as error:
             with contextlib.suppress(OSError):
                 _write_report(write_end, {"error": str(error)})
@@ -367,7 +389,7 @@ def _start_detached(
     if "error" in message:
         raise ClusterError(message["error"])
     state = cluster_state.load(spec.data_dir)
-    _announce(spec, state, message["seconds"], message["console"])
+    _announce(spec, state, message["seconds"], message["besides"])
     click.echo(f"Stop it with: pybroker stop --data-dir {spec.data_dir}")
     return 0
 
@@ -377,8 +399,8 @@ def _write_report(descriptor: int, message: dict[str, object]) -> None:
     os.close(descriptor)
 
 
-def _announce(spec: ClusterSpec, state: ClusterState, seconds: float, console_line: str) -> None:
-    """The table of nodes, the bootstrap string, the console, and three lines to paste."""
+def _announce(spec: ClusterSpec, state: ClusterState, seconds: float, besides_lines: str) -> None:
+    """The table of nodes, the bootstrap string, servers beside it, and three lines to paste."""
     import trio
     from rich.console import Console
 
@@ -398,8 +420,8 @@ def _announce(spec: ClusterSpec, state: ClusterState, seconds: float, console_li
         f"[bold {color}]ready[/] after {seconds:.2f} s    "
         f"bootstrap servers: [bold]{state.bootstrap}[/]    data and logs: {state.data_dir}"
     )
-    if console_line:
-        console.print(console_line, markup=False)
+    if besides_lines:
+        console.print(besides_lines, markup=False)
     if spec.security is None:
         console.print(
             "\n  from kafka import KafkaProducer\n"

@@ -123,7 +123,7 @@ def complete_nodes(
     with contextlib.suppress(Exception):
         data_dir = context.params.get("data_dir") or cluster_state.default_data_dir()
         nodes = cluster_state.load(data_dir.absolute()).nodes
-        names = [node.name.removeprefix("broker ") for node in nodes]
+        names = [node.label for node in nodes]
     return [CompletionItem(name) for name in names if name.startswith(begin)]
 
 

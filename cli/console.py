@@ -1,15 +1,10 @@
 """`pybroker console`: pages about a cluster, in a browser on this machine.
 
-With --until-stdin-ends it belongs to `pybroker start --console`: its first line is for that
-command, and it ends when its parent process is gone.
+With --until-stdin-ends it belongs to `pybroker start --console`, see `attached`.
 """
 
 from __future__ import annotations
 
-import json
-import signal
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,23 +12,13 @@ import click
 
 from ..local import cluster_state
 from ..local.cluster_state import ClusterError
-from .console_process import DEFAULT_PORT
-from .options import UserError, command_config_option, default_bootstrap, user_errors
-from .registry import registry_at
+from .attached import run_server
+from .beside import CONSOLE_PORT
+from .options import command_config_option, user_errors
+from .registry import bootstrap_of_data_dir, registry_at
 
 if TYPE_CHECKING:
     from ..console.server import ConsoleOptions
-
-
-def _default_bootstrap() -> str:
-    """Raises UserError."""
-    directory = click.get_current_context().params.get("data_dir")
-    if not isinstance(directory, Path):  # while options are read, click has a sentinel for None
-        return default_bootstrap()
-    try:
-        return cluster_state.load(directory.absolute()).bootstrap
-    except ClusterError as error:
-        raise UserError(str(error)) from None
 
 
 def _metrics_addresses(
@@ -59,7 +44,7 @@ Examples:
 )
 @click.option(
     "--port",
-    default=DEFAULT_PORT,
+    default=CONSOLE_PORT,
     show_default=True,
     type=click.IntRange(0, 65535),
     help="Port on 127.0.0.1. 0: any free port.",
@@ -95,7 +80,7 @@ Examples:
 @click.option(
     "--bootstrap-server",
     "bootstrap",
-    default=_default_bootstrap,
+    default=bootstrap_of_data_dir,
     show_default="of --data-dir, else as for other commands",
     is_eager=True,
     help="HOST:PORT of any broker, several separated by commas.",
@@ -116,7 +101,8 @@ def console(
 
     The printed address contains a secret token; do not share it.
     """
-    from ..console.server import ConsoleOptions
+    from ..client.errors import ClientError
+    from ..console.server import CannotServe, ConsoleOptions, serve_console
 
     options = ConsoleOptions(
         bootstrap=bootstrap,
@@ -127,7 +113,13 @@ def console(
         registry=registry_at(registry_url) if registry_url else None,
         metrics=metrics,
     )
-    _run(_of_local_cluster(options), attached)
+    options = _of_local_cluster(options)
+    run_server(
+        lambda announce: serve_console(options, announce),
+        lambda address: _announced(address, options),
+        attached,
+        (CannotServe, ClientError),
+    )
 
 
 def _of_local_cluster(options: ConsoleOptions) -> ConsoleOptions:
@@ -148,55 +140,6 @@ def _of_local_cluster(options: ConsoleOptions) -> ConsoleOptions:
     return options._replace(data_dir=directory) if is_it else options
 
 
-def _run(options: ConsoleOptions, attached: bool) -> None:
-    import trio
-
-    from ..broker.observability.log_format import show_warnings_only
-    from ..client.errors import ClientError
-    from ..console.server import CannotServe, serve_console
-
-    show_warnings_only()
-
-    async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_end_with_signal, nursery.cancel_scope.cancel)
-            if attached:
-                nursery.start_soon(_end_with_stdin, nursery.cancel_scope.cancel)
-            await serve_console(options, lambda address: _announce(address, options, attached))
-
-    problem = ""
-    try:
-        trio.run(main)
-    except* (CannotServe, ClientError) as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        problem = str(error)
-    if problem and attached:
-        click.echo(json.dumps({"error": problem}))
-    if problem:
-        raise UserError(problem)
-
-
-async def _end_with_stdin(end: Callable[[], None]) -> None:
-    """Call `end` when standard input ends, to which nothing is ever written."""
-    import trio
-
-    await trio.lowlevel.wait_readable(sys.stdin.fileno())
-    end()
-
-
-async def _end_with_signal(end: Callable[[], None]) -> None:
-    import trio
-
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            end()
-
-
-def _announce(address: str, options: ConsoleOptions, attached: bool) -> None:
-    if attached:
-        click.echo(json.dumps({"address": address}))
-        return
+def _announced(address: str, options: ConsoleOptions) -> str:
     what = "may be changed here" if options.may_write else "is shown, not changed"
-    click.echo(f"console: {address}\n{options.bootstrap} {what}; Ctrl-C ends it")
+    return f"console: {address}\n{options.bootstrap} {what}; Ctrl-C ends it"

@@ -49,6 +49,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "perf": (".perf", "perf", "Measure speed: produce, consume, e2e, groups."),
     "mirror": (".mirror", "mirror", "Copy topics from one cluster to another."),
     "console": (".console", "console", "Serve a web console of a cluster."),
+    "registry": (".registry", "registry", "Serve a schema registry of a cluster."),
     "learn": (".learn", "learn", "Learn Kafka on a living cluster, chapter by chapter."),
     "doctor": (
         ".doctor",

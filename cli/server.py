@@ -79,8 +79,10 @@ Examples:
   pybroker zookeeper --port 2181 --data-dir /var/lib/zookeeper
   pybroker zookeeper --data-dir /data/zk --credentials /etc/zk.secret
   pybroker zookeeper --data-dir /var/lib/zookeeper --cut-damaged-log
+  pybroker zookeeper zoo.cfg
 """
 )
+@click.argument("config", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=2181, show_default=True, type=click.IntRange(0, 65535))
 @click.option(
@@ -107,6 +109,7 @@ Examples:
 @log_format_option
 @user_errors
 def zookeeper(
+    config: Path | None,
     host: str,
     port: int,
     data_dir: Path | None,
@@ -115,8 +118,20 @@ def zookeeper(
     verbose: bool,
     log_format: str,
 ) -> None:
-    """Run the embedded ZooKeeper alone, until Ctrl-C or SIGTERM."""
+    """Run the embedded ZooKeeper alone, until Ctrl-C or SIGTERM.
+
+    With a zoo.cfg that has servers (server.1=host:2888:3888), run the member of their ensemble that
+    the file myid in its dataDir names; Apache ZooKeeper 3.9 can run the other members.
+    """
     from ..local import node_process
+
+    if config is not None:
+        given = [name for name in ("host", "port", "data_dir", "credentials") if _is_given(name)]
+        if given:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise click.UsageError(f"{options}: zoo.cfg has all settings")
+        node_process.run_foreground_member(config, verbose=verbose, log_format=log_format)
+        return
 
     if cut_damaged_log:
         if data_dir is None:
@@ -127,3 +142,9 @@ def zookeeper(
     node_process.run_foreground_zookeeper(
         data_dir, host, port, credentials, verbose=verbose, log_format=log_format
     )
+
+
+def _is_given(name: str) -> bool:
+    """Whether the user has given this option of the command that runs."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE

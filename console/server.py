@@ -5,21 +5,18 @@ It listens on 127.0.0.1 alone. docs/decisions/console.md explains the choice and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from h11 import Request
 import logging
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import trio
 
 from ..client.cluster import Cluster
 from ..client.schemas import Registry
 from ..learn.course import Course
+from ..web import serve_web
 from .access import Access
 from .app import application
 from .collector import Collector
@@ -52,9 +49,6 @@ class CannotServe(Exception):
 
 async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]) -> None:
     """Serve until cancelled; `announce` gets the address with its token. Raises CannotServe."""
-    from hypercorn.config import Config
-    from hypercorn.trio import serve
-
     try:
         (listener,) = await trio.open_tcp_listeners(options.port, host=HOST)
     except OSError as error:
@@ -70,14 +64,6 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         token=secrets.token_urlsafe(SECRET_BYTES),
         session=secrets.token_urlsafe(SECRET_BYTES),
     )
-    config = Config()
-    config.bind = [f"fd://{listener.socket.detach()}"]  # Hypercorn closes it
-    config.graceful_timeout = 0.2
-    config.include_server_header = False
-    config.accesslog = None
-    config.loglevel = "WARNING"
-    config.errorlog = logging.getLogger("pybroker.console.http")
-    config.h11_max_incomplete_size = 64 * 1024
     facts = {
         "bootstrap": options.bootstrap,
         "may_write": options.may_write,
@@ -85,7 +71,6 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         "has_registry": options.registry is not None,
         "has_course": options.course is not None,
     }
-    speak_http_1_only()
     async with Cluster(options.bootstrap, security=options.security) as cluster:
         collector = Collector(
             cluster,
@@ -100,38 +85,6 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
             if options.course is not None:
                 nursery.start_soon(tell_browsers, options.course, collector.live)
             app = application(access, collector, options.course)
-            await nursery.start(_serve, serve, app, config)
+            log = logging.getLogger("pybroker.console.http")
+            await nursery.start(serve_web, app, listener, log)
             announce(f"http://{HOST}:{port}/?token={access.token}")
-
-
-async def _serve(
-    serve: Any,
-    app: Any,
-    config: Any,
-    *,
-    task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    await serve(
-        cast(Any, app),
-        config,
-        shutdown_trigger=trio.sleep_forever,
-        task_status=task_status,
-        mode="asgi",
-    )
-
-
-def speak_http_1_only() -> None:
-    """Switch HTTP/2 off in all of Hypercorn's servers in this process: it has no option for it.
-
-    Hypercorn switches to HTTP/2 on request (`Upgrade: h2c`, or the first bytes of HTTP/2), before
-    any check that the client is allowed here. So a request for another protocol is a request like
-    others: `access` judges it, and the answer is HTTP/1.1 (RFC 9110, 7.8).
-    """
-    import hypercorn.protocol
-    from hypercorn.protocol.h11 import H11Protocol
-
-    class Http1Protocol(H11Protocol):
-        async def _check_protocol(self, event: Request) -> None:
-            """Overrides the place where Hypercorn changes the protocol."""
-
-    vars(hypercorn.protocol)["H11Protocol"] = Http1Protocol

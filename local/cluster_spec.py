@@ -17,6 +17,7 @@ from .cluster_state import MAX_BROKERS, ClusterError, NodeState, release_of_new_
 from .secured import SecurityFiles
 from .tier import tier_keys
 from .zookeeper_credentials import zookeeper_credentials
+from .zookeeper_nodes import ALONE, Ports, names_of
 
 if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
@@ -44,7 +45,9 @@ class ClusterSpec:
     data_dir: Path
     broker_count: int = DEFAULT_BROKERS
     first_port: int = 9092
-    zookeeper_port: int = 2181
+    zookeeper_port: int = 2181  # of the first
+    zookeeper_count: int = 1
+    ensemble_ports: Ports = field(default_factory=dict)  # set by the supervisor
     zookeeper_connect: str | None = None
     zookeeper_credentials: Path | None = None  # closes the embedded one to all but the brokers
     security: SecurityFiles | None = None  # of a secured cluster
@@ -123,7 +126,18 @@ class ClusterSpec:
 
     @property
     def zookeeper_directory(self) -> Path:
-        return self.data_dir / "zookeeper"
+        """That of one ZooKeeper alone."""
+        return self.data_dir / ALONE
+
+    def zookeepers(self) -> list[tuple[int, int, Path]]:
+        """Number (0: alone), client port and directory of each ZooKeeper of ours."""
+        first = 0 if self.zookeeper_count == 1 else 1
+        return [
+            (first + index, self.zookeeper_port + index if self.zookeeper_port else 0, path)
+            for index, path in enumerate(
+                self.data_dir / name for name in names_of(self.zookeeper_count)
+            )
+        ]
 
     def broker_directory(self, broker_id: int) -> Path:
         return self.data_dir / f"{BROKER_PREFIX}{broker_id}"
@@ -147,6 +161,11 @@ class ClusterSpec:
             if key in self.overrides:
                 raise ClusterError(f"{key} is not for --config: {advice}")
         self._check_security()
+        if self.zookeeper_count > 1 and self.zookeeper_credentials is not None:
+            raise ClusterError(
+                "an ensemble of ZooKeepers cannot be closed to clients without credentials: leave "
+                "out --zookeepers, or --secure and --zookeeper-credentials"
+            )
         directory = str(self.broker_directory(1))
         node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")
         try:
@@ -193,7 +212,10 @@ def check_ports(spec: ClusterSpec) -> None:
     """
     wanted: list[tuple[int, str, str]] = []
     if spec.zookeeper_connect is None and spec.zookeeper_port:
-        wanted.append((spec.zookeeper_port, "ZooKeeper", "--zookeeper-port"))
+        wanted += [
+            (port, f"ZooKeeper {number}" if number else "ZooKeeper", "--zookeeper-port")
+            for number, port, _ in spec.zookeepers()
+        ]
     if spec.first_port:
         wanted += [
             (spec.first_port + node_id - 1, f"broker {node_id}", "--port")

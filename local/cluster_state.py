@@ -33,6 +33,7 @@ NODES_LOCK_FILE = "nodes.lock"
 EPHEMERAL_PREFIX = "pybroker-"  # of directories that keep nothing, in that for temporary files
 STATE_VERSION = 1
 MAX_BROKERS = 100  # of one cluster
+MAX_ZOOKEEPERS = 7
 CLAIM_PATIENCE_SECONDS = 0.5  # another command may be testing the lock at this moment
 ORPHANS_PATIENCE_SECONDS = 3.0  # nodes stop by themselves once their supervisor is gone
 KILLED_PATIENCE_SECONDS = 2.0
@@ -55,7 +56,8 @@ class NodeStatus(StrEnum):
 
 @dataclass(slots=True)
 class NodeState:
-    """One process of the cluster. `kind` is `broker` or `zookeeper`; `node_id` is its broker.id."""
+    """One process of the cluster. `kind` is `broker` or `zookeeper`; `node_id` is its broker.id, or
+    the number of a member of the ensemble (0: one ZooKeeper alone)."""
 
     kind: str
     node_id: int
@@ -69,7 +71,14 @@ class NodeState:
 
     @property
     def name(self) -> str:
-        return f"broker {self.node_id}" if self.kind == "broker" else self.kind
+        if self.kind == "broker":
+            return f"broker {self.node_id}"
+        return f"{self.kind}-{self.node_id}" if self.node_id else self.kind
+
+    @property
+    def label(self) -> str:
+        """Its name in commands: a broker's id, or a ZooKeeper's name."""
+        return str(self.node_id) if self.kind == "broker" else self.name
 
 
 @dataclass(slots=True)

@@ -30,10 +30,12 @@ from ..storage.log_directory import ZOOKEEPER_DIRECTORY
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
 from .zookeeper_credentials import zookeeper_credentials
+from .zookeeper_nodes import member_config
 
 if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
     from ..broker.server import Companion
+    from ..zookeeper.quorum.ensemble_config import EnsembleConfig
     from .cluster_spec import ClusterSpec
 
 logger = logging.getLogger("pybroker.broker.local.node_process")
@@ -92,12 +94,17 @@ def run_node(
             # outlives no crash of the machine.
             serve = partial(_zookeeper, fsync=not spec.ephemeral)
             directory = Path(state.directory)
-            trio.run(serve, directory, state.host, state.port, credentials, ready, orders)
+            if spec.ensemble_ports:
+                config = member_config(state, spec.ensemble_ports)
+                serve_it = partial(_member, config, ready, orders, fsync=not spec.ephemeral)
+                trio.run(serve_it)
+            else:
+                trio.run(serve, directory, state.host, state.port, credentials, ready, orders)
         else:
-            config = spec.broker_config(state, zookeeper_connect)
+            broker_config = spec.broker_config(state, zookeeper_connect)
             metrics = spec.metrics_address(state.node_id)
             companion = None if spec.companion is None else spec.companion(state)
-            trio.run(_broker, config, metrics, ready, orders, companion)
+            trio.run(_broker, broker_config, metrics, ready, orders, companion)
     except BaseException as error:
         logger.error("%s stops on an error", state.name, exc_info=True)
         report_error(status_fd, error)
@@ -147,6 +154,35 @@ def run_foreground_zookeeper(
     configure_logging(None, verbose=verbose, log_format=log_format)
     credentials = zookeeper_credentials(credentials_file)
     _run_in_foreground(_zookeeper, data_dir, host, port, credentials, _announce)
+
+
+def run_foreground_member(zoo_cfg: Path, *, verbose: bool, log_format: str) -> None:
+    """`pybroker zookeeper zoo.cfg`. Raises ClusterError for expected failures."""
+    from ..zookeeper.quorum.ensemble_config import ConfigurationError
+
+    configure_logging(None, verbose=verbose, log_format=log_format)
+    try:
+        config = load_ensemble(zoo_cfg)
+    except (ConfigurationError, OSError) as error:
+        raise ClusterError(f"{zoo_cfg}: {describe(error)}") from None
+    if config.ignored:
+        logger.warning("%s: no effect here: %s", zoo_cfg, ", ".join(config.ignored))
+    if config.servers:
+        _run_in_foreground(_member, config, _announce)
+    else:
+        _run_in_foreground(
+            _zookeeper, config.data_dir, config.client_host, config.client_port, None, _announce
+        )
+
+
+def load_ensemble(zoo_cfg: Path) -> EnsembleConfig:
+    """Raises ConfigurationError or OSError."""
+    from ..broker.zookeeper.storage import MY_ID_FILE
+    from ..zookeeper.quorum.ensemble_config import parse_config, parse_properties
+
+    properties = parse_properties(zoo_cfg.read_text())
+    my_id = Path(properties.get("dataDir", ".")) / MY_ID_FILE
+    return parse_config(properties, my_id.read_text() if my_id.is_file() else None)
 
 
 def cut_zookeeper_log(data_dir: Path) -> list[str]:
@@ -311,24 +347,31 @@ async def _zookeeper(
 ) -> None:
     from ..broker.zookeeper.server import serve_zookeeper
 
+    serve = partial(
+        serve_zookeeper, data_dir, host=host, port=port, credentials=credentials, fsync=fsync
+    )
+    await _run_zookeeper(serve, "ZooKeeper", ready, orders)
+
+
+async def _member(
+    config: EnsembleConfig, ready: Ready, orders: StopOrders, *, fsync: bool = True
+) -> None:
+    from ..broker.zookeeper.member_server import serve_member
+
+    name = f"ZooKeeper {config.my_id}"
+    await _run_zookeeper(partial(serve_member, config, fsync=fsync), name, ready, orders)
+
+
+async def _run_zookeeper(
+    serve: Callable[..., Awaitable[None]], name: str, ready: Ready, orders: StopOrders
+) -> None:
     stop = trio.Event()
-
-    async def serve(*, task_status: trio.TaskStatus[int]) -> None:
-        await serve_zookeeper(
-            data_dir,
-            host=host,
-            port=port,
-            credentials=credentials,
-            fsync=fsync,
-            task_status=task_status,
-        )
-
     async with trio.open_nursery() as nursery:
         await nursery.start(_stop_on_signal, stop, orders.signals)
         if orders.lifeline_fd is not None:
             nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, stop.set)
         port = await nursery.start(serve)
-        ready("ZooKeeper", port, port)
+        ready(name, port, port)
         await stop.wait()
         nursery.cancel_scope.cancel()
 

@@ -40,6 +40,7 @@ from .node_child import STATUS_LINE_MAX_BYTES, Lifeline, NodeChild
 from .node_signals import STOP_SIGNALS, behave_as_node, prepare_for_forks
 from .secured import SecurityFiles
 from .zookeeper_credentials import zookeeper_credentials
+from .zookeeper_nodes import await_leader, free_ports, prepare_directories
 
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 30.0
@@ -141,10 +142,7 @@ class Supervisor:
         if spec.security is not None:
             spec.security.prepare_secrets()
         if spec.zookeeper_connect is None:
-            zookeeper = self._fork("zookeeper", 0, spec.zookeeper_port, spec.zookeeper_directory)
-            self._prepare_certificates()  # while it starts
-            self._await_ready([zookeeper])
-            self.state.zookeeper_connect = f"{HOST}:{zookeeper.state.port}"
+            self._start_zookeepers()
         else:
             self._prepare_certificates()
             self.state.zookeeper_connect = spec.zookeeper_connect
@@ -176,6 +174,35 @@ class Supervisor:
         if spec.security is not None and not self._stopping:
             self._make_first_users(spec.security, brokers)
 
+    def _start_zookeepers(self) -> None:
+        spec = self.spec
+        prepare_directories(spec.data_dir, spec.zookeeper_count)
+        if spec.zookeeper_count > 1:
+            from ..broker.zookeeper import member_server  # noqa: F401, once for all members
+
+            spec.ensemble_ports = free_ports(spec.zookeeper_count)
+        started = [
+            self._fork("zookeeper", number, port, directory)
+            for number, port, directory in spec.zookeepers()
+        ]
+        self._prepare_certificates()  # while they start
+        self._await_ready(started)
+        addresses = [(HOST, child.state.port) for child in started]
+        self.state.zookeeper_connect = ",".join(f"{host}:{port}" for host, port in addresses)
+        if len(started) > 1:
+            deadline = time.monotonic() + START_TIMEOUT_SECONDS
+
+            def may_go_on() -> bool:
+                self._tend(started)
+                self._need_zookeeper()
+                return not self._stopping and time.monotonic() < deadline
+
+            if not await_leader(addresses, may_go_on) and not self._stopping:
+                raise ClusterError(
+                    f"the ZooKeepers have no leader after {START_TIMEOUT_SECONDS:.0f} s; their "
+                    f"logs are in {spec.data_dir / 'logs'}"
+                )
+
     def _prepare_certificates(self) -> None:
         if self.spec.security is not None:
             self.spec.security.prepare_certificates(self.spec.known_broker_ids())
@@ -201,17 +228,18 @@ class Supervisor:
             remembered_sessions,
         )
         from ..broker.zookeeper.storage import SECRET_FILE
+        from ..zookeeper.quorum.ensemble_machine import member_password
 
         spec = self.spec
-        connect = self.state.zookeeper_connect
+        connect = self._zookeepers_that_run() or self.state.zookeeper_connect
         secret = None
-        if spec.zookeeper_connect is None:
+        if spec.zookeeper_connect is None and spec.zookeeper_count == 1:
             secret = spec.zookeeper_directory / SECRET_FILE
         log_dirs = [
             log_dir for broker_id in dead_broker_ids for log_dir in spec.log_dirs_of(broker_id)
         ]
         try:
-            password_of = passwords(log_dirs, secret)
+            password_of = member_password if spec.ensemble_ports else passwords(log_dirs, secret)
             close_sessions(
                 connect,
                 dead_broker_ids,
@@ -239,16 +267,26 @@ class Supervisor:
             child.has_open_session = False
 
     def _zookeeper_may_answer(self) -> bool:
-        """An ensemble of others may at any time; our own only while it runs."""
+        """An ensemble of others may at any time; our own only while a quorum of it runs."""
         own = [child for child in self._children if child.state.kind == "zookeeper"]
-        return all(child.state.status is NodeStatus.RUNNING for child in own)
+        running = sum(1 for child in own if child.state.status is NodeStatus.RUNNING)
+        return 2 * running > len(own) or not own
+
+    def _zookeepers_that_run(self) -> str:
+        """Connect string of our own that neither are paused nor have ended."""
+        return ",".join(
+            f"{HOST}:{child.state.port}"
+            for child in self._children
+            if child.state.kind == "zookeeper" and child.state.status is NodeStatus.RUNNING
+        )
 
     def _fork(self, kind: str, node_id: int, port: int, directory: Path) -> NodeChild:
         logs = self.spec.data_dir / "logs"
         logs.mkdir(exist_ok=True)
         directory.mkdir(exist_ok=True)
-        name = f"broker-{node_id}" if kind == "broker" else kind
-        state = NodeState(kind, node_id, 0, HOST, port, str(directory), str(logs / f"{name}.log"))
+        state = NodeState(kind, node_id, 0, HOST, port, str(directory), "")
+        name = f"broker-{node_id}" if kind == "broker" else state.name
+        state.log_file = str(logs / f"{name}.log")
         child = NodeChild(state)
         self._children.append(child)
         self.state.nodes.append(state)
@@ -344,9 +382,11 @@ class Supervisor:
 
     def _need_zookeeper(self, advice: str = "") -> None:
         """Raises ClusterError without ZooKeeper: brokers that start would wait for it in vain."""
-        for child in self._children:
-            if child.state.kind == "zookeeper" and child.exit_status is not None:
-                raise ClusterError(f"zookeeper {child.fate}{advice}")
+        own = [child for child in self._children if child.state.kind == "zookeeper"]
+        ended = [child for child in own if child.exit_status is not None]
+        if own and 2 * len(ended) >= len(own):
+            names = ", ".join(f"{child.state.name} {child.fate}" for child in ended)
+            raise ClusterError(names + advice.format(ended[0].state.name))
 
     def _read_status(self, child: NodeChild) -> bool:
         """Read the child's report. True once it is ready; raises ClusterError if it failed."""
@@ -463,14 +503,9 @@ class Supervisor:
 
     def _find(self, node: str) -> NodeChild:
         for child in self._children:
-            if node in (child.state.kind, str(child.state.node_id)) and (
-                child.state.kind == "zookeeper" or node != "broker"
-            ):
+            if node == child.state.label:
                 return child
-        known = ", ".join(
-            str(child.state.node_id) if child.state.kind == "broker" else child.state.kind
-            for child in self._children
-        )
+        known = ", ".join(child.state.label for child in self._children)
         raise ClusterError(f"there is no node {node!r}; the nodes are: {known}")
 
     def _restart(self, child: NodeChild) -> str:
@@ -479,7 +514,7 @@ class Supervisor:
         if child.exit_status is None:
             self._stop_group([child])
         if child.state.kind == "broker":
-            self._need_zookeeper("; start it first, with: pybroker restart zookeeper")
+            self._need_zookeeper("; start it first, with: pybroker restart {}")
         if child.state.kind == "broker" and child.exit_status:
             # It can close its own old session only with its session file: not so on a full disk.
             self._close_sessions_of([child.state.node_id])

@@ -107,6 +107,8 @@ class Api(NamedTuple):
     """Makes or removes the files of each partition: never small, however few bytes it has."""
     has_small_answers: bool = False
     """A small request has a small answer."""
+    small_without: tuple[str, ...] = ()
+    """It has one if these fields of the answer are empty."""
     has_distinct_elements: bool = False
     """The same name again and again is answered once, because one answer may be large."""
 

@@ -13,9 +13,11 @@ import logging
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
+from ..storage.local_log import CutNotNoted
 from .follower import FollowerPartition, FollowerState
 from .follower_steps import FetcherConfig
 from .replica_manager import ReplicaManager
+from .types import FlushNeeded
 
 logger = logging.getLogger("pybroker.replication.follower_table")
 
@@ -150,6 +152,10 @@ class FollowerTable:
         topic, partition = state.key
         if isinstance(error, OutOfDescriptors):
             logger.warning("%s-%d: %s", *state.key, error.message)
+            self.delay(state, now_ms)
+        elif isinstance(error, CutNotNoted):
+            log = state.partition.log
+            self._manager.effects.append(FlushNeeded(*state.key, log.log_end_offset, log))
             self.delay(state, now_ms)
         elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             self.remove(state.key)

@@ -30,13 +30,15 @@ from .types import Effect, FailedLogDir, ReplicaConfig, TopicStats
 class Move:
     """One replica on its way to another log directory of this broker: see `log_dir_moves`."""
 
-    __slots__ = ("future", "is_prepared", "key", "partition")
+    __slots__ = ("agrees", "future", "is_prepared", "key", "partition")
 
     def __init__(self, partition: Partition, future: Log) -> None:
         self.key: TopicPartition = partition.key
         self.partition = partition
         # The copy, a prefix of the partition's log.
         self.future = future
+        # Whether records of an earlier run that are not in the log have been cut from it.
+        self.agrees = False
         # Whether a thread has done the work that makes the copy durable.
         self.is_prepared = False
 

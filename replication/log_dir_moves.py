@@ -4,7 +4,7 @@ Job: a second log of the partition, its future replica, is filled from the first
 at the same offset; then it takes the first one's place. `alter_log_dirs` sets the directories of
 replicas, `resume` continues the moves that a restart has interrupted, `next_step` returns the next
 step of a move: read a piece of the log (in a thread, then `copied`), make the copy durable (in a
-thread, then `prepared`), pause, or end.
+thread, then `prepared`), flush it (in a thread), pause, or end.
 
 Invariants: the copy is a prefix of the log: every cut of the log is applied to the copy before
 anything is added to it, and a piece that was read before such a cut is dropped; the last small
@@ -15,6 +15,7 @@ Mirrors ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread and
 Partition.maybeReplaceCurrentWithFutureReplica. Beyond Kafka: the flush.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from ..storage.append_info import UnexpectedAppendOffset
 from ..storage.files import FileSlice
-from ..storage.local_log import NOT_CUT
+from ..storage.local_log import NOT_CUT, CutNotNoted
 from ..storage.log import Log
 from ..storage.log_directory import is_future_name_too_long
 from ..storage.log_producers import PIECES_FOR_APPENDS
@@ -59,6 +60,13 @@ class Prepare:
 
 
 @dataclass(slots=True, frozen=True)
+class Flush:
+    """Flush the copy in a thread: its cut is noted with that."""
+
+    run: Callable[[], None]
+
+
+@dataclass(slots=True, frozen=True)
 class Pause:
     """More than the quota allows has been copied, or the producers of the copy are being rebuilt
     after a cut: time for others."""
@@ -69,6 +77,9 @@ class Pause:
 @dataclass(slots=True, frozen=True)
 class Over:
     """The end of a move: the copy has replaced the log, or the move was cancelled."""
+
+
+Step = Read | Prepare | Flush | Pause | Over
 
 
 class LogDirMoves:
@@ -154,15 +165,23 @@ class LogDirMoves:
         )
         partition.log.local.watch_cuts(CUT_WATCHER)
         future.first_dirty_offset = partition.log.first_dirty_offset
-        _agree(partition.log, future, now_ms)
         self.active[partition.key] = Move(partition, future)
 
     # Step by step
 
-    def next_step(self, move: Move, now_ms: int) -> Read | Prepare | Pause | Over:
+    def next_step(self, move: Move, now_ms: int) -> Step:
         """The next step of the move; KafkaError if one of the logs cannot be read or written."""
+        try:
+            return self._next_step(move, now_ms)
+        except CutNotNoted:
+            return Flush(move.future.flush)
+
+    def _next_step(self, move: Move, now_ms: int) -> Step:
         quota = self.quota
         while self.active.get(move.key) is move:
+            if not move.agrees:
+                _agree(move.partition.log, move.future, now_ms)
+                move.agrees = True
             if quota.limit != UNLIMITED and quota.is_exceeded(now_ms):
                 return Pause(OVER_QUOTA_WAIT_MS)
             log, future = move.partition.log, move.future
@@ -194,7 +213,8 @@ class LogDirMoves:
         if self.active.get(move.key) is not move:
             return
         if move.partition.log.local.lowest_cut(CUT_WATCHER) == NOT_CUT:
-            self._add(move, data, now_ms)
+            with contextlib.suppress(CutNotNoted):  # the next step meets it again
+                self._add(move, data, now_ms)
 
     def failed(self, move: Move, error: KafkaError) -> None:
         """A step has raised this: without its disk, or with damaged records, the move is over."""
@@ -269,9 +289,10 @@ def prepared(move: Move) -> None:
 
 
 def _follow_cuts(log: Log, future: Log, now_ms: int) -> None:
-    cut = log.local.watch_cuts(CUT_WATCHER)
+    cut = log.local.lowest_cut(CUT_WATCHER)
     if cut < future.log_end_offset:
         future.truncate_to(cut, now_ms)
+    log.local.watch_cuts(CUT_WATCHER)
     if future.log_end_offset < log.log_start_offset:
         future.truncate_fully_and_start_at(log.log_start_offset, now_ms)
 

@@ -52,6 +52,14 @@ class DirectoryHealth:
             offsets.get(key, 0) for offsets in self._checkpoints[checkpoints.RECOVERY_POINT_FILE]
         ]
 
+    def forget_recovery_point(self, key: TopicPartition) -> None:
+        """The next log of this name has a note on disk that the checkpoints so far are of an
+        earlier one."""
+        self._checkpoints[checkpoints.RECOVERY_POINT_FILE] = [
+            {other: offset for other, offset in offsets.items() if other != key}
+            for offsets in self._checkpoints[checkpoints.RECOVERY_POINT_FILE]
+        ]
+
     def may_be_checkpointed(self, key: TopicPartition) -> bool:
         """Whether a checkpoint on disk may say anything of a log of this name."""
         return any(

@@ -1,11 +1,17 @@
 """The leader epochs of one log: which epoch began at which offset.
 
-Invariants: epochs and start offsets both grow along the list. Every change is written to
-`leader-epoch-checkpoint` at once. It is also forced to disk at once if it replaces a file that was
-forced. Until a log's first flush no file was: recovery would read all epochs from the batches, and
-creating a partition need not wait for a disk.
+Invariants: epochs and start offsets both grow along the list. `sync` alone writes
+`leader-epoch-checkpoint`, in a worker thread: no election and no append waits for a disk. It has
+written all changes before two numbers get to disk that rely on them: the recovery point, below
+which no batches are read again, and the log start.
 
-Mirrors: org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache (KIP-101, KIP-279).
+So a power cut loses only epochs that recovery finds in the batches from the recovery point on, and
+those without a record: the epoch in which the replica leads or follows next says the same of them.
+
+A list of entries never changes: a worker takes it while the loop replaces it.
+
+Mirrors: org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache (KIP-101, KIP-279), which
+forces a new epoch to disk in the request's thread and a truncation in another one (KAFKA-15046).
 """
 
 from __future__ import annotations
@@ -27,26 +33,30 @@ UNDEFINED_OFFSET: Final = -1
 
 class LeaderEpochCache:
     __slots__ = (
-        "_dirty",
         "_entries",
         "_files",
+        "_is_relied_on",
+        "_is_unsynced",
         "_path",
-        "_unsynced",
-        "_was_synced",
+        "_written",
         "latest_epoch",
         "latest_start_offset",
     )
 
     def __init__(self, files: Files, directory: str, *, anew: bool = False) -> None:
-        """Read the file; with `anew` start empty: the next flush replaces the file."""
+        """Read the file; with `anew` start empty: the next `sync` replaces the file."""
         self._files = files
         self._path = os.path.join(directory, checkpoints.LEADER_EPOCH_FILE)
         self._entries: list[tuple[int, int]] = []
         if not anew:
             for epoch, start in checkpoints.read_epochs(files, self._path):
                 self._insert(epoch, start)
-        self._dirty = anew
-        self._unsynced = self._was_synced = bool(self._entries)
+        # The list in the file; None: the file has another one.
+        self._written: list[tuple[int, int]] | None = None if anew else self._entries
+        # Whether the file of an earlier process may not be on disk.
+        self._is_unsynced = bool(self._entries)
+        # Whether recovery relies on the file; else it will read all epochs from the batches.
+        self._is_relied_on = bool(self._entries)
         self._update_latest()
 
     def moved_to(self, directory: str) -> None:
@@ -57,20 +67,52 @@ class LeaderEpochCache:
         """(epoch, start offset), ascending."""
         return list(self._entries)
 
-    def assign(self, epoch: int, start_offset: int, *, flush: bool = True) -> None:
+    @property
+    def needs_sync(self) -> bool:
+        """Whether `sync` is due: a change is not on disk, and recovery may not find it."""
+        return self._is_relied_on and self._written is not self._entries
+
+    @property
+    def checkpointed_start_offset(self) -> int:
+        """The start of the first epoch in the file, UNDEFINED_OFFSET if there is none."""
+        return self._written[0][1] if self._written else UNDEFINED_OFFSET
+
+    def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` begins at `start_offset`; a no-op if it is the newest epoch already."""
         if epoch == self.latest_epoch and start_offset >= self.latest_start_offset:
             return
         if epoch < 0 or start_offset < 0:
             return
         self._insert(epoch, start_offset)
-        self._changed(flush)
+        self._changed()
 
     def _insert(self, epoch: int, start_offset: int) -> None:
-        entries = self._entries
-        while entries and (entries[-1][0] >= epoch or entries[-1][1] >= start_offset):
-            entries.pop()
-        entries.append((epoch, start_offset))
+        known = self._entries
+        kept = len(known)
+        while kept and (known[kept - 1][0] >= epoch or known[kept - 1][1] >= start_offset):
+            kept -= 1
+        self._entries = [*known[:kept], (epoch, start_offset)]
+
+    def confirm(self, epoch: int, first_offset: int, last_offset: int) -> None:
+        """Drop what contradicts a batch of `epoch` (-1: it has none), and note its epoch.
+
+        Recovery calls it: the file may have been written before a truncation and the appends after
+        it.
+        """
+        known = self._entries
+        index = bisect_right(known, first_offset, key=_start_of)
+        following = bisect_right(known, last_offset, key=_start_of)
+        if index and index == following and known[index - 1][0] == epoch:
+            return
+        earlier = [entry for entry in known[:index] if entry[0] <= epoch]
+        later = [entry for entry in known[following:] if entry[0] > epoch]
+        if epoch >= 0 and (not earlier or earlier[-1][0] < epoch):
+            if earlier and earlier[-1][1] == first_offset:
+                earlier.pop()
+            earlier.append((epoch, first_offset))
+        if earlier + later != known:
+            self._entries = earlier + later
+            self._changed()
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch <= `epoch` and where it ends; (-1, -1) if unknown."""
@@ -91,78 +133,70 @@ class LeaderEpochCache:
         index = bisect_right(self._entries, offset, key=_start_of)
         return self._entries[index - 1][0] if index else None
 
-    def truncate_from_end(self, end_offset: int, *, flush: bool = True) -> None:
+    def truncate_from_end(self, end_offset: int) -> None:
         """Forget epochs that begin at or after `end_offset`."""
         if self._entries and self._entries[-1][1] >= end_offset >= 0:
-            while self._entries and self._entries[-1][1] >= end_offset:
-                self._entries.pop()
-            self._changed(flush)
+            self._entries = [entry for entry in self._entries if entry[1] < end_offset]
+            self._changed()
 
-    def truncate_from_start(self, start_offset: int, *, flush: bool = True) -> None:
-        """Forget epochs below `start_offset`; the one that covers it now begins there."""
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget epochs below `start_offset`; the one that covers it now begins there. The file
+        must confirm the log start before a checkpoint shows it: `sync` is due."""
         index = bisect_right(self._entries, start_offset, key=_start_of)
         if index == 0 or self._entries[0][1] == start_offset:
             return
         covering = (self._entries[index - 1][0], start_offset)
-        self._entries[:index] = [covering]
-        self._changed(flush)
+        self._entries = [covering, *self._entries[index:]]
+        self._is_relied_on = True
+        self._changed()
 
     def prepend(self, entries: Sequence[tuple[int, int]]) -> None:
-        """Put earlier epochs, ascending, before those that are known (not flushed). The epochs were
-        read from batches: where starts do not grow with epochs, the later epoch counts."""
+        """Put earlier epochs, ascending, before those that are known. The epochs were read
+        from batches: where starts do not grow with epochs, the later epoch counts."""
         if entries:
             later = [entry for entry in self._entries if entry[0] > entries[-1][0]]
-            self._entries.clear()
+            self._entries = []
             for epoch, start in (*entries, *later):
                 self._insert(epoch, start)
-            self._changed(False)
+            self._changed()
 
     def restore(self, entries: Sequence[tuple[int, int]]) -> None:
         """Take these epochs, ascending, instead of all that are known."""
         if not entries and not self._entries:
             return
-        self._entries.clear()
+        self._entries = []
         for epoch, start in entries:
             self._insert(epoch, start)
-        self._changed(True)
+        self._changed()
 
-    def clear(self, *, flush: bool = True) -> None:
+    def clear(self) -> None:
         if self._entries:
-            self._entries.clear()
-            self._changed(flush)
-
-    def flush(self) -> None:
-        """Write the changes that `flush=False` left unwritten."""
-        if self._dirty:
-            sync = self._was_synced
-            checkpoints.write_epochs(self._files, self._path, self._entries, sync=sync)
-            self._dirty = False
-            self._unsynced = not sync
+            self._entries = []
+            self._changed()
 
     def sync(self) -> bool:
-        """Force the file to disk; False if it is there already. Blocks; any thread may call."""
-        self._was_synced = True
-        if not self._unsynced:
-            return False
-        self._unsynced = False
-        try:
+        """Force all changes to disk; whether the directory must be forced, too. Blocks; any thread
+        may call, one at a time."""
+        self._is_relied_on = True
+        entries = self._entries
+        if self._written is not entries:
+            checkpoints.write_epochs(self._files, self._path, entries)
+            self._written = entries
+        elif self._is_unsynced:
             self._files.open(self._path).sync()
-        except OSError:
-            self._unsynced = True
-            raise
-        return True
+        else:
+            return False
+        needed, self._is_unsynced = self._is_unsynced, False
+        return needed
 
     def sync_from_now_on(self) -> None:
         """The log was flushed before: recovery will not read all epochs from the batches."""
-        self._was_synced = True
+        self._is_relied_on = True
 
-    def _changed(self, flush: bool) -> None:
-        self._dirty = True
+    def _changed(self) -> None:
         self._update_latest()
         if invariants.THOROUGH:
             self._check()
-        if flush:
-            self.flush()
 
     def _check(self) -> None:
         """Thorough: epochs and start offsets grow."""

@@ -9,7 +9,8 @@ then on every operation of its logs is KAFKA_STORAGE_ERROR. All of it belongs to
 `sync` and `mark_flushed`: a flush blocks and may run in a worker beside appends.
 
 The begin and the end of a truncation both make the flushes under way void: the bytes that a flush
-has synced may have been replaced meanwhile.
+has synced may have been replaced meanwhile. A truncation below a recovery point that the checkpoint
+shows is refused (`CutNotNoted`) until a flush has noted it on disk: it would have to wait for that.
 
 Mirrors: LocalLog; its logEndOffset is in `Log`, beside the offsets that it bounds.
 """
@@ -45,6 +46,16 @@ READING: Final = "reading"
 Place = tuple[int, int]
 
 
+class CutNotNoted(KafkaError):
+    """A truncation is refused until the next flush of the log, which notes it."""
+
+    def __init__(self, name: str, offset: int) -> None:
+        super().__init__(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{name} is cut at {offset} once that is noted on disk; it can be tried again",
+        )
+
+
 class LogRead(NamedTuple):
     """The result of a read; the bytes are still in the file."""
 
@@ -60,11 +71,11 @@ class LocalLog:
         "_deleted_files",
         "_flushed",
         "_has_unreadable_file",
-        "_is_gaps_note_unsynced",
         "_is_home_unsynced",
         "_is_unsynced",
         "_jitter",
         "_lowest_cuts",
+        "_noted_cut",
         "_place",
         "_recovery_floor",
         "_truncated",
@@ -79,6 +90,7 @@ class LocalLog:
         "roll_pace",
         "segments",
         "truncations",
+        "wanted_cut",
     )
 
     def __init__(
@@ -115,8 +127,6 @@ class LocalLog:
         self.flush_due_offset = parts.recovery_point
         # Rolled, their indexes not forced to disk yet; a flush takes them from here.
         self._closed_segments: list[Segment] = []
-        # Whether recovery wrote the note of gaps without a sync; the first roll makes up for it.
-        self._is_gaps_note_unsynced = parts.is_gaps_note_unsynced
         for segment in parts.segments:
             segment.watch(health.fail)
 
@@ -127,6 +137,11 @@ class LocalLog:
         # The last place in the active segment: offset, truncations before it, segment, position.
         self._place = (-1, 0, 0, 0)
 
+        # The lowest cut to note by the next flush; NOT_CUT: there is none.
+        self.wanted_cut = NOT_CUT
+        # (low, high) of the note on disk as this process wrote it; recovery points in between are
+        # not believed.
+        self._noted_cut = (NOT_CUT, 0)
         # Since the last call: whether there was a truncation; the lowest offset cut, by watcher.
         self._truncated = False
         self._lowest_cuts: dict[str, int] = {}
@@ -225,9 +240,6 @@ class LocalLog:
                     raise BrokenInvariant(f"{self.name}: {active} holds data, and is to begin anew")
                 self.remove(active)
             else:
-                if self._is_gaps_note_unsynced:
-                    recovery_notes.sync_gaps(self.files, self.directory)
-                    self._is_gaps_note_unsynced = False
                 active.become_inactive()
                 self._closed_segments.append(active)
             segment = self._create(base_offset, now_ms, jitter_ms)
@@ -346,11 +358,30 @@ class LocalLog:
 
     # Cutting
 
+    def require_note(self, offset: int) -> None:
+        """Raises CutNotNoted, before anything has been changed, unless the log may be cut there."""
+        shown = max(self.health.recovery_points_on_disk(self.key))
+        low, high = self._noted_cut
+        if offset < shown and not low <= offset < shown <= high:
+            self.wanted_cut = min(self.wanted_cut, offset)
+            raise CutNotNoted(self.name, offset)
+
+    def note_wanted_cut(self) -> None:
+        """Note the cut that was refused. Blocks; any thread may call, one at a time."""
+        wanted = self.wanted_cut
+        if wanted == NOT_CUT:
+            return
+        shown = self.health.recovery_points_on_disk(self.key)
+        noted = recovery_notes.note_cut(self.files, self.directory, wanted, shown)
+        if noted is not None:
+            self._noted_cut = noted
+        if self.wanted_cut == wanted:
+            self.wanted_cut = NOT_CUT
+
     def begin_truncation(self, offset: int) -> None:
         """Prepare to replace the log from `offset` on; flushes under way and checkpoints of the
         recovery point become void."""
-        shown = self.health.recovery_points_on_disk(self.key)
-        recovery_notes.note_cut(self.files, self.directory, offset, shown)
+        self.require_note(offset)
         self._recovery_floor = min(self.recovery_point, offset)
         self.truncations += 1
         self._truncated = True

@@ -47,7 +47,7 @@ from .follower_batches import (
     latest_header,
     read_follower_batches,
 )
-from .local_log import LocalLog, LogRead, Place
+from .local_log import NOT_CUT, LocalLog, LogRead, Place
 from .log_config import LogConfig
 from .log_lookup import TimestampOffset
 from .log_producers import LogProducers
@@ -462,14 +462,16 @@ class Log:
             info.flush_needed = True
 
     def flush_is_due(self, now_ms: int) -> bool:
-        """flush.ms has passed since the oldest unflushed append, or a rolled segment waits."""
-        if self.local.has_rolled_unflushed:
+        """flush.ms has passed since the oldest unflushed append; a rolled segment or a leader epoch
+        waits."""
+        if self.local.has_rolled_unflushed or self._has_notes:
             return True
         offset, since_ms = self._oldest_unflushed
         return offset >= self.local.recovery_point and now_ms - since_ms >= self.config.flush_ms
 
     def flush(self, up_to_offset: int | None = None) -> None:
-        """Force everything below an offset (the log end) to disk. Blocks; any thread may call."""
+        """Force everything below an offset (the log end) to disk. Blocks; any thread may call, one
+        at a time."""
         local = self.local
         truncations = local.truncations  # before the log end is read: see `LocalLog`
         target = self.log_end_offset
@@ -477,9 +479,10 @@ class Log:
             # The requested offset may have been truncated before this flush began.
             target = min(target, up_to_offset)
         start = local.recovery_point
-        if target <= start and not local.has_closed_segments:
+        if target <= start and not local.has_closed_segments and not self._has_notes:
             return
         try:
+            local.note_wanted_cut()
             local.sync(start, target)
             self.producers.snapshots.sync(target)
             self._sync_metadata()
@@ -488,6 +491,15 @@ class Log:
                 return
             local.fail("flushing", error)
         local.mark_flushed(truncations, target)
+
+    @property
+    def _has_notes(self) -> bool:
+        """Whether a flush has something to write beside batches."""
+        return (
+            self.leader_epochs.needs_sync
+            or self._metadata.needs_sync
+            or self.local.wanted_cut != NOT_CUT
+        )
 
     def _sync_metadata(self) -> None:
         """Before the recovery point moves: topic id and leader epochs. Blocks."""
@@ -624,10 +636,7 @@ class Log:
         """This broker became leader of `epoch`, or a batch of it is at `start_offset`."""
         if self.config.record_version < NEWEST_RECORD_VERSION:
             return
-        try:
-            self.leader_epochs.assign(epoch, start_offset)
-        except OSError as error:
-            self.local.fail("writing the leader epochs", error)
+        self.leader_epochs.assign(epoch, start_offset)
 
     def update_high_watermark(self, high_watermark: int) -> int:
         """Set the high watermark, bounded by the log's ends; returns the new value."""
@@ -649,10 +658,7 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        try:
-            self.leader_epochs.truncate_from_start(offset)
-        except OSError as error:
-            self.local.fail("raising the log start offset", error)
+        self.leader_epochs.truncate_from_start(offset)
         self.producers.move_log_start(offset)
         self._check_offsets()
         if invariants.THOROUGH:
@@ -662,7 +668,8 @@ class Log:
     # Truncating
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """Drop all messages at and above `offset`; False if there are none.
+        """Drop all messages at and above `offset`; False if there are none. CutNotNoted: nothing
+        is dropped before the next flush.
 
         A batch that holds `offset` is dropped as a whole and the log ends before it, so that the
         next append is contiguous. (In Kafka the log ends at `offset`, with a hole.)
@@ -709,6 +716,7 @@ class Log:
         self.truncate_fully_and_start_at(offset, now_ms, min(start, offset), kept)
 
     def _begin_truncation(self, offset: int) -> None:
+        self.local.require_note(offset)
         self.producers.stop_rebuild()
         self.local.begin_truncation(offset)
         if self.first_dirty_offset is not None:
@@ -739,7 +747,8 @@ class Log:
         log_start_offset: int | None = None,
         epochs: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Drop everything and restart the log at `offset`, with the `epochs` of earlier records."""
+        """Drop everything and restart the log at `offset`, with the `epochs` of earlier records;
+        CutNotNoted as for `truncate_to`."""
         local = self.local
         require_descriptors(self.files, f"truncating {self.name}")
         try:
@@ -768,13 +777,16 @@ class Log:
         it. `epochs` and the `snapshot` of the producers at `offset` are from there.
 
         A crash must not leave the log there without epochs: a leader would take the records of the
-        earlier ones for those of another history. An empty log has no other epochs to lose.
+        earlier ones for those of another history, so the epochs are forced to disk here: no batch
+        of the log has them, and a flush may come too late. An empty log has no others to lose.
         """
-        if not self.size_bytes:
-            self.leader_epochs.restore(epochs)
-        self.truncate_fully_and_start_at(offset, now_ms, log_start_offset, epochs)
         try:
+            if not self.size_bytes:
+                self.leader_epochs.restore(epochs)
+                self._sync_metadata()
+            self.truncate_fully_and_start_at(offset, now_ms, log_start_offset, epochs)
             self.leader_epochs.truncate_from_start(log_start_offset)
+            self._sync_metadata()
             self.producers.restore(offset, snapshot)
         except OSError as error:
             self.local.fail("rebuilding from the remote tier", error)
@@ -842,7 +854,8 @@ class Log:
         """Name the topic in `partition.metadata`; the next flush forces that to disk."""
         assert self.topic_id in (None, topic_id), f"{self.name} has another topic id"
         try:
-            self._metadata.assign(self.local.directory, topic_id, sync=self.recovery_point > 0)
+            was_flushed = self.recovery_point > 0
+            self._metadata.assign(self.local.directory, topic_id, was_flushed=was_flushed)
         except OSError as error:
             self.local.fail("writing partition.metadata", error)
 
@@ -859,10 +872,7 @@ class Log:
         self.local.set_config(config)
         if config.record_version < NEWEST_RECORD_VERSION:
             # Batches below v2 have no leader epochs: followers truncate to the high watermark.
-            try:
-                self.leader_epochs.clear()
-            except OSError as error:
-                self.health.fail(error)
+            self.leader_epochs.clear()
 
     def close(self) -> None:
         """Snapshot the producers and trim all files; the caller flushed before. There is no
@@ -870,7 +880,6 @@ class Log:
         if self.is_closed:
             return
         try:
-            self.leader_epochs.flush()
             self._sync_metadata()
             if not self.producers.has_failed:
                 self._finish_rebuild()

@@ -40,8 +40,11 @@ def _high_watermark(log: Log) -> int | None:
 
 
 def _log_start_offset(log: Log) -> int | None:
-    """Only offsets that the first segment's name does not say."""
+    """Only offsets that differ from the first segment's name. A start that the file of leader
+    epochs does not know yet would be taken for a damaged number."""
     start = log.log_start_offset
+    if log.leader_epochs.needs_sync:
+        start = min(start, log.leader_epochs.checkpointed_start_offset)
     return start if log.has_remote_tier or start > log.segments.first.base_offset else None
 
 
@@ -133,6 +136,8 @@ class PrepareSwap:
             # Not by a rename: a move that was called off may be doing the same.
             log.files.open(os.path.join(log.directory, REPLACED_MARK), create=True).sync()
             log.files.sync_directory(log.directory)
+            # An earlier log of this name must not be back, without the mark.
+            log.files.sync_directory(log.health.path)
         except OSError as error:
             if log.is_closed:
                 return  # deleted meanwhile

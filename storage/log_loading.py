@@ -67,7 +67,7 @@ class Checkpointed(NamedTuple):
 def _read_checkpointed(
     files: Files, directory: LogDirectory, path: str, key: TopicPartition
 ) -> Checkpointed:
-    if is_new_since_checkpoints(files, path):
+    if _is_new(files, directory, path):
         return Checkpointed()
     said = directory.checkpointed
     shown = said[checkpoints.RECOVERY_POINT_FILE].get(key, 0)
@@ -78,6 +78,12 @@ def _read_checkpointed(
         said[checkpoints.HIGH_WATERMARK_FILE].get(key, 0),
         said[checkpoints.CLEANER_FILE].get(key),
     )
+
+
+def _is_new(files: Files, directory: LogDirectory, path: str) -> bool:
+    """Whether the checkpoints are of an earlier log of this name. After a clean stop they are not:
+    a power cut may have brought the note back."""
+    return not directory.cleanly_stopped and is_new_since_checkpoints(files, path)
 
 
 class LogOpener:
@@ -315,7 +321,7 @@ class LogLoading:
         if not is_future:
             files.remove(os.path.join(path, REPLACED_MARK))
         known = _read_checkpointed(files, directory, path, key)
-        is_new = is_new_since_checkpoints(files, path)
+        is_new = _is_new(files, directory, path)
         if is_new or known.recovery_point < known.shown_recovery_point:
             self._maintenance.checkpoint_soon(directory)
         clean = directory.cleanly_stopped

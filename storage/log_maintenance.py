@@ -1,6 +1,7 @@
 """The periodic work on all logs of a broker: checkpoints, flushes, retention, deletion of files.
 
 `tick` returns blocking work as jobs: the caller runs them one after the other in a worker thread.
+The flushes (`due_flushes`) are for the flusher of appends, so that no two flushes of a log meet.
 `retain` takes old segments out of the logs on the caller's loop: it yields to the loop after each
 step, and jobs delete the files later. `look_after_producers` yields to the loop likewise.
 
@@ -129,12 +130,11 @@ class LogMaintenance:
         jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in self._cleaned]
         jobs += self._due_checkpoint_jobs(now_ms)
         jobs += self.wall_clock_jobs(now_ms)
-        jobs += [
-            Job(f"flush {log.name}", log.flush)
-            for log in self._table.current.online()
-            if log.flush_is_due(now_ms)
-        ]
         return jobs + self._deletion_jobs(now_ms)
+
+    def due_flushes(self, now_ms: int) -> list[Log]:
+        """The logs to flush, each by one thread at a time."""
+        return [log for log in self._table.current.online() if log.flush_is_due(now_ms)]
 
     def wall_clock_jobs(self, now_ms: int) -> list[Job]:
         """To note the wall clock for the next start, if that is due and the clock is trusted."""

@@ -240,12 +240,13 @@ class LogManager:
     def _make_noted_directory(
         self, directory: LogDirectory, key: TopicPartition, path: str, now_ms: int
     ) -> None:
-        """Create a log in place of a deleted one; after a crash it must not exist without the
-        note."""
+        """Create a log in place of a deleted one; after a crash it must not hold records without
+        the note."""
         unborn = self._deletion.free_path(directory, key, now_ms)
         self.files.make_directory(unborn)
         note_new(self.files, unborn)
         self.files.rename(unborn, path)
+        directory.health.forget_recovery_point(key)
         self.maintenance.checkpoint_soon(directory)
 
     # Deleting
@@ -331,6 +332,10 @@ class LogManager:
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
         return self.maintenance.tick(now_ms)
+
+    def due_flushes(self, now_ms: int) -> list[Log]:
+        """The logs to flush, each by one thread at a time."""
+        return self.maintenance.due_flushes(now_ms)
 
     def retain(self, now_ms: int) -> Iterator[None]:
         """Delete old segments where that is due; others may have their turn at each step."""

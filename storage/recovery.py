@@ -27,12 +27,12 @@ from .batch_scan import scan_batches, scan_headers
 from .checkpoints import LEADER_EPOCH_FILE, CheckpointError
 from .files import Files
 from .interrupted_swap import Report, finish_interrupted_swap, segment_files
-from .leader_epochs import LeaderEpochCache
+from .leader_epochs import UNDEFINED_EPOCH, LeaderEpochCache
 from .log_config import LogConfig
 from .producer_rebuild import rebuild_producer_state
 from .producer_snapshot import SnapshotStore
 from .producer_state import ProducerLimits, ProducerState
-from .recovery_notes import gaps_below, note_cut, write_gaps
+from .recovery_notes import gaps_below, note_cut, note_no_gaps, write_gaps
 from .segment import MAX_RELATIVE_OFFSET, Segment
 from .segment_reader import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from .segments import Segments
@@ -50,7 +50,6 @@ class LogParts(NamedTuple):
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
-    is_gaps_note_unsynced: bool = False
 
 
 class LogLoader:
@@ -126,19 +125,20 @@ class LogLoader:
         recovery_point = log_end if self.clean else min(self.recovery_point, log_end)
         if recovery_point < self.recovery_point:
             note_cut(self.files, self.directory, recovery_point, [self.shown_recovery_point])
-        self.epochs.truncate_from_end(log_end, flush=False)
+        self.epochs.truncate_from_end(log_end)
         first = self.segments.first.base_offset
         # Records below the first segment are in the remote tier, if the log has one.
         log_start = self.log_start if self.config.remote_storage else max(self.log_start, first)
-        self.epochs.truncate_from_start(self.log_start, flush=False)
+        self.epochs.truncate_from_start(self.log_start)
         if not self.clean:
             self._restore_first_epochs(log_start)
         if recovery_point > 0:
             self.epochs.sync_from_now_on()
-        self.epochs.flush()
+        if self.epochs.needs_sync:
+            self.epochs.sync()
         self.snapshots.delete_strays(self.segments.base_offsets)
         state = self._producer_state(log_start, log_end)
-        is_new = len(self.segments) == 1 and not self.segments.active.size
+        self._vouch_for_gaps(log_end)
         return LogParts(
             self.segments,
             self.epochs,
@@ -147,7 +147,6 @@ class LogLoader:
             log_start,
             log_end,
             recovery_point,
-            self._vouch_for_gaps(log_end, is_new=is_new),
         )
 
     def _producer_state(self, log_start: int, log_end: int) -> ProducerState:
@@ -214,15 +213,13 @@ class LogLoader:
 
         An epoch whose first batches were compacted away begins at the first one that is left.
         """
-        self.epochs.clear(flush=False)
+        self.epochs.clear()
         for segment in self.segments:
             for _, header in scan_headers(segment.log_file, 0, segment.size):
                 if header.magic < 2:
-                    self.epochs.clear(flush=False)
+                    self.epochs.clear()
                 elif header.partition_leader_epoch > self.epochs.latest_epoch:
-                    self.epochs.assign(
-                        header.partition_leader_epoch, header.base_offset, flush=False
-                    )
+                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def _check_log_start(self) -> None:
         """A log start that the leader epochs do not know is a damaged number.
@@ -232,11 +229,20 @@ class LogLoader:
         """
         entries = self.epochs.entries
         if not self.epochs_lost and entries and entries[0][1] < self.log_start:
-            self.report(
-                f"the log start offset {self.log_start} of its checkpoint is wrong: the first "
-                f"leader epoch begins at {entries[0][1]}"
-            )
-            self.log_start = entries[0][1]
+            self._distrust_log_start(entries[0][1])
+        elif self.epochs_lost and not self.clean and len(self.segments):
+            first = self.segments.first
+            for _, header in scan_headers(first.log_file, 0, first.size):
+                if header.magic >= 2 and first.base_offset < self.log_start:
+                    self._distrust_log_start(first.base_offset)
+                break
+
+    def _distrust_log_start(self, first_offset: int) -> None:
+        self.report(
+            f"the log start offset {self.log_start} of its checkpoint is wrong: the first leader "
+            f"epoch begins at {first_offset}"
+        )
+        self.log_start = first_offset
 
     # Segments
 
@@ -309,11 +315,11 @@ class LogLoader:
                     self.report(f"{segment.path}: wrong CRC at {position}")
                     break
                 segment.index_batch(position, header)
-                if header.magic >= 2:
+                if header.magic < 2:
+                    self.epochs.confirm(UNDEFINED_EPOCH, header.base_offset, last)
+                else:
                     self.batch_epoch = epoch
-                    if epoch > self.epochs.latest_epoch:
-                        # A known epoch may have begun before this segment.
-                        self.epochs.assign(epoch, header.base_offset, flush=False)
+                    self.epochs.confirm(epoch, header.base_offset, last)
                     if header.producer_id >= 0:
                         aborted = state.apply(
                             header, header.base_offset, batch, header.max_timestamp
@@ -388,16 +394,14 @@ class LogLoader:
             return True
         return self.config.compact if noted is None else offset <= noted
 
-    def _vouch_for_gaps(self, log_end: int, *, is_new: bool) -> bool:
-        """Begin to note the gaps that compaction leaves; whether the note must be synced yet.
-
-        A new log has no gaps. It cannot have one without a second segment, so the sync can wait for
-        that.
-        """
+    def _vouch_for_gaps(self, log_end: int) -> None:
+        """Begin to note the gaps that compaction leaves; a new log has none."""
         if not self.config.compact or gaps_below(self.files, self.directory) is not None:
-            return False
-        write_gaps(self.files, self.directory, log_end, sync=not is_new)
-        return is_new
+            return
+        if len(self.segments) == 1 and not self.segments.active.size:
+            note_no_gaps(self.files, self.directory)
+        else:
+            write_gaps(self.files, self.directory, log_end)
 
     def _ends_below(self, segment: Segment, base_offset: int) -> bool:
         end = segment.next_offset()

@@ -261,6 +261,7 @@ class Segment(SegmentReader):
                 self.sync_data()
             self.offset_index.sync()
             self.time_index.sync()
+        self.transaction_index.sync()  # a truncation is followed by no flush
         self.transaction_index.release()
         if self._has_damaged_index:
             self.offset_index.remove()  # the next load rebuilds it

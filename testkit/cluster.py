@@ -28,6 +28,7 @@ from .faults import Fault
 from .launching import Channel, shared_launcher
 from .network import NetworkFaults
 from .options import ClusterOptions, config_texts
+from .registry import RegistryBeside
 from .request_faults import RequestFaults
 from .story import chapter, failures, log_tails
 
@@ -49,7 +50,8 @@ class KafkaCluster(Contents):
     the data there; without it all is in a temporary directory that goes with the cluster. A new
     cluster has the features of the newest Kafka, or of the release in `$PYBROKER_FEATURES`. Ports
     are free ones unless given. zookeeper: an ensemble to use instead of the embedded one. network:
-    with a proxy between all nodes and clients, for the faults in `network`.
+    with a proxy between all nodes and clients, for the faults in `network`. registry: with a schema
+    registry at `schema_registry_url`.
 
     Methods may be called from any thread, and from asyncio and trio too; they block their caller
     until done, which those of `AsyncKafkaCluster` do not. Raises ClusterError, whose text gives the
@@ -69,6 +71,7 @@ class KafkaCluster(Contents):
         zookeeper_credentials: str | Path | None = None,
         metrics_port: int | None = None,
         network: bool = False,
+        registry: bool = False,
         verbose: bool = False,
     ) -> None:
         if not 1 <= brokers <= MAX_BROKERS:
@@ -91,6 +94,8 @@ class KafkaCluster(Contents):
             verbose=verbose,
         )
         self._lock = threading.RLock()
+        self._has_registry = registry
+        self._registry: RegistryBeside | None = None
         self._channel: Channel | None = None
         self._directory: Path | None = None
         self._own_directory: EphemeralDirectory | None = None
@@ -124,6 +129,8 @@ class KafkaCluster(Contents):
                     self._bootstrap = self._members.state().bootstrap
                     if self._options.network:
                         self._bootstrap = self._members.ask_network(do="bootstrap")
+                    if self._has_registry:
+                        self._registry = RegistryBeside(self._directory)
                 except BaseException:
                     self._channel = None
                     channel.close()
@@ -138,7 +145,10 @@ class KafkaCluster(Contents):
         """End all processes; the temporary directory goes. Without effect if it does not run."""
         with self._lock:
             channel, self._channel = self._channel, None
+            registry, self._registry = self._registry, None
             self._faults.clear()
+            if registry is not None:
+                registry.stop()
             if channel is not None:
                 channel.close()
                 self.story.tell("stopped")
@@ -196,6 +206,14 @@ class KafkaCluster(Contents):
     def get_bootstrap_server(self) -> str:
         """`bootstrap`, under the name that testcontainers gives it."""
         return self.bootstrap
+
+    @property
+    def schema_registry_url(self) -> str:
+        """`http://host:port` of the schema registry, of a cluster with `registry=True`."""
+        self._check_running()
+        if self._registry is None:
+            raise ClusterError("this cluster has no registry: start it with registry=True")
+        return self._registry.url
 
     @property
     def zookeeper(self) -> str:

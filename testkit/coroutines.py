@@ -182,6 +182,11 @@ class AsyncKafkaCluster(View[KafkaCluster]):
         return self._target.bootstrap
 
     @property
+    def schema_registry_url(self) -> str:
+        """`http://host:port` of the schema registry, of a cluster with `registry=True`."""
+        return self._target.schema_registry_url
+
+    @property
     def network(self) -> NetworkCoroutines:
         """Cut, silence and delay; needs `network=True`."""
         return NetworkCoroutines(self._target.network)

@@ -25,6 +25,8 @@ from .zookeeper_server import Connection, ZooKeeperMachine
 
 VERSION = "3.9.3-pybroker"
 REFUSED = frozenset({b"crst", b"srst", b"gtmk", b"stmk", b"hash"})
+OF_IDLE = frozenset({b"ruok", b"isro", b"conf", b"envi"})
+NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
 OF_CLOSED = frozenset({b"ruok", b"isro"})
 _64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -38,6 +40,21 @@ class ClientInfo(NamedTuple):
     stats: ConnectionStats
     is_asking: bool
     sessionless_deadline_ms: int
+
+
+class EnsembleInfo(NamedTuple):
+    """Facts of a member of an ensemble."""
+
+    my_id: int
+    mode: str
+    """`leader`, `follower` or `observer`; empty while there is no leader."""
+    followers: int
+    synced_followers: int
+    observers: int
+    init_limit: int
+    sync_limit: int
+    servers: Sequence[str]
+    """The lines `server.N=...` of zoo.cfg."""
 
 
 class ServerInfo(NamedTuple):
@@ -56,11 +73,19 @@ class ServerInfo(NamedTuple):
     date_text: Callable[[int], str]  # of ms since the epoch, as Java prints a Date
     stats: ServerStats
     clients: Sequence[ClientInfo]
+    ensemble: EnsembleInfo | None = None
+
+    @property
+    def mode(self) -> str:
+        return "standalone" if self.ensemble is None else self.ensemble.mode
 
 
 def answer(word: bytes, machine: ZooKeeperMachine, info: ServerInfo) -> bytes:
     if word in REFUSED or (machine.is_closed and word not in OF_CLOSED):
         return f"{word.decode()} is not executed because it is not in the whitelist.\n".encode()
+    is_idle = info.ensemble is not None and not info.ensemble.mode
+    if is_idle and word not in OF_IDLE:
+        return NOT_SERVING.encode()
     return _ANSWERS[word](machine, info).encode()
 
 
@@ -71,8 +96,8 @@ def _ruok(_machine: ZooKeeperMachine, _info: ServerInfo) -> str:
     return "imok"
 
 
-def _isro(_machine: ZooKeeperMachine, _info: ServerInfo) -> str:
-    return "rw"
+def _isro(_machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    return "rw" if info.mode else "null"
 
 
 def _conf(machine: ZooKeeperMachine, info: ServerInfo) -> str:
@@ -89,8 +114,24 @@ def _conf(machine: ZooKeeperMachine, info: ServerInfo) -> str:
         f"minSessionTimeout={shortest_ms}",
         f"maxSessionTimeout={longest_ms}",
         f"clientPortListenBacklog={info.listen_backlog}",
-        "serverId=0",
+        *_conf_of_ensemble(info),
     )
+
+
+def _conf_of_ensemble(info: ServerInfo) -> list[str]:
+    ensemble = info.ensemble
+    if ensemble is None:
+        return ["serverId=0"]
+    return [
+        f"serverId={ensemble.my_id}",
+        f"initLimit={ensemble.init_limit}",
+        f"syncLimit={ensemble.sync_limit}",
+        "electionAlg=3",
+        "peerType=0",
+        "membership: ",
+        *ensemble.servers,
+        "version=0",
+    ]
 
 
 def _dirs(_machine: ZooKeeperMachine, info: ServerInfo) -> str:
@@ -123,7 +164,7 @@ def _summary(machine: ZooKeeperMachine, info: ServerInfo) -> list[str]:
         f"Connections: {len(info.clients)}",
         f"Outstanding: {_outstanding(info)}",
         f"Zxid: {machine.tree.last_zxid:#x}",
-        "Mode: standalone",
+        f"Mode: {info.mode}",
         f"Node count: {machine.tree.node_count}",
     ]
 
@@ -133,7 +174,7 @@ def _mntr(machine: ZooKeeperMachine, info: ServerInfo) -> str:
     last, smallest, largest = stats.response_bytes or (-1, -1, -1)
     values: dict[str, object] = {
         "version": VERSION,
-        "server_state": "standalone",
+        "server_state": info.mode,
         "ephemerals_count": sum(len(paths) for paths in tree.ephemerals.values()),
         "num_alive_connections": len(info.clients),
         "avg_latency": _mean(stats.latency.mean_ms),
@@ -159,6 +200,14 @@ def _mntr(machine: ZooKeeperMachine, info: ServerInfo) -> str:
         "min_client_response_size": smallest,
         "non_mtls_local_conn_count": 0,
     }
+    ensemble = info.ensemble
+    if ensemble is not None:
+        values["quorum_size"] = len(ensemble.servers)
+        if ensemble.mode == "leader":
+            values["learners"] = ensemble.followers + ensemble.observers
+            values["synced_followers"] = ensemble.synced_followers
+            values["synced_non_voting_followers"] = 0
+            values["synced_observers"] = ensemble.observers
     return _lines(*(f"zk_{name}\t{value}" for name, value in values.items()))
 
 

@@ -46,34 +46,51 @@ class Session:
 
 
 class SessionTable:
-    __slots__ = ("_buckets", "_next_id", "_secret", "_tick_ms", "sessions")
+    __slots__ = (
+        "_buckets",
+        "_next_id",
+        "_secret",
+        "_server_bits",
+        "_tick_ms",
+        "limits_ms",
+        "sessions",
+    )
 
-    def __init__(self, tick_ms: int, secret: bytes, now_ms: int) -> None:
+    def __init__(
+        self,
+        tick_ms: int,
+        secret: bytes,
+        now_ms: int,
+        server_id: int = 0,
+        limits_ms: tuple[int, int] | None = None,
+    ) -> None:
         assert tick_ms > 0
         self.sessions: dict[int, Session] = {}
         self._tick_ms = tick_ms
+        # The shortest and the longest time-out that a client can have.
+        self.limits_ms = limits_ms or (2 * tick_ms, 20 * tick_ms)
         self._secret = secret
         self._buckets: dict[int, dict[int, None]] = {}
-        # Like initializeNextSessionId for server 0: the time makes ids differ between two runs.
+        # Like initializeNextSessionId: the time makes ids differ between two runs, the server's
+        # number in the highest byte those of two members.
         self._next_id = ((now_ms << 24) & 0xFFFF_FFFF_FFFF_FFFF) >> 8
+        self._server_bits = (server_id - 256 if server_id > 127 else server_id) << 56
 
     def negotiate_ms(self, wanted_ms: int) -> int:
-        """The client's wish, held between 2 and 20 ticks."""
-        return min(max(wanted_ms, 2 * self._tick_ms), 20 * self._tick_ms)
-
-    @property
-    def limits_ms(self) -> tuple[int, int]:
-        return 2 * self._tick_ms, 20 * self._tick_ms
+        """The client's wish, held between the limits: by default 2 and 20 ticks."""
+        shortest_ms, longest_ms = self.limits_ms
+        return min(max(wanted_ms, shortest_ms), longest_ms)
 
     def timeouts_ms(self) -> dict[int, int]:
         return {session.session_id: session.timeout_ms for session in self.sessions.values()}
 
     def next_id(self) -> int:
-        while self._next_id in self.sessions or self._next_id == 0:
+        bits = self._server_bits
+        while self._next_id | bits in self.sessions or self._next_id == 0:
             self._next_id = (self._next_id + 1) & _MASK_56_BITS
         session_id = self._next_id
         self._next_id = (session_id + 1) & _MASK_56_BITS
-        return session_id
+        return session_id | bits
 
     def password(self, session_id: int) -> bytes:
         return session_password(self._secret, session_id)

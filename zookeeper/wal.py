@@ -8,16 +8,18 @@ Log file `log.<zxid of its first transaction, 16 hex digits>`:
     records  uint32 length, uint32 CRC-32 of the payload, payload: a transaction (transactions.py)
 
 Recovery: the newest readable snapshot, then every logged transaction above it. zxids are
-contiguous, so a hole is noticed. The newest log may end in a torn record (the machine stopped in
-the middle of a write that was not acknowledged): it is cut there. A tail is torn only if no valid
-record follows the unreadable bytes. Anything else is an error that names the file and the offset,
-never a silent loss; an operator who accepts the loss of the rest asks for it (`cut`).
+contiguous (in an ensemble, each epoch begins with 1 in its lower half), so a hole is noticed. The
+newest log may end in a torn record (the machine stopped in the middle of a write that was not
+acknowledged): it is cut there. A tail is torn only if no valid record follows the unreadable bytes.
+Anything else is an error that names the file and the offset, never a silent loss; an operator who
+accepts the loss of the rest asks for it (`cut`).
 
 Mirrors: FileTxnSnapLog.restore, FileTxnLog (which stops at a wrong checksum, too).
 """
 
 import re
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from struct import Struct
@@ -85,6 +87,18 @@ class Recovered(NamedTuple):
     """What a person should know: snapshots passed over, a torn tail."""
     put_aside: Sequence[str] = ()
     """With `cut`: logs that are given up as a whole."""
+    recent: Sequence[Txn] = ()
+    """The last transactions of the logs, as many as were asked for."""
+
+
+class Truncation(NamedTuple):
+    """How the files are cut behind a transaction, and the state that is left."""
+
+    removed: Sequence[str]
+    """In the order in which they are to be removed."""
+    cut: str | None
+    cut_at: int
+    recovered: Recovered
 
 
 def log_name(first_zxid: int) -> str:
@@ -106,6 +120,11 @@ def zxid_of(name: str) -> int | None:
                 return None
             return zxid if 0 <= zxid <= _MAX_ZXID else None
     return None
+
+
+def follows(zxid: int, last_zxid: int) -> bool:
+    """Whether no transaction is missing between the two: one behind, or the first of an epoch."""
+    return zxid <= last_zxid + 1 or (zxid & 0xFFFF_FFFF == 1 and zxid >> 32 > last_zxid >> 32)
 
 
 def is_snapshot(name: str) -> bool:
@@ -182,7 +201,10 @@ def _find_record(data: bytes, start: int, last_zxid: int) -> Logged | None:
     """
     most = last_zxid + 1 + (len(data) - start) // _RECORD.size
     tops = {_ZXID_TOP.pack(zxid >> 24)[3:] for zxid in (last_zxid + 1, most)}
-    zxid = b"(?:" + b"|".join(re.escape(top) for top in sorted(tops)) + b").{3}"
+    patterns = [re.escape(top) for top in sorted(tops)]
+    if last_zxid >> 32:
+        patterns.append(rb".{4}\x00")  # the beginning of another epoch
+    zxid = b"(?:" + b"|".join(patterns) + b").{3}"
     # Length below 2^24 and not 0, checksum, session, cxid, zxid, time below 2^48 ms, type not 0.
     pattern = rb"(?=\x00(?!\x00{3}).{3}.{4}.{8}.{4}" + zxid + rb"\x00{2}.{6}"
     pattern += rb"(?:\x00{3}[^\x00]|\xff{3}.))"
@@ -198,10 +220,13 @@ def _find_record(data: bytes, start: int, last_zxid: int) -> Logged | None:
     return None
 
 
-def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = False) -> Recovered:
+def recover(
+    names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = False, keep: int = 0
+) -> Recovered:
     """Recover the state from the files of a directory. Raises RecoveryError.
 
     With `cut`, the state up to the first damage in the logs, if there is any state before it.
+    `keep`: how many of the last transactions the caller wants.
     """
     notes: list[str] = []
     tree, sessions = _newest_snapshot(names, read, notes)
@@ -210,7 +235,7 @@ def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = F
     for index, name in enumerate(logs):
         if (zxid_of(name) or 0) <= tree.last_zxid + 1:
             first_needed = index
-    replay = _Replay(tree, sessions, notes)
+    replay = _Replay(tree, sessions, notes, keep)
     put_aside: list[str] = []
     try:
         for name in logs[first_needed:]:
@@ -230,8 +255,48 @@ def recover(names: Sequence[str], read: Callable[[str], bytes], *, cut: bool = F
     if replay.log_end_zxid < tree.last_zxid:
         replay.last_log = None  # it lost what the snapshot has
     return Recovered(
-        tree, sessions, replay.last_log, replay.valid_bytes, replay.count, notes, put_aside + later
+        tree,
+        sessions,
+        replay.last_log,
+        replay.valid_bytes,
+        replay.count,
+        notes,
+        put_aside + later,
+        tuple(replay.recent),
     )
+
+
+def truncation(
+    names: Sequence[str], read: Callable[[str], bytes], zxid: int, *, keep: int = 0
+) -> Truncation | None:
+    """How the files are cut so that `zxid` is their last transaction; None if they cannot be.
+
+    Snapshots go first, then logs from the newest on, so that a stop in between leaves the files of
+    an earlier state.
+    """
+    snapshots = sorted(name for name in names if is_snapshot(name) and (zxid_of(name) or 0) > zxid)
+    logs = sorted(name for name in names if name.startswith(LOG_PREFIX) and zxid_of(name))
+    later = [name for name in logs if (zxid_of(name) or 0) > zxid]
+    removed = [*snapshots, *reversed(later)]
+    kept = [name for name in names if name not in removed]
+    last = next((name for name in reversed(logs) if name not in later), None)
+    cut_at = 0
+    if last is not None:
+        contents = read_log(last, read(last))
+        positions = [at for at, txn in contents.transactions if txn.header.zxid > zxid]
+        cut_at = positions[0] if positions else contents.valid_bytes
+
+    def read_cut(name: str) -> bytes:
+        data = read(name)
+        return data[:cut_at] if name == last else data
+
+    try:
+        recovered = recover(kept, read_cut, keep=keep)
+    except RecoveryError:
+        return None
+    if recovered.tree.last_zxid != zxid:
+        return None
+    return Truncation(removed, last, cut_at, recovered)
 
 
 def _read_log_file(name: str, read: Callable[[str], bytes]) -> bytes:
@@ -251,10 +316,14 @@ class _Replay:
         "count",
         "last_log",
         "log_end_zxid",
+        "recent",
         "valid_bytes",
     )
 
-    def __init__(self, tree: DataTree, sessions: dict[int, int], notes: list[str]) -> None:
+    def __init__(
+        self, tree: DataTree, sessions: dict[int, int], notes: list[str], keep: int
+    ) -> None:
+        self.recent: deque[Txn] = deque(maxlen=keep)
         self._tree = tree
         self._sessions = sessions
         self._notes = notes
@@ -269,7 +338,7 @@ class _Replay:
             raise self._hole(name, 0, first_zxid)
         self.log_end_zxid = first_zxid - 1
         for position, txn in contents.transactions:
-            if txn.header.zxid > self._tree.last_zxid + 1:
+            if not follows(txn.header.zxid, self._tree.last_zxid):
                 raise self._hole(name, position, txn.header.zxid)
             self.log_end_zxid = txn.header.zxid
             if txn.header.zxid > self._tree.last_zxid:
@@ -279,6 +348,7 @@ class _Replay:
                     why = f"has transaction {txn.header.zxid:#x}, which cannot be applied: {error}"
                     raise RecoveryError(name, position, why) from error
                 self.count += 1
+            self.recent.append(txn)
         self.last_log, self.valid_bytes = name, valid_bytes
         if problem is None and valid_bytes < size:
             if is_newest:

@@ -19,6 +19,7 @@ ZooKeeper's enforce.auth.enabled is not enough for this: its digest scheme accep
 sessions of strangers are written to its log.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..protocol import invariants
@@ -50,7 +51,7 @@ from ..protocol.zookeeper.jute import (
     WatcherEvent,
 )
 from .acl import digest_id, may_read, proves
-from .prepare import Overlay, prepare
+from .prepare import Overlay, WriteRequest, prepare
 from .requests import (
     READ_REQUESTS,
     WRITE_REQUESTS,
@@ -89,14 +90,23 @@ class Claim(NamedTuple):
 class Connection:
     """A client connection as the machine knows it. `token` belongs to the runtime."""
 
-    __slots__ = ("claim", "identities", "is_refused", "session_id", "token")
+    __slots__ = (
+        "answers_read_only",
+        "claim",
+        "identities",
+        "is_refused",
+        "session_id",
+        "token",
+    )
 
     def __init__(self, token: object, host: str) -> None:
         self.token = token
         self.identities: list[Id] = [Id("ip", host)]
         self.session_id = 0
-        self.claim: Claim | None = None  # of a stranger to a closed server
+        # Of a stranger to a closed server; in an ensemble, until the leader has the session.
+        self.claim: Claim | None = None
         self.is_refused = False
+        self.answers_read_only = False  # its connect request had the flag
 
     @property
     def awaits_connect(self) -> bool:
@@ -229,11 +239,7 @@ class ZooKeeperMachine:
 
     def _connect(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         request, read_only = jute.read_connect_request(frame)
-        if request.last_zxid_seen > self.tree.last_zxid:
-            raise ProtocolError(
-                f"the client has seen zxid {request.last_zxid_seen:#x}, we are only at"
-                f" {self.tree.last_zxid:#x}: it was connected to another server"
-            )
+        self._check_seen(request.last_zxid_seen)
         timeout_ms = self.sessions.negotiate_ms(request.timeout_ms)
         session_id = request.session_id
         if session_id == 0:
@@ -254,6 +260,17 @@ class ZooKeeperMachine:
         password = self.sessions.password(claim.session_id)
         response = ConnectResponse(0, timeout_ms, claim.session_id, password)
         self._send_connect_response(connection, response, read_only)
+
+    def _check_seen(self, seen_zxid: int) -> None:
+        newest = self._newest_zxid()
+        if seen_zxid > newest:
+            raise ProtocolError(
+                f"the client has seen zxid {seen_zxid:#x}, we are only at {newest:#x}: it was"
+                " connected to another server"
+            )
+
+    def _newest_zxid(self) -> int:
+        return self.tree.last_zxid
 
     def _open_session(self, connection: Connection, claim: Claim, now_ms: int) -> None:
         """Make the session, or take it from the connection that has it."""
@@ -362,37 +379,43 @@ class ZooKeeperMachine:
             self._fail(connection, xid, error.code, now_ms)
             return
         stats = self._log(session_id, xid, Op(op), txn, now_ms)
-        self._reply(connection, xid, 0, *_result(op, txn, stats[0]))
+        self._reply(connection, xid, 0, *result_of(op, txn, stats[0]))
 
     def _multi(self, connection: Connection, xid: int, body: Buffer, now_ms: int) -> None:
-        overlay = Overlay(self.tree)
-        parts: list[tuple[Op, Body]] = []
         try:
             requests = read_multi(body, reads=False)
         except ProtocolError:
             self._fail(connection, xid, ZkCode.MARSHALLING_ERROR, now_ms)
             return
-        failure: ZkCode | None = None
+        parts = self._prepare_multi(requests, connection.session_id, connection.identities)
+        session_id = connection.session_id
+        if has_failed(parts):
+            failure = next(
+                part.code for _, part in parts if isinstance(part, ErrorTxn) if part.code
+            )
+            self._log(session_id, xid, Op.ERROR, ErrorTxn(failure), now_ms)
+            results = multi_results(parts, [])
+        else:
+            results = multi_results(
+                parts, self._log(session_id, xid, Op.MULTI, MultiTxn(parts), now_ms)
+            )
+        self._reply(connection, xid, 0, *multi_reply(results))
+
+    def _prepare_multi(
+        self, requests: Sequence[tuple[Op, WriteRequest]], session_id: int, identities: Sequence[Id]
+    ) -> list[tuple[Op, Body]]:
+        """The parts of a multi; after one that fails, all are errors: those before it without a
+        code, those behind it with that of an inconsistency."""
+        overlay = Overlay(self.tree)
+        parts: list[tuple[Op, Body]] = []
         for op, request in requests:
             try:
-                txn = prepare(op, request, connection.session_id, connection.identities, overlay)
+                parts.append((op, prepare(op, request, session_id, identities, overlay)))
             except KeeperError as error:
-                failure = error.code
-                break
-            parts.append((op, txn))
-        session_id = connection.session_id
-        results: list[tuple[int, list[object], int]] = []
-        if failure is not None:
-            self._log(session_id, xid, Op.ERROR, ErrorTxn(failure), now_ms)
-            codes = [0] * len(parts) + [failure]
-            codes += [ZkCode.RUNTIME_INCONSISTENCY] * (len(requests) - len(codes))
-            results = [(Op.ERROR, [], code) for code in codes]
-        else:
-            stats = self._log(session_id, xid, Op.MULTI, MultiTxn(parts), now_ms)
-            for (op, part), stat in zip(parts, stats, strict=True):
-                is_create2 = op in (Op.CREATE_CONTAINER, Op.CREATE_TTL)
-                results.append((Op.CREATE2 if is_create2 else op, _result(op, part, stat), 0))
-        self._reply(connection, xid, 0, *multi_reply(results))
+                codes = [0] * len(parts) + [error.code]
+                codes += [ZkCode.RUNTIME_INCONSISTENCY] * (len(requests) - len(codes))
+                return [(Op.ERROR, ErrorTxn(int(code))) for code in codes]
+        return parts
 
     def _reconfig(self, connection: Connection, xid: int, body: Buffer, now_ms: int) -> None:
         try:
@@ -410,7 +433,14 @@ class ZooKeeperMachine:
         self, session_id: int, cxid: int, op: Op, body: Body, now_ms: int
     ) -> list[Stat | None]:
         """Give a transaction its zxid, log it, apply it and notify the watchers."""
-        txn = Txn(TxnHeader(session_id, cxid, self.tree.last_zxid + 1, now_ms, op), body)
+        return self._apply(
+            Txn(TxnHeader(session_id, cxid, self._next_zxid(), now_ms, op), body), now_ms
+        )
+
+    def _next_zxid(self) -> int:
+        return self.tree.last_zxid + 1
+
+    def _apply(self, txn: Txn, now_ms: int) -> list[Stat | None]:
         self._records.append(encode_txn(txn))
         changes, stats = self.tree.apply(txn)
         if invariants.THOROUGH:
@@ -473,7 +503,7 @@ class ZooKeeperMachine:
         self._frames.append((connection, frame))
 
 
-def _result(op: int, txn: Body, stat: Stat | None) -> list[object]:
+def result_of(op: int, txn: Body, stat: Stat | None) -> list[object]:
     """The body of the reply to one write: its node as it was right after it."""
     if op == Op.CREATE:
         assert isinstance(txn, CreateTxn)
@@ -481,3 +511,22 @@ def _result(op: int, txn: Body, stat: Stat | None) -> list[object]:
     if stat is None:
         return []
     return [Create2Response(txn.path, stat) if isinstance(txn, CreateTxn) else StatResponse(stat)]
+
+
+def has_failed(parts: Sequence[tuple[Op, Body]]) -> bool:
+    return any(op is Op.ERROR for op, _ in parts)
+
+
+def multi_results(
+    parts: Sequence[tuple[Op, Body]], stats: Sequence[Stat | None]
+) -> list[tuple[int, list[object], int]]:
+    """The type, body and error of each part of a multi's reply."""
+    results: list[tuple[int, list[object], int]] = []
+    for index, (op, part) in enumerate(parts):
+        if isinstance(part, ErrorTxn):
+            results.append((Op.ERROR, [], part.code))
+        else:
+            is_create2 = op in (Op.CREATE_CONTAINER, Op.CREATE_TTL)
+            body = result_of(op, part, stats[index])
+            results.append((Op.CREATE2 if is_create2 else op, body, 0))
+    return results

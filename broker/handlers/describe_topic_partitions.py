@@ -12,7 +12,7 @@ Mirrors `DescribeTopicPartitionsRequestHandler` and `KRaftMetadataCache.describe
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from heapq import nsmallest
+from heapq import heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache, PartitionState
     from ..network.request import Handler, Request
     from ..network.turns import Steps
-
-NAMES_PER_SORT = 2_000
 
 
 class DescribeTopicPartitionsHandler:
@@ -57,7 +55,7 @@ class DescribeTopicPartitionsHandler:
         limit = max(min(request.body.response_partition_limit, self._most_partitions()), 1)
         first = "" if cursor is None else cursor.topic_name
         names, hidden = yield from _permitted(
-            request, [name for name in asked or self._cache.topics() if name >= first], limit + 1
+            request, [name for name in asked or self._cache.topics() if name >= first]
         )
         answer = yield from self._page(request, names, limit)
         if asked:
@@ -65,11 +63,13 @@ class DescribeTopicPartitionsHandler:
         request.respond(answer)
 
     def _page(
-        self, request: Request, names: Iterable[str], remaining: int
+        self, request: Request, names: list[str], remaining: int
     ) -> Generator[None, None, DescribeTopicPartitionsResponse]:
+        """`names` is a heap. Missing topics take none of the page's places."""
         cursor, is_all = request.body.cursor, not request.body.topics
         answer = DescribeTopicPartitionsResponse()
-        for name in names:
+        while names:
+            name = heappop(names)
             if not remaining:
                 answer.next_cursor = Cursor(topic_name=name)
                 break
@@ -124,10 +124,10 @@ class DescribeTopicPartitionsHandler:
 
 
 def _permitted(
-    request: Request, names: Iterable[str], count: int
+    request: Request, names: Iterable[str]
 ) -> Generator[None, None, tuple[list[str], list[DescribeTopicPartitionsResponseTopic]]]:
-    """The first `count` names in their order that the client may describe, and an answer for each
-    one that it may not."""
+    """A heap of the names that the client may describe, and an answer for each one that it may
+    not."""
     is_all = not request.body.topics
     found: list[str] = []
     hidden: list[DescribeTopicPartitionsResponseTopic] = []
@@ -135,13 +135,11 @@ def _permitted(
         yield
         operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
         if request.permits(operation, kind, name, is_logged=not is_all):
-            found.append(name)
-            if len(found) > count + NAMES_PER_SORT:
-                found = nsmallest(count, found)
+            heappush(found, name)
         elif not is_all:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             hidden.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
-    return nsmallest(count, found), hidden
+    return found, hidden
 
 
 def _problem(asked: set[str], cursor: Cursor | None) -> str:

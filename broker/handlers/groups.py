@@ -28,7 +28,7 @@ from ...coordinator.group.share.share_group import GROUP_TYPE as SHARE_GROUP_TYP
 from ...coordinator.group.states import GroupState
 from ...coordinator.group.streams.streams_group import GROUP_TYPE as STREAMS_GROUP_TYPE
 from ...coordinator.group.streams.streams_group import StreamsGroupState
-from ...protocol.acls import ResourceType
+from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
 from ...protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from ...protocol.apis.delete_share_group_state import DeleteShareGroupStateRequest
@@ -36,12 +36,17 @@ from ...protocol.apis.describe_groups import DescribeGroupsResponse
 from ...protocol.errors import ErrorCode
 from ..coordinators.group_runtime import GroupRuntime
 from ..network.turns import Steps
+from ..security.access import bitmap
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
 
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
-_FIRST_MISSING_VERSION = 6
+_FIRST_VERSION_OF_KAFKA_4 = 6  # of DescribeGroups
+# Groups have had configs since Kafka 4.
+_OPERATIONS_ON_GROUPS_IN_3_9 = bitmap(
+    (AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE)
+)
 
 _STATES = {state.value for state in (*GroupState, *ConsumerGroupState, *StreamsGroupState)}
 _TYPES = {GROUP_TYPE, CONSUMER_GROUP_TYPE, SHARE_GROUP_TYPE, STREAMS_GROUP_TYPE}
@@ -155,7 +160,7 @@ class GroupHandlers:
 
     def describe(self, request: Request) -> None:
         groups = [self._runtime.machine.describe_group(name) for name in request.body.groups]
-        if request.api_version >= _FIRST_MISSING_VERSION:
+        if request.api_version >= _FIRST_VERSION_OF_KAFKA_4:
             for group in groups:
                 if group.group_state == GroupState.DEAD.value:
                     group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
@@ -166,9 +171,10 @@ class GroupHandlers:
         ):
             for group in groups:
                 if group.error_code == ErrorCode.NONE:
-                    group.authorized_operations = request.operations_on(
-                        ResourceType.GROUP, group.group_id
-                    )
+                    operations = request.operations_on(ResourceType.GROUP, group.group_id)
+                    if request.api_version < _FIRST_VERSION_OF_KAFKA_4:
+                        operations &= _OPERATIONS_ON_GROUPS_IN_3_9
+                    group.authorized_operations = operations
         request.respond(DescribeGroupsResponse(groups=groups))
 
     def delete(self, request: Request) -> None:

@@ -2,8 +2,8 @@
 
 The repeated requests of a client differ only in the correlation id and in some numbers of a fixed
 size: a consumer's commits in the offsets, its fetches in the offsets and the epoch of its session,
-its heartbeats in the generation. A frame of the same size with the same other bytes is the same
-message with other numbers. (Produce has `produce_request_template`.)
+its heartbeats in the generation or epoch. A frame of the same size with the same other bytes is the
+same message with other numbers. (Produce has `produce_request_template`.)
 
 Invariants: anything that does not match to the last byte goes through the codec, so this file can
 make a request faster but not different (a test compares both). The message is the same for all
@@ -35,6 +35,13 @@ MAX_NUMBERS: Final = 64
 MAX_MISSES: Final = 16
 PATIENCE: Final = 8
 FIRST_FETCH_VERSION_WITH_SESSION: Final = 7
+
+# Of members whose generation is an epoch.
+_HEARTBEATS: Final = (
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+)
 
 _SIZE_BYTES: Final = 4
 _INT32: Final = Struct(">i").unpack_from
@@ -177,6 +184,8 @@ def _numbers_of(body: Any, route: Route) -> list[Number]:
         return numbers
     if route.api_key is ApiKey.HEARTBEAT:
         return [Number(body, "generation_id", _INT32_BYTES)]
+    if route.api_key in _HEARTBEATS:
+        return [Number(body, "member_epoch", _INT32_BYTES)]
     return []
 
 

@@ -145,9 +145,9 @@ class ResponseSink(Protocol):
 class Route:
     """How requests of one API in one version are read, handled and answered."""
 
-    __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "is_join",
+    __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place",
                  "is_repeated", "large_bytes", "metrics", "name", "page", "places", "request_class",
-                 "small_answer", "tagged_response", "turns")  # fmt: skip
+                 "small_answer", "small_without", "tagged_response", "turns")  # fmt: skip
 
     def __init__(
         self, api_key: ApiKey, api_version: int, handle: Callable[[Request], Any],
@@ -162,17 +162,24 @@ class Route:
         self.tagged_response = self.flexible and api_key is not ApiKey.API_VERSIONS
         self.large_bytes = 0 if self.page.makes_files else LARGE_FRAME_BYTES
         self.in_place = self.page.is_read_in_place
-        # A JoinGroup's answer is small as well, but for the leader's, which names all members.
-        self.is_join = api_key is ApiKey.JOIN_GROUP
         self.is_repeated = self.page.is_repeated
         # Of other APIs the answer to a small request may be all that the cluster has.
         self.small_answer = self.page.has_small_answers
+        self.small_without = self.page.small_without
         # The lists at which a request may be cut into parts.
         self.places = [each for each in self.page.elements_in(api_version) if each.are_independent]
         self.request_class = self.page.request
         self.handle = handle
         self.metrics = metrics
         self.turns = turns  # of all that takes long
+
+
+def _lacks(response: Any, names: tuple[str, ...]) -> bool:
+    """Whether there are names, and each is that of an empty field."""
+    for name in names:
+        if getattr(response, name):
+            return False
+    return len(names) > 0
 
 
 class AnswerFilter(Protocol):
@@ -293,7 +300,7 @@ class Request:
         parts: list[Any] | None = None
         if response is not None and not self.connection.closed:
             route = self.route
-            is_small = route.small_answer or (route.is_join and not response.members)
+            is_small = route.small_answer or _lacks(response, route.small_without)
             if self.frame_bytes > LARGE_FRAME_BYTES or not is_small:
                 self.responded_at = perf_counter()
                 route.turns.begin(self._encode(response), self.connection.fail)

@@ -19,7 +19,7 @@ import trio
 from ...protocol.errors import KafkaError
 from ...replication import log_dir_moves
 from ...replication.hosted_partitions import Move
-from ...replication.log_dir_moves import Over, Pause, Prepare, Read
+from ...replication.log_dir_moves import Flush, Over, Pause, Prepare, Read
 from ...replication.types import LeadershipResult
 from ..observability.metrics import BrokerMetrics
 from .applied_replicas import AppliedReplicas
@@ -87,6 +87,8 @@ class LogDirMover:
             data = await trio.to_thread.run_sync(log_dir_moves.read_piece, move, step.piece)
             with self._replicas.applying as manager:
                 manager.moves.copied(move, data, clock())
+        elif isinstance(step, Flush):
+            await trio.to_thread.run_sync(step.run)
         elif isinstance(step, Prepare):
             await trio.to_thread.run_sync(step.run)
             log_dir_moves.prepared(move)

@@ -1,8 +1,8 @@
 """The broker's periodic jobs on its logs: checkpoints, expiry, retention; and its I/O threads.
 
 The log manager returns the due jobs; blocking work (fsync, removing files) runs in a thread, one
-job after the other, so that a slow disk delays jobs and not clients. Old segments are taken out of
-the logs on the loop, a few at a time.
+job after the other, so that a slow disk delays jobs and not clients. Due flushes go to the log
+flusher. Old segments are taken out of the logs on the loop, a few at a time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import trio
 
 from ...protocol.invariants import BrokenInvariant
+from ...replication.types import FlushNeeded
 from ...storage.files import is_out_of_descriptors
 from ...storage.log_manager import Job, LogManager
 from .applied_replicas import AppliedReplicas
@@ -43,6 +44,8 @@ async def run_storage_jobs(
                 await _run_job(step, limiter)
         for _ in manager.retain(clock()):
             await trio.lowlevel.checkpoint()
+        for log in manager.due_flushes(clock()):
+            replicas.perform(FlushNeeded(log.topic, log.partition, log.log_end_offset, log))
         for job in manager.tick(clock()):
             await _run_job(job, limiter)
         retry_refused()

@@ -38,7 +38,7 @@ _CONFIGS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
 # The operations on each kind of resource, sent to clients as bits (SEMANTICS 9).
 OPERATIONS_ON: Final[Mapping[ResourceType, tuple[AclOperation, ...]]] = {
     ResourceType.TOPIC: (_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, *_CONFIGS),
-    ResourceType.GROUP: (_READ, _DELETE, _DESCRIBE),
+    ResourceType.GROUP: (_READ, _DELETE, _DESCRIBE, *_CONFIGS),
     ResourceType.CLUSTER: (
         _CREATE, _ALTER, _DESCRIBE, AclOperation.CLUSTER_ACTION, *_CONFIGS,
         AclOperation.IDEMPOTENT_WRITE,

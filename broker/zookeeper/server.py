@@ -25,7 +25,6 @@ from pathlib import Path
 import trio
 
 from ...protocol.errors import ProtocolError
-from ...protocol.zookeeper.jute import Id
 from ...zookeeper import four_letter
 from ...zookeeper.acl import digest_id
 from ...zookeeper.connection_stats import ConnectionStats, ServerStats
@@ -79,23 +78,33 @@ async def serve_zookeeper(
             f"ZooKeeper's credentials would cross the network from {host} in plain text: with them "
             "it listens on 127.0.0.1, ::1 or localhost only"
         )
-    listener = _listen(host, port)
+    listener = listen(host, port)
     try:
         storage = open_storage(data_dir, fsync=fsync)
         try:
+            clock = Clock()
+            now_ms = clock.now_ms()
+            sessions = SessionTable(tick_time_ms, storage.secret, now_ms)
+            restore_sessions(sessions, storage, now_ms)
+            machine = ZooKeeperMachine(
+                storage.recovered.tree,
+                sessions,
+                container_check_ms=container_check_ms,
+                admitted=None if credentials is None else digest_id(credentials),
+            )
             server = ZooKeeperServer(
-                listener,
-                storage,
-                tick_time_ms,
-                max_connections_per_host,
-                container_check_ms,
-                None if credentials is None else digest_id(credentials),
+                listener, storage, machine, clock, tick_time_ms, max_connections_per_host
             )
             await server.run(task_status)
         finally:
             storage.close()
     finally:
         listener.close()
+
+
+def restore_sessions(sessions: SessionTable, storage: ZooKeeperStorage, now_ms: int) -> None:
+    for session_id, timeout_ms in storage.recovered.sessions.items():
+        sessions.add(session_id, timeout_ms, now_ms)
 
 
 def _is_loopback(host: str) -> bool:
@@ -105,7 +114,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -165,23 +174,13 @@ class ZooKeeperServer:
         self,
         listener: socket.socket,
         storage: ZooKeeperStorage,
+        machine: ZooKeeperMachine,
+        clock: Clock,
         tick_ms: int,
         max_connections_per_host: int,
-        container_check_ms: int,
-        admitted: Id | None,
     ) -> None:
-        self._clock = Clock()
-        now_ms = self._clock.now_ms()
-        recovered = storage.recovered
-        sessions = SessionTable(tick_ms, storage.secret, now_ms)
-        for session_id, timeout_ms in recovered.sessions.items():
-            sessions.add(session_id, timeout_ms, now_ms)
-        self._machine = ZooKeeperMachine(
-            recovered.tree,
-            sessions,
-            container_check_ms=container_check_ms,
-            admitted=admitted,
-        )
+        self._clock = clock
+        self._machine = machine
         self._listener = listener
         self._storage = storage
         self._tick_ms = tick_ms
@@ -195,7 +194,7 @@ class ZooKeeperServer:
         self._flushed = trio.Event()
         self._is_flushing = False
         self._nursery: trio.Nursery | None = None
-        self._started_ms = now_ms
+        self._started_ms = clock.now_ms()
         self._untold_strangers = 0
         self._next_telling = -NEVER
         self._stats = ServerStats()
@@ -208,13 +207,32 @@ class ZooKeeperServer:
     async def run(self, task_status: trio.TaskStatus[int]) -> None:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self._machine.tick(self._clock.now_ms())
+            self._tick(self._clock.now_ms())
             if self._storage.is_durable:
                 nursery.start_soon(self._flush_forever)
             nursery.start_soon(self._tick_forever)
             self._perform_effects()
             task_status.started(self.port)
             await self._accept_forever()
+
+    # A member of an ensemble overrides these
+
+    @property
+    def _is_serving(self) -> bool:
+        return True
+
+    @property
+    def _ensemble(self) -> four_letter.EnsembleInfo | None:
+        return None
+
+    def _next_deadline_ms(self) -> int | None:
+        return self._machine.next_deadline_ms()
+
+    def _tick(self, now_ms: int) -> None:
+        self._machine.tick(now_ms)
+
+    def _receive(self, connection: Connection, frame: bytes, now_ms: int) -> None:
+        self._machine.receive(connection, frame, now_ms)
 
     # Connections
 
@@ -310,12 +328,14 @@ class ZooKeeperServer:
             client.send(self._four_letter_answer(word, client))
             await client.finish()
             return
+        if not self._is_serving:
+            raise ClientGone("this member has no leader")
         while True:
             now_ms = self._clock.now_ms()
             try:
                 for frame in client.frames():
                     is_connect = connection.awaits_connect
-                    self._machine.receive(connection, frame, now_ms)
+                    self._receive(connection, frame, now_ms)
                     client.stats.count_request(frame, now_ms, is_connect=is_connect)
             finally:
                 self._perform_effects()
@@ -358,6 +378,7 @@ class ZooKeeperServer:
             environment=process_facts.environment(),
             date_text=process_facts.date_text,
             stats=self._stats,
+            ensemble=self._ensemble,
             clients=[
                 four_letter.ClientInfo(
                     client.host,
@@ -434,18 +455,18 @@ class ZooKeeperServer:
 
     async def _tick_forever(self) -> None:
         while True:
-            deadline_ms = self._machine.next_deadline_ms()
+            deadline_ms = self._next_deadline_ms()
             with trio.CancelScope(deadline=self._clock.trio_time(deadline_ms)) as self._timer:
                 await trio.sleep_forever()
             tick_s = self._tick_ms / 1000
             if trio.current_time() - self._timer.deadline > tick_s:
                 # This process was stopped or starved, not its clients: read their requests first.
                 await trio.sleep(tick_s)
-            self._machine.tick(self._clock.now_ms())
+            self._tick(self._clock.now_ms())
             self._perform_effects()
 
     def _wake_timer(self) -> None:
         """Wake the timer for a possibly earlier deadline: a new session, a first container."""
-        deadline = self._clock.trio_time(self._machine.next_deadline_ms())
+        deadline = self._clock.trio_time(self._next_deadline_ms())
         if deadline < self._timer.deadline:
             self._timer.deadline = deadline

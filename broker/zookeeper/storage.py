@@ -12,6 +12,7 @@ import fcntl
 import logging
 import os
 from pathlib import Path
+from threading import Lock
 
 import trio
 
@@ -36,6 +37,7 @@ SNAPSHOT_LOG_BYTES = 64 * 1024 * 1024
 SECRET_BYTES = 16
 LOCK_FILE = "lock"
 SECRET_FILE = "session.secret"
+MY_ID_FILE = "myid"  # a member's number, written by its operator
 TEMPORARY_SUFFIX = ".tmp"
 TORN_SUFFIX = ".torn"
 
@@ -68,8 +70,12 @@ class ZooKeeperStorage:
 class FileStorage(ZooKeeperStorage):
     is_durable = True
 
-    def __init__(self, directory: Path, *, fsync: bool, cut: bool = False) -> None:
+    def __init__(self, directory: Path, *, fsync: bool, cut: bool = False, keep: int = 0) -> None:
         self.directory = directory
+        self._keep = keep
+        # A snapshot in the background gives up when the files are cut or replaced meanwhile.
+        self._generation = 0
+        self._files = Lock()
         self._fsync = fsync
         self._file = -1
         self._log_bytes = 0
@@ -168,14 +174,14 @@ class FileStorage(ZooKeeperStorage):
 
     async def _snapshot(self, captured: Capture) -> None:
         try:
-            await trio.to_thread.run_sync(self._write_snapshot, captured)
+            await trio.to_thread.run_sync(self._write_snapshot, captured, self._generation)
         except OSError as error:
             # The logs still hold everything: nothing is lost, the next start only takes longer.
             logger.error("cannot write a snapshot in %s: %s", self.directory, error)
         finally:
             self._is_snapshotting = False
 
-    def _write_snapshot(self, captured: Capture) -> None:
+    def _write_snapshot(self, captured: Capture, generation: int) -> None:
         assert self.directory is not None
         final = self.directory / snapshot_name(captured.zxid)
         temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
@@ -185,13 +191,16 @@ class FileStorage(ZooKeeperStorage):
                     file.write(chunk)
                 file.flush()
                 self._sync(file.fileno())
-            temporary.rename(final)
+            with self._files:
+                if generation != self._generation:
+                    return
+                temporary.rename(final)
+                self._sync_directory()
+                for name in obsolete(os.listdir(self.directory)):
+                    (self.directory / name).unlink(missing_ok=True)
+                    (self.directory / (name + TORN_SUFFIX)).unlink(missing_ok=True)
         finally:
             temporary.unlink(missing_ok=True)
-        self._sync_directory()
-        for name in obsolete(os.listdir(self.directory)):
-            (self.directory / name).unlink(missing_ok=True)
-            (self.directory / (name + TORN_SUFFIX)).unlink(missing_ok=True)
 
     # Start
 
@@ -200,7 +209,9 @@ class FileStorage(ZooKeeperStorage):
         directory = self.directory
         names = sorted(os.listdir(directory))
         try:
-            recovered = recover(names, lambda name: (directory / name).read_bytes(), cut=cut)
+            recovered = recover(
+                names, lambda name: (directory / name).read_bytes(), cut=cut, keep=self._keep
+            )
         except RecoveryError as error:
             raise DataDirectoryError(
                 f"cannot recover the ZooKeeper data in {directory}: {error}. Nothing was changed."
@@ -260,7 +271,7 @@ def open_storage(data_dir: Path | None, *, fsync: bool) -> ZooKeeperStorage:
 
 def _lock(directory: Path) -> int:
     """Lock the directory for this process, after a check that it is ours (or empty)."""
-    names = {name for name in os.listdir(directory) if not name.startswith(".")}
+    names = {name for name in os.listdir(directory) if not name.startswith(".")} - {MY_ID_FILE}
     ours = {LOCK_FILE, SECRET_FILE}
     if "version-2" in names:
         raise DataDirectoryError(

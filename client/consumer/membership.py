@@ -83,8 +83,10 @@ class Membership:
         session_timeout_ms: int,
         heartbeat_interval_ms: int,
         max_poll_interval_ms: int,
+        protocol_type: str = PROTOCOL_TYPE,
     ) -> None:
         self.group_id = group_id
+        self.protocol_type = protocol_type
         self.instance_id = instance_id
         self.session_timeout_ms = session_timeout_ms
         self.heartbeat_interval_ms = heartbeat_interval_ms
@@ -145,7 +147,7 @@ class Membership:
             rebalance_timeout_ms=self.max_poll_interval_ms,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=self.protocol_type,
             protocols=[JoinGroupRequestProtocol(name=n, metadata=data) for n, data in protocols],
             reason=self.rejoin_reason,
         )
@@ -189,7 +191,7 @@ class Membership:
             generation_id=self.generation,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=self.protocol_type,
             protocol_name=self.protocol,
             assignments=[
                 SyncGroupRequestAssignment(member_id=member, assignment=data)

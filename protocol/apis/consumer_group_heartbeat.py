@@ -81,4 +81,6 @@ API: Final = Api(
         note=UNTIL_FINALIZED,
     ),
     later=Later(1, Feature.GROUP),
+    is_repeated=True,
+    small_without=("assignment",),
 )

@@ -59,4 +59,5 @@ API: Final = Api(
     response=JoinGroupResponse,
     access=MEMBER,
     failure=Failure(values={"generation_id": -1, "protocol_name": None}),
+    small_without=("members",),
 )

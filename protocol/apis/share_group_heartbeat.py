@@ -62,4 +62,6 @@ API: Final = Api(
         ),
     ),
     later=Later(1, Feature.SHARE),
+    is_repeated=True,
+    small_without=("assignment",),
 )

@@ -211,4 +211,12 @@ API: Final = Api(
         ),
     ),
     later=Later(0, Feature.STREAMS),
+    is_repeated=True,
+    small_without=(
+        "active_tasks",
+        "standby_tasks",
+        "warmup_tasks",
+        "partitions_by_user_endpoint",
+        "status",
+    ),
 )

@@ -21,6 +21,7 @@ from pybroker_kafka.client.consumer.deliveries import Delivery
 from pybroker_kafka.client.consumer.offset_requests import Committed
 from pybroker_kafka.protocol.features import Feature
 from tests.support.apache_kafka import ApacheKafkaProcess, java_command
+from tests.support.apache_kafka_4 import ApacheKafka4Process, running_kafka_4
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import WireClient
 from tests.wire.feature_steps import finalize
@@ -41,15 +42,28 @@ class FinalizedBroker(BrokerProcess):
     """Ours with the consumer protocol, which members take unless they name an assignor."""
 
 
+Kafka = BrokerProcess | ApacheKafka4Process
+
+
 @pytest.fixture(
     scope="module",
-    params=["ours", "finalized", pytest.param("apache", marks=pytest.mark.at_kafka)],
+    params=[
+        "ours",
+        "finalized",
+        pytest.param("apache", marks=pytest.mark.at_kafka),
+        pytest.param("apache-4", marks=pytest.mark.at_kafka),
+    ],
 )
 def kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[BrokerProcess]:
-    """One broker: ours, with features of Kafka 4 finalized or without, or Apache Kafka 3.9."""
+) -> Iterator[Kafka]:
+    """One broker: ours, with features of Kafka 4 finalized or without, or Apache Kafka 3.9, or 4.3,
+    which has the consumer protocol."""
     directory = tmp_path_factory.mktemp(request.param)
+    if request.param == "apache-4":
+        with running_kafka_4(directory, CONFIG | CONSUMER_PROTOCOL) as started:
+            yield started
+        return
     with zookeeper_process(directory) as connect:
         make = {"ours": BrokerProcess, "finalized": FinalizedBroker, "apache": ApacheKafkaProcess}
         own = CONSUMER_PROTOCOL if request.param == "finalized" else {}
@@ -65,7 +79,7 @@ def kafka(
 
 
 @pytest.fixture
-def topic(kafka: BrokerProcess) -> str:
+def topic(kafka: Kafka) -> str:
     """Of four partitions, with 400 records: numbers as values, the partition as key."""
     name = f"consumed-{uuid.uuid4().hex[:8]}"
     with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
@@ -76,8 +90,9 @@ def topic(kafka: BrokerProcess) -> str:
     return name
 
 
-def consumer_of(broker: BrokerProcess, group: str | None, **options: Any) -> Consumer:
-    if not isinstance(broker, FinalizedBroker) or "assignors" in options:
+def consumer_of(broker: Kafka, group: str | None, **options: Any) -> Consumer:
+    has_protocol = isinstance(broker, (FinalizedBroker, ApacheKafka4Process))
+    if not has_protocol or "assignors" in options:
         options.setdefault("heartbeat_interval_seconds", 0.2)
     options.setdefault("auto_offset_reset", "earliest")
     return Consumer(broker.bootstrap, group_id=group, **options)
@@ -93,7 +108,7 @@ async def read(consumer: Consumer, count: int) -> list[Received]:
     return records
 
 
-async def test_assigned_partitions_are_read_in_order(kafka: BrokerProcess, topic: str) -> None:
+async def test_assigned_partitions_are_read_in_order(kafka: Kafka, topic: str) -> None:
     async with consumer_of(kafka, None) as consumer:
         await consumer.assign([(topic, 1), (topic, 3)])
         records = await read(consumer, 200)
@@ -104,7 +119,7 @@ async def test_assigned_partitions_are_read_in_order(kafka: BrokerProcess, topic
         assert {(record.topic, record.key) for record in mine} == {(topic, b"%d" % partition)}
 
 
-async def test_a_group_goes_on_where_it_was_left(kafka: BrokerProcess, topic: str) -> None:
+async def test_a_group_goes_on_where_it_was_left(kafka: Kafka, topic: str) -> None:
     group = uuid.uuid4().hex
     async with consumer_of(kafka, group) as consumer:
         await consumer.subscribe([topic])
@@ -116,7 +131,7 @@ async def test_a_group_goes_on_where_it_was_left(kafka: BrokerProcess, topic: st
     assert sorted(values) == list(range(400))
 
 
-async def test_what_was_in_hand_at_an_error_is_read_again(kafka: BrokerProcess, topic: str) -> None:
+async def test_what_was_in_hand_at_an_error_is_read_again(kafka: Kafka, topic: str) -> None:
     group = uuid.uuid4().hex
     done = []
 
@@ -138,7 +153,7 @@ async def test_what_was_in_hand_at_an_error_is_read_again(kafka: BrokerProcess, 
 @pytest.mark.parametrize("kafka", ["ours", "finalized"], indirect=True)
 @pytest.mark.parametrize("is_well", [True, False])
 async def test_a_last_commit_of_the_application_takes_what_it_was_given(
-    kafka: BrokerProcess, topic: str, is_well: bool
+    kafka: Kafka, topic: str, is_well: bool
 ) -> None:
     """In `on_revoked`, as the block is left in the midst of a batch; after an error not even what
     was in hand."""
@@ -161,7 +176,7 @@ async def test_a_last_commit_of_the_application_takes_what_it_was_given(
     assert (done[-1] in rest) is not is_well
 
 
-async def test_members_divide_partitions(kafka: BrokerProcess, topic: str) -> None:
+async def test_members_divide_partitions(kafka: Kafka, topic: str) -> None:
     group = uuid.uuid4().hex
     seen: dict[int, set[tuple[str, int]]] = {}
     async with consumer_of(kafka, group) as one, consumer_of(kafka, group) as two:
@@ -181,9 +196,7 @@ async def test_members_divide_partitions(kafka: BrokerProcess, topic: str) -> No
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-async def test_a_member_that_leaves_is_replaced(
-    kafka: BrokerProcess, topic: str, assignor: str
-) -> None:
+async def test_a_member_that_leaves_is_replaced(kafka: Kafka, topic: str, assignor: str) -> None:
     """Cooperative members keep what they have meanwhile: it is not revoked."""
     group = uuid.uuid4().hex
     revoked: list[tuple[str, int]] = []
@@ -212,7 +225,7 @@ async def test_a_member_that_leaves_is_replaced(
 
 
 async def test_ack_mode_replays_what_failed_and_commits_the_prefix(
-    kafka: BrokerProcess, topic: str
+    kafka: Kafka, topic: str
 ) -> None:
     """Finished by several workers in any order; one record stays unfinished, and comes again."""
     group = uuid.uuid4().hex
@@ -261,7 +274,7 @@ async def test_ack_mode_replays_what_failed_and_commits_the_prefix(
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 async def test_groups_with_members_of_other_clients(
-    kafka: BrokerProcess, topic: str, assignor: str
+    kafka: Kafka, topic: str, assignor: str
 ) -> None:
     """librdkafka's member may lead, or ours: each reads what it is given, nothing is missing."""
     group = uuid.uuid4().hex
@@ -298,7 +311,7 @@ async def test_groups_with_members_of_other_clients(
 
 @pytest.mark.parametrize("kafka", ["ours", "finalized"], indirect=True)
 @pytest.mark.parametrize("strategy", ["Range", "CooperativeSticky"])
-async def test_groups_with_java_members(kafka: BrokerProcess, topic: str, strategy: str) -> None:
+async def test_groups_with_java_members(kafka: Kafka, topic: str, strategy: str) -> None:
     """Java's console consumer has all of it, then half, then ours has all."""
     group = uuid.uuid4().hex
     assignor = {"Range": "range", "CooperativeSticky": "cooperative-sticky"}[strategy]
@@ -329,7 +342,7 @@ async def test_groups_with_java_members(kafka: BrokerProcess, topic: str, strate
     assert 2 in sizes
 
 
-async def test_positions_seeks_pauses_and_lags(kafka: BrokerProcess, topic: str) -> None:
+async def test_positions_seeks_pauses_and_lags(kafka: Kafka, topic: str) -> None:
     one, two = (topic, 0), (topic, 1)
     async with consumer_of(kafka, uuid.uuid4().hex) as consumer:
         await consumer.assign([one, two])
@@ -363,7 +376,7 @@ async def test_positions_seeks_pauses_and_lags(kafka: BrokerProcess, topic: str)
         assert (topic, 2) not in found
 
 
-async def test_a_pattern_takes_topics_that_come_later(kafka: BrokerProcess) -> None:
+async def test_a_pattern_takes_topics_that_come_later(kafka: Kafka) -> None:
     prefix = f"pattern-{uuid.uuid4().hex[:6]}"
     options = {"metadata_max_age_seconds": 0.2}
     async with consumer_of(kafka, uuid.uuid4().hex, **options) as consumer:
@@ -380,7 +393,7 @@ async def test_a_pattern_takes_topics_that_come_later(kafka: BrokerProcess) -> N
                 await consumer.poll(0.05)
 
 
-async def test_static_members_come_back_to_what_they_had(kafka: BrokerProcess, topic: str) -> None:
+async def test_static_members_come_back_to_what_they_had(kafka: Kafka, topic: str) -> None:
     """Without a rebalance: nothing is revoked from the other member (KIP-345)."""
     group = uuid.uuid4().hex
     revoked = []
@@ -407,7 +420,7 @@ async def test_static_members_come_back_to_what_they_had(kafka: BrokerProcess, t
                 assert revoked == []
 
 
-async def test_read_committed_leaves_out_what_was_aborted(kafka: BrokerProcess, topic: str) -> None:
+async def test_read_committed_leaves_out_what_was_aborted(kafka: Kafka, topic: str) -> None:
     with closing(
         KafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=uuid.uuid4().hex)
     ) as producer:
@@ -430,7 +443,7 @@ async def test_read_committed_leaves_out_what_was_aborted(kafka: BrokerProcess, 
 
 
 @pytest.mark.parametrize("kafka", ["ours", "finalized"], indirect=True)
-async def test_cancelled_reads_lose_nothing(kafka: BrokerProcess, topic: str) -> None:
+async def test_cancelled_reads_lose_nothing(kafka: Kafka, topic: str) -> None:
     """Cancelled wherever it waits: each record is handed out once, in order."""
     rng = random.Random(7)
     seen: list[Received] = []
@@ -453,7 +466,7 @@ async def test_cancelled_reads_lose_nothing(kafka: BrokerProcess, topic: str) ->
 
 @pytest.mark.parametrize("kafka", ["ours", "finalized"], indirect=True)
 async def test_a_slow_application_loses_its_partitions_and_gets_them_back(
-    kafka: BrokerProcess, topic: str
+    kafka: Kafka, topic: str
 ) -> None:
     group = uuid.uuid4().hex
     lost: list[tuple[str, int]] = []
@@ -477,7 +490,7 @@ async def test_a_slow_application_loses_its_partitions_and_gets_them_back(
     assert set(lost) == everything
 
 
-async def test_a_cluster_is_shared(kafka: BrokerProcess, topic: str) -> None:
+async def test_a_cluster_is_shared(kafka: Kafka, topic: str) -> None:
     """By members of a group, whose joins wait for each other, and a producer."""
     group = f"shared-{topic}"
     options: Any = {"auto_offset_reset": "earliest", "heartbeat_interval_seconds": 0.2}

@@ -1,4 +1,4 @@
-"""Our share consumer on a broker of ours with share groups."""
+"""Our share consumer on a broker of ours with share groups, and on Apache Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import trio
 
 from pybroker_kafka import Admin, ClientError, Cluster, Producer, ShareConsumer, SharedRecord
 from pybroker_kafka.protocol.features import Feature
+from tests.support.apache_kafka_4 import ApacheKafka4Process, running_kafka_4
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient
@@ -31,8 +32,19 @@ CONFIG = {
 SET = 0
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+Kafka = BrokerProcess | ApacheKafka4Process
+
+
+@pytest.fixture(
+    scope="module", params=["ours", pytest.param("apache-4", marks=pytest.mark.at_kafka)]
+)
+def kafka(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kafka]:
+    if request.param == "apache-4":
+        with running_kafka_4(tmp_path_factory.mktemp("queues"), CONFIG) as started:
+            yield started
+        return
     with running_broker(tmp_path_factory.mktemp("queues"), CONFIG) as broker:
         with WireClient(broker.bootstrap) as client:
             finalize(client, {Feature.GROUP: 1, Feature.SHARE: 1})
@@ -40,7 +52,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-async def topic(kafka: BrokerProcess) -> str:
+async def topic(kafka: Kafka) -> str:
     """Of two partitions, with numbers as values."""
     name = f"queue-{uuid.uuid4().hex[:8]}"
     with WireClient(kafka.bootstrap) as client:
@@ -52,7 +64,7 @@ async def topic(kafka: BrokerProcess) -> str:
 
 
 @pytest.fixture
-def group(kafka: BrokerProcess) -> str:
+def group(kafka: Kafka) -> str:
     name = f"group-{uuid.uuid4().hex[:8]}"
     with WireClient(kafka.bootstrap) as client:
         until(
@@ -76,7 +88,7 @@ async def take(queue: ShareConsumer, count: int) -> list[SharedRecord]:
 
 
 async def test_records_are_accepted_as_the_next_are_requested(
-    kafka: BrokerProcess, topic: str, group: str
+    kafka: Kafka, topic: str, group: str
 ) -> None:
     async with ShareConsumer(kafka.bootstrap, group_id=group, max_poll_records=7) as queue:
         await queue.subscribe(topic)
@@ -90,7 +102,7 @@ async def test_records_are_accepted_as_the_next_are_requested(
     assert numbers(found) == list(range(RECORDS))
 
 
-async def test_members_share_partitions(kafka: BrokerProcess, topic: str, group: str) -> None:
+async def test_members_share_partitions(kafka: Kafka, topic: str, group: str) -> None:
     found: list[SharedRecord] = []
     with trio.fail_after(WAIT_SECONDS):
         async with trio.open_nursery() as nursery:
@@ -110,7 +122,7 @@ async def test_members_share_partitions(kafka: BrokerProcess, topic: str, group:
 
 
 async def test_the_record_in_hand_at_an_error_comes_again(
-    kafka: BrokerProcess, topic: str, group: str
+    kafka: Kafka, topic: str, group: str
 ) -> None:
     found: list[SharedRecord] = []
 
@@ -130,7 +142,7 @@ async def test_the_record_in_hand_at_an_error_comes_again(
     assert numbers(found[:-1] + rest) == list(range(RECORDS))
 
 
-async def test_explicit_results(kafka: BrokerProcess, topic: str, group: str) -> None:
+async def test_explicit_results(kafka: Kafka, topic: str, group: str) -> None:
     """Released records come again, accepted and rejected ones do not; a renewed lock holds."""
     counts: dict[int, list[int]] = {}
     async with ShareConsumer(kafka.bootstrap, group_id=group, acknowledgement="explicit") as queue:
@@ -165,9 +177,7 @@ async def test_explicit_results(kafka: BrokerProcess, topic: str, group: str) ->
     assert len(counts) == RECORDS
 
 
-async def test_cancelled_requests_lose_nothing(
-    kafka: BrokerProcess, topic: str, group: str
-) -> None:
+async def test_cancelled_requests_lose_nothing(kafka: Kafka, topic: str, group: str) -> None:
     found: list[SharedRecord] = []
     async with ShareConsumer(kafka.bootstrap, group_id=group, max_poll_records=3) as queue:
         await queue.subscribe(topic)
@@ -179,7 +189,7 @@ async def test_cancelled_requests_lose_nothing(
 
 
 async def test_a_lock_that_expires_gives_the_record_to_others(
-    kafka: BrokerProcess, topic: str, group: str
+    kafka: Kafka, topic: str, group: str
 ) -> None:
     async with (
         ShareConsumer(kafka.bootstrap, group_id=group, acknowledgement="explicit") as slow,
@@ -196,7 +206,7 @@ async def test_a_lock_that_expires_gives_the_record_to_others(
             await slow.commit()
 
 
-async def test_administration(kafka: BrokerProcess, topic: str, group: str) -> None:
+async def test_administration(kafka: Kafka, topic: str, group: str) -> None:
     places = [(topic, 0), (topic, 1)]
     async with Cluster(kafka.bootstrap) as cluster:
         groups = Admin(cluster).share_groups

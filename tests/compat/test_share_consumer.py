@@ -12,6 +12,7 @@ import pytest
 
 from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker_kafka.protocol.apis.share_group_describe import ShareGroupDescribeRequest
 from pybroker_kafka.protocol.features import Feature
 from tests.support.maven import compiled, maven_jars
 from tests.support.patience import until
@@ -163,6 +164,17 @@ def produce(brokers: list[BrokerProcess], topic: str, *values: str) -> None:
     until(is_done)
 
 
+def assigned(brokers: list[BrokerProcess], group: str) -> int:
+    """The members of the group that have partitions, by its coordinator."""
+    for broker in brokers:
+        with WireClient(broker.bootstrap) as client:
+            answer = client.call(ShareGroupDescribeRequest(group_ids=[group]), 1)
+        (found,) = answer.groups
+        if found.error_code == 0:
+            return sum(bool(member.assignment.topic_partitions) for member in found.members)
+    return 0
+
+
 def bootstrap(brokers: list[BrokerProcess]) -> str:
     return ",".join(broker.bootstrap for broker in brokers)
 
@@ -208,20 +220,21 @@ def test_implicit_acknowledgement_by_two_members(
 
 def test_a_lock_that_ends(brokers: list[BrokerProcess], kafka: WireClient, group: str) -> None:
     topic = new_topic(kafka)
-    value = f"slow {2 * LOCK_MS}"
-    produce(brokers, topic, value)
-    slow = Member(bootstrap(brokers), group, topic)
-    until(lambda: slow.counts(value) == [1])
-    other = Member(bootstrap(brokers), group, topic)
+    members = [Member(bootstrap(brokers), group, topic) for _ in range(2)]
     try:
-        until(lambda: other.counts(value) == [2])
+        # A member that comes later than the lock ends would leave the record to the slow one.
+        until(lambda: assigned(brokers, group) == 2)
+        value = f"slow {4 * LOCK_MS}"
+        produce(brokers, topic, value)
+        until(lambda: sorted(member.counts(value) for member in members) == [[1], [2]])
+        other, slow = sorted(members, key=lambda member: member.counts(value), reverse=True)
         until(lambda: other.stored == [0])
         # Too late, and of no effect: the group is past this record.
         until(lambda: slow.stored == [0])
         assert (slow.counts(value), other.counts(value)) == ([1], [2])
     finally:
-        other.leave()
-        slow.leave()
+        for member in members:
+            member.leave()
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "leaves"])

@@ -13,13 +13,24 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pybroker_kafka.protocol.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from pybroker_kafka.protocol.apis.describe_log_dirs import DescribeLogDirsRequest
+from pybroker_kafka.protocol.apis.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+)
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.faults.directories import give_directories, move, paths_of
@@ -52,8 +63,7 @@ SICKNESSES = {
 }
 
 
-# An automatic election, which comes 5 s after a start of a controller, would write into a directory
-# that is slow then.
+# An automatic election, which comes 5 s after a start of a controller, would change who leads.
 CONFIG = {"auto.leader.rebalance.enable": "false"}
 
 
@@ -166,3 +176,53 @@ def test_a_slow_directory(jbod: Cluster, disk: SickDisk, operation: str, slow_ms
     # Once for the append of a neighbour, and once for a checkpoint of the directory.
     allowed = slow_ms / 2000 if operation == "sync" else 4 * slow_ms / 1000
     assert beside < before + allowed, (before, beside)
+
+
+def lead(jbod: Cluster, topic: str, node: int) -> None:
+    """Make a node the preferred leader, and elect it."""
+    replicas = [node, *({1, 2, 3} - {node})]
+    jbod.ask_controller(
+        AlterPartitionReassignmentsRequest(
+            timeout_ms=10_000,
+            topics=[
+                ReassignableTopic(
+                    name=topic,
+                    partitions=[ReassignablePartition(partition_index=0, replicas=replicas)],
+                )
+            ],
+        )
+    )
+    jbod.wait_for(lambda: jbod.partitions(topic)[0].replicas == tuple(replicas), "the new order")
+    jbod.ask_controller(
+        ElectLeadersRequest(
+            election_type=0,
+            topic_partitions=[ElectLeadersRequestTopicPartitions(topic=topic, partitions=[0])],
+            timeout_ms=10_000,
+        )
+    )
+    jbod.wait_for(lambda: jbod.partitions(topic)[0].leader == node, f"node {node} leads")
+
+
+def test_roles_change_beside_a_slow_directory(jbod: Cluster, disk: SickDisk) -> None:
+    """Elections, and a topic deleted and made again: each changes files of its directory, and the
+    loop waits for none of them to be on disk."""
+    slow_ms = 2500
+    quick, away, anew = "quick-roles", "slow-roles", "slow-anew"
+    led_by_the_sick_node(jbod, away, SICK_DIRECTORY)
+    led_by_the_sick_node(jbod, anew, SICK_DIRECTORY)
+    led_by_the_sick_node(jbod, quick, WELL_DIRECTORY)
+    with WireClient(jbod.nodes[SICK].bootstrap) as client, ThreadPoolExecutor(1) as beside:
+        disk.says(f"sync sleep={slow_ms} */one/*")
+        measured = beside.submit(longest, client, quick, 4 * slow_ms / 1000)
+        for leader in (1, SICK, 3, SICK):
+            lead(jbod, away, leader)
+        jbod.ask_controller(DeleteTopicsRequest(topics=[DeleteTopicState(name=anew)]), 6)
+        jbod.wait_for(lambda: not jbod.partitions(anew), "the topic is deleted")
+        jbod.create_topic(anew, assignment={0: [SICK, 1, 3]})
+        longest_ms = 1000 * measured.result()
+        in_sync = jbod.partitions(quick)[0].isr
+        disk.heal()
+    print(f"roles change: {longest_ms:.0f} ms beside it")
+    jbod.wait_for_isr(away)
+    assert in_sync == {1, 2, 3}
+    assert longest_ms < slow_ms / 2

@@ -1,7 +1,7 @@
-"""Our clients, administration and commands at Apache Kafka 0.10.0 to 4.1, nine years of brokers.
+"""Our clients, administration and commands at Apache Kafka 0.10.0 to 4.3, ten years of brokers.
 
 What a release does not have is refused with one line that says since when Kafka has it. About a
-minute, most of it the start of five brokers; `make mixed` runs it.
+minute, most of it the start of six brokers; `make mixed` runs it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ AUTHORIZERS = {
     "1.1.1": "kafka.security.auth.SimpleAclAuthorizer",
     "2.8.2": "kafka.security.authorizer.AclAuthorizer",
     "4.1.0": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "4.3.1": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 }
 
 
@@ -67,7 +68,7 @@ class Place(NamedTuple):
         return Commands(self.bootstrap)
 
 
-@pytest.fixture(scope="module", params=["0.10.0.1", "0.10.2.2", "1.1.1", "2.8.2", "4.1.0"])
+@pytest.fixture(scope="module", params=["0.10.0.1", "0.10.2.2", "1.1.1", "2.8.2", "4.1.0", "4.3.1"])
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:

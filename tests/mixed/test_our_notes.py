@@ -17,6 +17,7 @@ from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.recovery_notes import (
     GAPS_FILE,
     KEPT_FILES,
+    NO_GAPS_FILE,
     STALE_RECOVERY_POINTS_FILE,
     note_cut,
     note_new,
@@ -79,7 +80,7 @@ def test_kafka_opens_what_we_have_noted(tmp_path: Path) -> None:
             assert ours.stop() == 0
         finally:
             ours.kill()
-        assert note.exists()
+        assert (partition / NO_GAPS_FILE).exists()
         note_cut(Files(), str(partition), 20, [100])
         note_new(Files(), str(partition))
         write_gaps(Files(), str(partition), 7)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.apache_kafka import has_answered
@@ -33,17 +33,24 @@ def kafka_4_jars() -> Path:
 class ApacheKafka4Process(ServerProcess):
     """One node with both roles, on its own directory and ports."""
 
-    def __init__(self, directory: Path, config: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        config: Mapping[str, str] | None = None,
+        listeners: Sequence[str] = (),
+    ) -> None:
+        """`listeners`: more of them for clients, whose security protocols are in `config`."""
         directory.mkdir(parents=True, exist_ok=True)
         self.port, controller = free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
+        clients = [f"PLAINTEXT://{self.bootstrap}", *listeners]
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": ",".join([*clients, f"CONTROLLER://127.0.0.1:{controller}"]),
+            "advertised.listeners": ",".join(clients),
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": str(directory / "data"),
             "offsets.topic.replication.factor": "1",
@@ -80,10 +87,10 @@ class ApacheKafka4Process(ServerProcess):
 
 @contextlib.contextmanager
 def running_kafka_4(
-    directory: Path, config: Mapping[str, str] | None = None
+    directory: Path, config: Mapping[str, str] | None = None, listeners: Sequence[str] = ()
 ) -> Iterator[ApacheKafka4Process]:
     """Such a broker, started, and killed at the end."""
-    broker = ApacheKafka4Process(directory, config)
+    broker = ApacheKafka4Process(directory, config, listeners)
     broker.format()
     broker.start()
     try:

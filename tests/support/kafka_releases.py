@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from tests.support import apache_kafka_4
 from tests.support.apache_kafka import HEAP, ApacheKafkaProcess
 from tests.support.maven import maven_jars
 from tests.support.processes import LEFT_OUT, free_port
@@ -28,6 +29,7 @@ RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
         "org.apache.kafka:kafka-tools": "4.1.0",
         **_LOGGING,
     },
+    "4.3.1": apache_kafka_4.ARTIFACTS,
 }
 FORMAT_TIMEOUT_SECONDS = 300
 _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

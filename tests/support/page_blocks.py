@@ -24,6 +24,8 @@ from tests.support.processes import ROOT
 RUN = frozenset({"python", "sh", "console"})
 CONFIGURATION = frozenset({"properties", "ini", "dockerfile", "yaml", "toml", "json"})
 ILLUSTRATIONS = frozenset({"text", "mermaid"})
+# A block that starts a cluster: its page needs a machine of its own.
+STARTS = re.compile(r"\bpybroker (start|broker|zookeeper)\b")
 NOTES = ("not run: ", "run by ", "until: ", "continues")
 
 _FENCE = re.compile(r"^( *)(```+)([^`\n]*)$")

@@ -11,6 +11,7 @@ caller puts back.
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -34,7 +35,6 @@ LEFT_OUT_VERSIONS = {
 }
 FIRST_VERSION_THAT_MAY_NOT_CREATE = 4  # of Metadata
 USERS = ("alice", "bob")
-UNKNOWN_ID = b"\7" * 16
 NOBODY = 999_999_999  # a producer id that nobody has
 FAR_BROKER = 77
 
@@ -565,7 +565,7 @@ def _make(of: type[Struct], version: int, values: Body, ids: Mapping[str, bytes]
             continue
         value = values[field.name]
         if isinstance(value, TopicId):
-            value = ids.get(value, UNKNOWN_ID)
+            value = ids.get(value) or hashlib.md5(value.encode()).digest()
         elif isinstance(value, dict):
             value = _make(field.element, version, value, ids)
         elif isinstance(value, list) and value and isinstance(value[0], dict):
@@ -587,6 +587,9 @@ _LEFT_OUT = frozenset(
         "record_errors", "diverging_epoch", "preferred_read_replica", "controller_id",
         "partition_epoch", "token_id", "hmac", "issue_timestamp", "issue_timestamp_ms",
         "expiry_timestamp", "expiry_timestamp_ms", "max_timestamp", "max_timestamp_ms",
+        "assignment", "acquired_records", "acquisition_lock_timeout_ms", "lag", "start_offset",
+        "status_detail", "member_epoch", "active_tasks", "standby_tasks", "warmup_tasks",
+        "client_instance_id", "subscription_id",
     }
 )  # fmt: skip
 # Only whether there is any.

@@ -71,7 +71,9 @@ def test_what_is_not_finalized_is_not_served(raised_broker: BrokerProcess) -> No
 def test_topics_come_in_pages(finalized: WireClient) -> None:
     first = finalized.create_topic(3, "paged-1").name
     second = finalized.create_topic(4, "paged-2").name
-    asked = [TopicRequest(name=name) for name in (second, "paged-0", first)]
+    # More of them than a page has partitions.
+    others = [f"paged-0-{number}" for number in range(5)]
+    asked = [TopicRequest(name=name) for name in (second, *others, first)]
     pages, cursor = [], None
     while True:
         request = DescribeTopicPartitionsRequest(
@@ -89,7 +91,7 @@ def test_topics_come_in_pages(finalized: WireClient) -> None:
             break
     missing = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert pages == [
-        [("paged-0", missing, []), (first, 0, [0, 1])],
+        [*((name, missing, []) for name in others), (first, 0, [0, 1])],
         [(first, 0, [2]), (second, 0, [0])],
         [(second, 0, [1, 2])],
         [(second, 0, [3])],

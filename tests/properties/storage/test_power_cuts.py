@@ -9,7 +9,8 @@ no less. After a power cut
 - the batches that were flushed, and not cut off or deleted since, are there, byte by byte;
 - nobody finds them in two places, or other ones in their place;
 - a batch of their producers is known for the duplicate that it is, and their aborted transactions
-  are in the index.
+  are in the index;
+- every batch that is there is in its leader epoch.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pybroker_kafka.protocol.records.builder import build_batch, build_end_txn_m
 from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
 from pybroker_kafka.storage.append_info import AppendOrigin
 from pybroker_kafka.storage.checkpoints import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
+from pybroker_kafka.storage.local_log import CutNotNoted
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
@@ -36,6 +38,7 @@ STEPS = 30
 ROOT = "/disk"
 DIRECTORIES = (f"{ROOT}/one", f"{ROOT}/two")
 KEY = ("t", 0)
+TOPIC_ID = b"\x07" * 16
 PRODUCERS = 3
 CONFIG = LogConfig.from_overrides(
     {
@@ -71,7 +74,7 @@ class History:
     def open(self) -> None:
         self.manager = LogManager(DIRECTORIES, self.files, CONFIG, broker_id=1, cluster_id="c")
         self.manager.load(self.now_ms)
-        self.log: Log = self.manager.get_or_create_log(*KEY, b"\x07" * 16, None, self.now_ms)
+        self.log: Log = self.manager.get_or_create_log(*KEY, TOPIC_ID, None, self.now_ms)
         self.log.update_high_watermark(self.log.log_end_offset)
 
     # What can happen
@@ -165,15 +168,25 @@ class History:
 
     def truncate(self) -> None:
         """As a follower of a new leader, whose epoch what comes next has."""
-        end = self.log.log_end_offset
-        self.log.truncate_to(self.choose.randint(self.start, end), self.now_ms)
+        offset = self.choose.randint(self.start, self.log.log_end_offset)
+        self.once_noted(lambda: self.log.truncate_to(offset, self.now_ms))
         self.cut_to(self.log.log_end_offset)
 
     def truncate_fully(self) -> None:
         offset = self.choose.randint(0, 60)
-        self.log.truncate_fully_and_start_at(offset, self.now_ms)
+        self.once_noted(lambda: self.log.truncate_fully_and_start_at(offset, self.now_ms))
         self.cut_to(0)
         self.start = offset
+
+    def once_noted(self, cut: Callable[[], object]) -> None:
+        """A flush notes a cut that is refused; meanwhile the jobs that are due may run."""
+        try:
+            cut()
+        except CutNotNoted:
+            self.flush()
+            if self.choose.random() < 0.3:
+                self.checkpoint()
+            self.once_noted(cut)
 
     def cut_to(self, offset: int) -> None:
         self.epoch += 1
@@ -212,6 +225,17 @@ class History:
         self.log = manager.replace_with_future(*KEY, self.now_ms)
         self.flushed = self.log.recovery_point
         self.count_sequences()  # of producers whose records are deleted it knows none
+
+    def make_anew(self) -> None:
+        """The topic is deleted and made again, in the same directory: of two directories the names
+        are not forced to disk in an order."""
+        path = self.manager.directory_of(*KEY)
+        assert path is not None
+        self.manager.delete_log(*KEY, self.now_ms)
+        self.manager.prefer_directory(*KEY, path)
+        self.log = self.manager.get_or_create_log(*KEY, TOPIC_ID, None, self.now_ms)
+        self.batches, self.flushed, self.start = [], 0, 0
+        self.count_sequences()
 
     def restart(self) -> None:
         self.manager.clean_shutdown()
@@ -259,9 +283,14 @@ class History:
         }
         for aborted in self.aborted_in(wanted):
             assert aborted in indexed, f"after {after}: {aborted} of {indexed}"
+        for base, data in found:
+            ((_, header),) = iter_batch_headers(data)
+            epoch = self.log.leader_epochs.epoch_for_offset(max(base, self.log.log_start_offset))
+            assert epoch == header.partition_leader_epoch, f"after {after}: {base} in {epoch}"
         # Of what was not flushed the log has what it has; a leader tells it what to cut.
         self.batches = found
-        self.start = self.log.log_start_offset
+        # Deleted records may be back, and gone again with the next power cut.
+        self.start = min(max(self.start, self.log.log_start_offset), self.log.log_end_offset)
         self.flushed = min(self.flushed, self.log.log_end_offset)
         self.epoch = max(self.epoch, self.log.latest_epoch or 0) + 1
         self.count_sequences()
@@ -321,6 +350,7 @@ class History:
             (1, self.truncate_fully),
             (1, self.delete_records),
             (2, self.move),
+            (1, self.make_anew),
             (1, self.restart),
             (1, self.stop_and_lose_power),
             (1, self.kill),
@@ -387,7 +417,7 @@ def test_a_segment_that_was_cut_off_is_not_back() -> None:
     assert [segment.base_offset for segment in history.log.segments] == [0, 2]
     history.log.truncate_to(1)
     history.cut_to(1)
-    history.epoch = 0  # a new one would be written, and its directory forced to disk
+    history.epoch = 0  # with a new one the file of epochs would be written, in a forced directory
     append(history, 1, 1, 1, 1, 1)
     history.flush()
     assert len(history.log.segments) == 1

@@ -23,6 +23,8 @@ OTHERS = {
     ("start", "brokers"),
     ("perf groups", "group"),
     ("groups remove-members", "ids"),
+    ("registry", "group"),
+    ("registry", "topic"),
     ("transactions list", "ids"),
 }
 KILL = {" ".join(words): command for words, command in commands()}["kill"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import trio
 from pybroker_kafka.console.access import Access
 from pybroker_kafka.console.app import application
 from pybroker_kafka.console.asked import Wrong
-from pybroker_kafka.console.server import _serve, speak_http_1_only
+from pybroker_kafka.web import serve_web
 
 PATIENCE_SECONDS = 10
 DEEP = "[" * 100_000
@@ -81,19 +82,13 @@ class Served(NamedTuple):
 
 @asynccontextmanager
 async def served() -> AsyncIterator[Served]:
-    from hypercorn.config import Config
-    from hypercorn.trio import serve
-
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     access = Access([f"127.0.0.1:{port}"], "cookie", may_write=True, token="t", session="s")
-    config = Config()
-    config.bind = [f"fd://{listener.socket.detach()}"]  # Hypercorn closes it
-    config.graceful_timeout = 0.1
     collector: Any = Nothing()
-    speak_http_1_only()
+    log = logging.getLogger(__name__)
     async with trio.open_nursery() as nursery:
-        await nursery.start(_serve, serve, application(access, collector), config)
+        await nursery.start(serve_web, application(access, collector), listener, log)
         yield Served(port, "cookie=s")
         nursery.cancel_scope.cancel()
 

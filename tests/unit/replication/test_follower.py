@@ -12,6 +12,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.replication.follower import FollowerPartition, FollowerState
 from pybroker_kafka.replication.follower_steps import Exchange, FetcherConfig, Wait
 from tests.support.followers import Nodes, content, history
+from tests.support.log_checkpoints import checkpoint_recovery_points
 from tests.support.replication import KEY
 
 BY_EPOCH_REQUEST = FetcherConfig(truncates_on_fetch=False)
@@ -471,6 +472,32 @@ def test_what_must_be_flushed_is_acknowledged_after_the_flush(tmp_path: Path) ->
     nodes[2].flush()
     nodes.step(2)
     assert nodes.leader.log.high_watermark == 1
+
+
+@pytest.mark.parametrize("truncates_on_fetch", [True, False])
+def test_a_cut_that_must_be_noted_waits_for_the_disk(
+    tmp_path: Path, truncates_on_fetch: bool
+) -> None:
+    """Below the recovery point in the checkpoint: the loop does not wait, the partition does."""
+    nodes = Nodes(tmp_path, (1, 2), fetcher=FetcherConfig(truncates_on_fetch=truncates_on_fetch))
+    nodes.elect(1)
+    nodes.produce()
+    nodes.catch_up(2)
+    nodes.elect(2)
+    nodes.produce()
+    nodes[2].log.flush()
+    checkpoint_recovery_points(nodes[2].cluster.log_manager)
+    nodes.elect(1)
+    nodes.produce()
+    for _ in range(5):
+        nodes.step(2)
+        nodes.pass_time(100)
+    assert nodes[2].log.log_end_offset == 2
+    assert not agree(nodes, 1, 2)
+    nodes[2].flush()
+    nodes.catch_up(2)
+    assert agree(nodes, 1, 2)
+    assert nodes[2].log.recovery_point == 1
 
 
 def test_error_codes_that_are_no_ones_fault_delay(tmp_path: Path) -> None:

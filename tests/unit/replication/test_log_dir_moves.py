@@ -17,13 +17,14 @@ from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.protocol.records.record import SimpleRecord
 from pybroker_kafka.replication import log_dir_moves
 from pybroker_kafka.replication.hosted_partitions import Move
-from pybroker_kafka.replication.log_dir_moves import Over, Pause, Prepare, Read
+from pybroker_kafka.replication.log_dir_moves import Flush, Over, Pause, Prepare, Read
 from pybroker_kafka.replication.throttle import MIN_PIECE_BYTES
 from pybroker_kafka.replication.types import ACKS_ALL, Done, FlushNeeded, Parked, ReplicatedAppend
 from pybroker_kafka.storage.cleaner.manager import CleanerManager, CleanerSettings
 from pybroker_kafka.storage.log import Log
 from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
+from tests.support.log_checkpoints import checkpoint_recovery_points
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
 
 LARGE = b"x" * 100_000  # two of these are a piece
@@ -73,6 +74,8 @@ def step(cluster: ReplicaCluster, move: Move) -> object:
     elif isinstance(done, Prepare):
         done.run()
         log_dir_moves.prepared(move)
+    elif isinstance(done, Flush):
+        done.run()
     return done
 
 
@@ -204,6 +207,22 @@ def test_a_follower_that_is_cut_takes_its_copy_along(tmp_path: Path) -> None:
     found = [header.base_offset for _, header in iter_batch_headers(content(partition.log))]
     assert found == [0, 1]
     assert content(partition.log)[-len(other) :] == other
+
+
+def test_a_cut_of_the_copy_is_noted_before(tmp_path: Path) -> None:
+    """The copy is on disk, and the checkpoint of its directory shows that."""
+    cluster = cluster_of(tmp_path)
+    append(cluster, LARGE, count=4)
+    assert ask(cluster, other_directories(cluster)[0]) is ErrorCode.NONE
+    move = the_move(cluster)
+    step(cluster, move)
+    move.future.flush()
+    checkpoint_recovery_points(cluster.log_manager)
+    assert move.future.recovery_point == 2
+    cluster.partition.log.truncate_to(1)
+    append(cluster, b"other")
+    assert finish(cluster, move) == [Flush, Prepare, Over]
+    assert cluster.partition.log.log_end_offset == 2
 
 
 def test_a_log_that_starts_inside_of_a_batch(tmp_path: Path) -> None:

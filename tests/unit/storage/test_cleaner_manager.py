@@ -20,6 +20,7 @@ from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.storage.checkpoints import CLEANER_FILE
 from pybroker_kafka.storage.cleaner.cleaner import MAX_SOURCES, Cleaner, CleaningAborted
 from pybroker_kafka.storage.cleaner.manager import CleanerManager, consider
+from pybroker_kafka.storage.local_log import CutNotNoted
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
@@ -127,6 +128,9 @@ def test_the_checkpoint_lives_on(tmp_path: Path) -> None:
     assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
     assert compacted.log.first_dirty_offset == 2
     assert not compacted.clean()
+    with pytest.raises(CutNotNoted):
+        compacted.log.truncate_to(1, 0)
+    compacted.log.flush()
     compacted.log.truncate_to(1, 0)
     assert compacted.log.first_dirty_offset == 1
     for job in compacted.manager.tick(0):

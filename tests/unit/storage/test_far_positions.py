@@ -21,6 +21,7 @@ from tests.support.far_logs import (
     large_batch,
     small_batch,
 )
+from tests.support.log_checkpoints import cut
 from tests.unit.storage.compacted import Compacted
 from tests.unit.storage.helpers import TOPIC_ID, config_of, log_of, manager_of
 
@@ -48,7 +49,7 @@ def test_a_segment_of_two_gigabytes(tmp_path: Path) -> None:
     (log,) = manager.logs()
     look_at(log, last)
     append(log, large_batch(last + 2))
-    assert log.truncate_to(last)
+    assert cut(log, last)
     assert log.log_end_offset == last
     assert base_offsets(log, last - 1) == [last - 1]
     append(log, small_batch(last, b"again"))

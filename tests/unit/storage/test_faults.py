@@ -104,10 +104,8 @@ def test_cutting_off_may_fail_too(tmp_path: Path, files: FaultyFiles) -> None:
         ("write", ".log"),
         ("write", ".index"),
         ("write", ".timeindex"),
-        ("write", "leader-epoch-checkpoint"),
         ("open", f"{6:020d}.timeindex"),
         ("write", ".snapshot"),
-        ("rename", "leader-epoch-checkpoint"),
     ],
 )
 def test_any_failing_step_of_an_append(

@@ -200,6 +200,7 @@ def test_leader_epoch_checkpoint(tmp_path: Path) -> None:
     cache = LeaderEpochCache(FILES, str(tmp_path))
     for epoch, start in [(0, 0), (2, 10), (5, 30)]:
         cache.assign(epoch, start)
+    assert cache.sync() is False  # the directory is forced with the file
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n2 10\n5 30\n"
     assert LeaderEpochCache(FILES, str(tmp_path)).entries == [(0, 0), (2, 10), (5, 30)]
 

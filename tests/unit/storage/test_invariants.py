@@ -236,7 +236,7 @@ def test_entries_of_indexes_ascend(tmp_path: Path) -> None:
 def test_epochs_ascend(tmp_path: Path) -> None:
     cache = LeaderEpochCache(Files(), str(tmp_path))
     cache.assign(3, 10)
-    cache._entries.insert(0, (4, 5))
+    cache._entries = [(4, 5), *cache._entries]
     with pytest.raises(BrokenInvariant, match="epochs and their starts grow"):
         cache.assign(5, 20)
 

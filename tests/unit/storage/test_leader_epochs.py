@@ -85,3 +85,43 @@ def test_prepend(cache: LeaderEpochCache) -> None:
 @pytest.mark.parametrize(("offset", "epoch"), [(9, None), (10, 2), (39, 4), (40, 7), (999, 7)])
 def test_epoch_for_offset(cache: LeaderEpochCache, offset: int, epoch: int | None) -> None:
     assert cache.epoch_for_offset(offset) == epoch
+
+
+@pytest.mark.parametrize(
+    ("epoch", "first", "last", "entries"),
+    [
+        (2, 12, 19, [(2, 10), (4, 20), (7, 40)]),  # as known
+        (7, 50, 99, [(2, 10), (4, 20), (7, 40)]),
+        (8, 50, 50, [(2, 10), (4, 20), (7, 40), (8, 50)]),
+        (1, 3, 9, [(1, 3), (2, 10), (4, 20), (7, 40)]),
+        (4, 35, 45, [(2, 10), (4, 20)]),  # no epoch begins inside of a batch
+        (4, 41, 41, [(2, 10), (4, 20)]),
+        (6, 40, 41, [(2, 10), (4, 20), (6, 40)]),
+        (6, 25, 26, [(2, 10), (4, 20), (6, 25), (7, 40)]),
+        (5, 20, 21, [(2, 10), (5, 20), (7, 40)]),  # nothing was written in 4
+        (-1, 15, 25, [(7, 40)]),  # of an old format
+    ],
+)
+def test_confirm(
+    cache: LeaderEpochCache, epoch: int, first: int, last: int, entries: list[tuple[int, int]]
+) -> None:
+    cache.confirm(epoch, first, last)
+    assert cache.entries == entries
+
+
+def test_nothing_is_written_before_a_sync(cache: LeaderEpochCache, tmp_path: Path) -> None:
+    file = tmp_path / "leader-epoch-checkpoint"
+    assert not cache.needs_sync  # recovery would read all batches
+    assert not file.exists()
+    cache.sync()
+    assert file.read_text() == "0\n3\n2 10\n4 20\n7 40\n"
+    assert not cache.needs_sync
+    cache.assign(8, 50)
+    cache.truncate_from_start(25)
+    assert cache.needs_sync
+    assert cache.checkpointed_start_offset == 10
+    assert file.read_text() == "0\n3\n2 10\n4 20\n7 40\n"
+    cache.sync()
+    assert not cache.needs_sync
+    assert cache.checkpointed_start_offset == 25
+    assert file.read_text() == "0\n3\n4 25\n7 40\n8 50\n"

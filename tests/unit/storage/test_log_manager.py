@@ -29,11 +29,15 @@ def filled(manager: LogManager, topic: str = "t", partition: int = 0, count: int
 
 
 def run(manager: LogManager, now_ms: int) -> list[str]:
-    """The jobs that were due, but the note of the wall clock."""
+    """The jobs and flushes that were due, but the note of the wall clock."""
+    flushed = manager.due_flushes(now_ms)
+    for log in flushed:
+        log.flush()
     jobs = manager.tick(now_ms)
     for job in jobs:
         job.run()
-    return [job.name for job in jobs if job.name != "note the wall clock"]
+    names = [job.name for job in jobs if job.name != "note the wall clock"]
+    return names + [f"flush {log.name}" for log in flushed]
 
 
 def test_partitions_go_where_there_are_fewest(tmp_path: Path) -> None:
@@ -167,7 +171,7 @@ def test_logs_are_closed_side_by_side(tmp_path: Path) -> None:
         filled(manager, partition=partition, count=partition % 4)
     broken = manager.get_log("t", 3)
     assert broken is not None
-    Path(broken.directory, "leader-epoch-checkpoint").unlink()
+    Path(broken.directory, "leader-epoch-checkpoint.tmp").mkdir()
     manager.clean_shutdown(run=run_in_threads(4))
     marks = {place.name for place in directories if (place / ".kafka_cleanshutdown").exists()}
     assert marks == {"a", "b"} - {Path(broken.directory).parent.name}

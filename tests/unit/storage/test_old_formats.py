@@ -243,6 +243,9 @@ def test_a_disk_that_breaks_while_the_format_changes(tmp_path: Path) -> None:
     manager = manager_of(tmp_path, files=files, config=config_of("2.8"))
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, NOW_MS)
     append(log, batch_of(b"new"), version=9)
+    log.flush()
     files.fail("write", path_part="leader-epoch")
     log.set_config(config_of("0.10.0"))
+    with pytest.raises(KafkaError):
+        log.flush()
     assert refused(log, batch_of(b"old"), version=9).code is ErrorCode.KAFKA_STORAGE_ERROR

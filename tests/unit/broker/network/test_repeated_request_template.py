@@ -21,6 +21,10 @@ from pybroker_kafka.broker.network.turns import Turns
 from pybroker_kafka.broker.observability.request_metrics import RequestMetrics
 from pybroker_kafka.protocol import codec
 from pybroker_kafka.protocol.api import API_TABLE, ApiKey, pages, request_class
+from pybroker_kafka.protocol.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
 from pybroker_kafka.protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from pybroker_kafka.protocol.apis.heartbeat import HeartbeatRequest
 from pybroker_kafka.protocol.apis.offset_commit import (
@@ -34,6 +38,8 @@ from pybroker_kafka.protocol.apis.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from pybroker_kafka.protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
+from pybroker_kafka.protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from pybroker_kafka.protocol.codec import decode, decode_from, encode
 from pybroker_kafka.protocol.errors import ProtocolError
 from pybroker_kafka.protocol.framing import decode_request_header, encode_request
@@ -113,6 +119,45 @@ def heartbeat(
     return HeartbeatRequest(group_id=group, generation_id=epoch, member_id="m")
 
 
+def consumer_heartbeat(
+    *offsets: int,
+    shape: list[int] | None = None,
+    group: str = "g",
+    version: int = 0,
+    epoch: int = 0,
+) -> ConsumerGroupHeartbeatRequest:
+    """With partitions, unless no shape is given."""
+    topics = [
+        ConsumerGroupHeartbeatRequestTopicPartitions(
+            topic_id=bytes(15) + bytes([number]), partitions=list(range(count))
+        )
+        for number, count in enumerate(shape or [])
+    ]
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group, member_id="m", member_epoch=epoch, topic_partitions=topics or None
+    )
+
+
+def share_heartbeat(
+    *offsets: int,
+    shape: list[int] | None = None,
+    group: str = "g",
+    version: int = 0,
+    epoch: int = 0,
+) -> ShareGroupHeartbeatRequest:
+    return ShareGroupHeartbeatRequest(group_id=group, member_id="m", member_epoch=epoch)
+
+
+def streams_heartbeat(
+    *offsets: int,
+    shape: list[int] | None = None,
+    group: str = "g",
+    version: int = 0,
+    epoch: int = 0,
+) -> StreamsGroupHeartbeatRequest:
+    return StreamsGroupHeartbeatRequest(group_id=group, member_id="m", member_epoch=epoch)
+
+
 def offset_fetch(
     *offsets: int,
     shape: list[int] | None = None,
@@ -140,6 +185,9 @@ REQUESTS: dict[ApiKey, Callable[..., Any]] = {
     ApiKey.OFFSET_COMMIT: commit,
     ApiKey.FETCH: fetch,
     ApiKey.HEARTBEAT: heartbeat,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_heartbeat,
+    ApiKey.SHARE_GROUP_HEARTBEAT: share_heartbeat,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: streams_heartbeat,
     ApiKey.OFFSET_FETCH: offset_fetch,
 }
 KINDS = [
@@ -147,6 +195,12 @@ KINDS = [
     for key in REQUESTS
     for version in range(API_TABLE[key].min_version, API_TABLE[key].max_version + 1)
 ]
+HEARTBEATS = (
+    ApiKey.HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+)
 NUMBERED = [(k, version) for k, version in KINDS if k in (ApiKey.OFFSET_COMMIT, ApiKey.FETCH)]
 
 
@@ -256,7 +310,7 @@ def test_a_changed_byte_or_length_is_read_as_the_codec_reads_it(
 def test_other_requests_do_not_match(key: ApiKey, version: int) -> None:
     request = REQUESTS[key]
     template = learn(key, version, frame_of(key, request(1, version=version), version, 1))
-    others = [request(1, 2, version=version)] if key is not ApiKey.HEARTBEAT else []
+    others = [request(1, 2, version=version)] if key not in HEARTBEATS else []
     if key is not ApiKey.FETCH or version < 13:
         others += [request(1, group=group, version=version) for group in ("h", "group")]
     if key is ApiKey.OFFSET_COMMIT:

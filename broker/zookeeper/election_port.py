@@ -1,0 +1,167 @@
+"""The election port: one connection to each other member, for small messages.
+
+Mirrors `QuorumCnxManager`. Of two members the one with the higher number connects: a connection
+from a lower one is closed, and made the other way round. Only the newest message to a member
+counts, so there is no queue; the last one is sent again on a new connection. A connection is made
+when there is a message for it, and a lost one is not missed until then: an election repeats its
+messages.
+
+Limits: the first message and the connection attempt have CONNECT_S; a message has its size in
+front, at most MAX_MESSAGE_BYTES.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from ...protocol.errors import ProtocolError
+from ...zookeeper.quorum.election_messages import (
+    encode_first_message,
+    try_first_message,
+    try_message,
+)
+from ...zookeeper.quorum.ensemble_config import Server
+
+CONNECT_S = 5.0
+RECEIVE_BYTES = 16 * 1024
+
+logger = logging.getLogger("pybroker.broker.zookeeper.election_port")
+
+Received = Callable[[int, bytes], None]
+"""Called with the sender's number and its message; may raise ProtocolError."""
+
+
+class _Peer:
+    """What we know of another member, and the task that sends to it."""
+
+    __slots__ = ("is_connecting", "message", "scope", "unsent", "wake")
+
+    def __init__(self) -> None:
+        self.message: bytes | None = None
+        self.unsent = False
+        self.wake = trio.Event()
+        self.scope: trio.CancelScope | None = None  # of the connection that there is
+        self.is_connecting = False
+
+
+class ElectionPort:
+    __slots__ = ("_my_id", "_nursery", "_peers", "_received", "_servers")
+
+    def __init__(self, my_id: int, servers: Mapping[int, Server], received: Received) -> None:
+        self._my_id = my_id
+        self._servers = servers
+        self._received = received
+        self._peers: dict[int, _Peer] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def serve(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        await trio.serve_listeners(self._accepted, [listener], handler_nursery=nursery)
+
+    def send(self, receiver: int, message: bytes) -> None:
+        """`message` with its size in front."""
+        peer = self._peers.setdefault(receiver, _Peer())
+        peer.message = message
+        peer.unsent = True
+        peer.wake.set()
+        if peer.scope is None:
+            self._connect(receiver, peer)
+
+    def _connect(self, receiver: int, peer: _Peer) -> None:
+        if receiver in self._servers and not peer.is_connecting and self._nursery is not None:
+            peer.is_connecting = True
+            self._nursery.start_soon(self._dial, receiver, peer)
+
+    async def _dial(self, receiver: int, peer: _Peer) -> None:
+        server, own = self._servers[receiver], self._servers[self._my_id]
+        stream: trio.SocketStream | None = None
+        try:
+            with trio.fail_after(CONNECT_S):
+                stream = await trio.open_tcp_stream(server.host, server.election_port)
+                address = f"{own.host}:{own.election_port}"
+                await stream.send_all(encode_first_message(self._my_id, address))
+        except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+            logger.debug("member %d cannot be reached: %s", receiver, error)
+            stream = None
+        finally:
+            peer.is_connecting = False
+        if stream is None:
+            return
+        if receiver > self._my_id:
+            with trio.move_on_after(CONNECT_S):
+                await stream.aclose()  # it connects to us now
+            return
+        await self._run(receiver, peer, stream, b"")
+
+    async def _accepted(self, stream: trio.SocketStream) -> None:
+        try:
+            data = bytearray()
+            found = None
+            with trio.fail_after(CONNECT_S):
+                while found is None:
+                    piece = await stream.receive_some(RECEIVE_BYTES)
+                    if not piece:
+                        return
+                    data += piece
+                    found = try_first_message(data)
+        except (ProtocolError, OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+            logger.warning("closed a connection to the election port: %s", error)
+            return
+        finally:
+            if found is None:
+                await trio.aclose_forcefully(stream)
+        sender, _, end = found
+        peer = self._peers.setdefault(sender, _Peer())
+        if sender < self._my_id and sender in self._servers:
+            await trio.aclose_forcefully(stream)
+            if peer.scope is not None:
+                peer.scope.cancel()
+            self._connect(sender, peer)
+        elif sender == self._my_id:
+            logger.warning("a server with our own number, %d, connects to us", sender)
+            await trio.aclose_forcefully(stream)
+        else:
+            await self._run(sender, peer, stream, bytes(data[end:]))
+
+    async def _run(self, number: int, peer: _Peer, stream: trio.SocketStream, rest: bytes) -> None:
+        """Send and receive on the one connection with a member, in place of an older one."""
+        if peer.scope is not None:
+            peer.scope.cancel()
+        peer.unsent = peer.message is not None
+        peer.wake.set()
+        with trio.CancelScope() as scope:
+            peer.scope = scope
+            try:
+                async with stream, trio.open_nursery() as nursery:
+                    nursery.start_soon(self._send_forever, peer, stream, scope)
+                    await self._receive_forever(number, stream, rest)
+                    nursery.cancel_scope.cancel()
+            except* (ProtocolError, OSError, trio.BrokenResourceError) as group:
+                logger.debug("the connection with member %d ends: %s", number, group.exceptions)
+        if peer.scope is scope:
+            peer.scope = None
+
+    @staticmethod
+    async def _send_forever(
+        peer: _Peer, stream: trio.SocketStream, scope: trio.CancelScope
+    ) -> None:
+        while peer.scope is scope:
+            await peer.wake.wait()
+            peer.wake = trio.Event()
+            if peer.unsent and peer.message is not None:
+                peer.unsent = False
+                await stream.send_all(peer.message)
+
+    async def _receive_forever(self, number: int, stream: trio.SocketStream, rest: bytes) -> None:
+        buffer = bytearray(rest)
+        while True:
+            position = 0
+            while (found := try_message(buffer, position)) is not None:
+                message, position = found
+                self._received(number, message)
+            del buffer[:position]
+            data = await stream.receive_some(RECEIVE_BYTES)
+            if not data:
+                return
+            buffer += data

@@ -1,0 +1,282 @@
+"""A member of an ensemble at work: its client port, its quorum port, its election port.
+
+Mirrors `QuorumPeer` and `QuorumPeerMain`. The pure member decides
+(`zookeeper.quorum.member`); this file moves bytes, as `server` does for one server alone: clients'
+frames, the streams between leader and learners, the messages of elections, and records to the disk,
+many at a time. After each event the effects of the member are carried out, without an `await`.
+
+While there is no leader, clients are disconnected, and only four-letter words are answered.
+"""
+
+import logging
+import socket
+
+import trio
+
+from ...zookeeper.four_letter import EnsembleInfo
+from ...zookeeper.quorum.election_messages import PeerState
+from ...zookeeper.quorum.ensemble_config import EnsembleConfig
+from ...zookeeper.quorum.ensemble_machine import EnsembleMachine, MemberSessions
+from ...zookeeper.quorum.leader import LearnerStage, Limits
+from ...zookeeper.quorum.member import LEADER_LINK, EnsembleSpec, Member
+from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, Connection
+from .election_port import ElectionPort
+from .member_storage import MemberStorage, open_member_storage
+from .quorum_port import QuorumLink, dial
+from .server import Clock, ZooKeeperServer, listen, restore_sessions
+
+logger = logging.getLogger("pybroker.broker.zookeeper.member_server")
+
+_MODES = {
+    PeerState.LEADING: "leader",
+    PeerState.FOLLOWING: "follower",
+    PeerState.OBSERVING: "observer",
+}
+
+
+async def serve_member(
+    config: EnsembleConfig,
+    *,
+    fsync: bool = True,
+    container_check_ms: int = CONTAINER_CHECK_MS,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until cancelled; `task_status.started(port)` once its ports are open.
+
+    Raises OSError if a port is taken, and DataDirectoryError if the directory cannot be used.
+    """
+    listener = listen(config.client_host, config.client_port)
+    try:
+        storage = open_member_storage(config.data_dir, fsync=fsync)
+        try:
+            clock = Clock()
+            now_ms = clock.now_ms()
+            sessions = MemberSessions(
+                config.tick_ms, b"", now_ms, config.my_id, config.session_limits_ms
+            )
+            restore_sessions(sessions, storage, now_ms)
+            machine = EnsembleMachine(
+                storage.recovered.tree,
+                sessions,
+                config.my_id,
+                container_check_ms=container_check_ms,
+            )
+            limits = Limits(config.tick_ms, config.init_limit, config.sync_limit)
+            spec = EnsembleSpec(
+                config.my_id, config.voters, config.is_observer, limits, config.text
+            )
+            member = Member(spec, storage, machine, storage.recovered.recent, now_ms)
+            server = MemberServer(listener, storage, machine, clock, config, member)
+            await server.run(task_status)
+        finally:
+            storage.close()
+    finally:
+        listener.close()
+
+
+class MemberServer(ZooKeeperServer):
+    __slots__ = (
+        "_config",
+        "_election_port",
+        "_leader_link",
+        "_links",
+        "_member",
+        "_state_told",
+    )
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        storage: MemberStorage,
+        machine: EnsembleMachine,
+        clock: Clock,
+        config: EnsembleConfig,
+        member: Member,
+    ) -> None:
+        super().__init__(
+            listener,
+            storage,
+            machine,
+            clock,
+            config.tick_ms,
+            config.max_client_connections,
+        )
+        self._config = config
+        self._member = member
+        self._election_port = ElectionPort(config.my_id, config.servers, self._notified)
+        self._links: set[QuorumLink] = set()
+        self._leader_link: QuorumLink | None = None
+        self._state_told: tuple[PeerState, bool] | None = None
+
+    async def run(self, task_status: trio.TaskStatus[int]) -> None:
+        own = self._config.servers[self._config.my_id]
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for port, serve in (
+                (own.election_port, self._serve_election),
+                (own.quorum_port, self._serve_quorum),
+            ):
+                listener = trio.SocketListener(
+                    trio.socket.from_stdlib_socket(listen(own.host, port))
+                )
+                nursery.start_soon(serve, listener)
+            await super().run(task_status)
+
+    async def _serve_election(self, listener: trio.SocketListener) -> None:
+        assert self._nursery is not None
+        await self._election_port.serve(listener, self._nursery)
+
+    async def _serve_quorum(self, listener: trio.SocketListener) -> None:
+        await trio.serve_listeners(self._serve_learner, [listener])
+
+    # What differs from a server alone
+
+    @property
+    def _is_serving(self) -> bool:
+        return self._member.is_serving
+
+    @property
+    def _ensemble(self) -> EnsembleInfo:
+        member, config = self._member, self._config
+        learners = member.learners
+        followers = [learner for learner in learners if not learner.is_observer]
+        return EnsembleInfo(
+            my_id=config.my_id,
+            mode=_MODES.get(member.state, "") if member.is_serving else "",
+            followers=len(followers),
+            synced_followers=sum(1 for it in followers if it.stage is LearnerStage.SERVING),
+            observers=len(learners) - len(followers),
+            init_limit=config.init_limit,
+            sync_limit=config.sync_limit,
+            servers=[f"server.{number}={it}" for number, it in sorted(config.servers.items())],
+        )
+
+    def _next_deadline_ms(self) -> int | None:
+        return self._member.next_deadline_ms()
+
+    def _tick(self, now_ms: int) -> None:
+        self._member.tick(now_ms)
+
+    def _receive(self, connection: Connection, frame: bytes, now_ms: int) -> None:
+        self._member.client_frame(connection, frame, now_ms)
+
+    # Effects
+
+    def _perform_effects(self) -> None:
+        member = self._member
+        effects = member.take_effects(self._clock.now_ms())
+        if effects.records:
+            self._waiting_records += effects.records
+            if not self._is_flushing:
+                self._is_flushing = True
+                self._flush_wanted.set()
+        if effects.closes_clients:
+            for client in self._clients:
+                client.scope.cancel()
+        self._send(effects.frames)
+        for receiver, message in effects.notifications:
+            self._election_port.send(receiver, message)
+        for link, piece in effects.pieces:
+            if link is LEADER_LINK:
+                if self._leader_link is not None:
+                    self._leader_link.send(piece)
+            elif isinstance(link, QuorumLink):
+                link.send(piece)
+        if effects.connect_to is not None:
+            assert self._nursery is not None
+            self._nursery.start_soon(self._follow, effects.connect_to)
+        self._tell_state()
+        self._wake_timer()
+
+    def _tell_state(self) -> None:
+        member = self._member
+        state = (member.state, member.is_serving)
+        if state == self._state_told:
+            return
+        self._state_told = state
+        if member.is_serving:
+            epoch = member.epochs.current
+            if member.state is PeerState.LEADING:
+                logger.info("leads the ensemble in epoch %d", epoch)
+            else:
+                mode = _MODES[member.state]
+                logger.info("is %s of server %s in epoch %d", mode, member.leader_id, epoch)
+        elif member.state is PeerState.LOOKING:
+            logger.info("looks for a leader: %s", member.why_looking)
+
+    async def _flush_forever(self) -> None:
+        while True:
+            await self._flush_wanted.wait()
+            self._flush_wanted = trio.Event()
+            while self._waiting_records:
+                records, self._waiting_records = self._waiting_records, []
+                zxid = self._machine.tree.last_zxid
+                await self._make_durable(records)
+                self._member.durable(zxid, self._clock.now_ms())
+                if not self._waiting_records:
+                    self._is_flushing = False
+                self._perform_effects()
+                self._flushed.set()
+                self._flushed = trio.Event()
+
+    # Other members
+
+    def _notified(self, sender: int, message: bytes) -> None:
+        self._member.notified(sender, message, self._clock.now_ms())
+        self._perform_effects()
+
+    async def _serve_learner(self, stream: trio.SocketStream) -> None:
+        try:
+            link = QuorumLink(stream)
+        except OSError:
+            return
+        member = self._member
+
+        def received(data: bytes) -> None:
+            try:
+                member.learner_bytes(link, data, self._clock.now_ms())
+            finally:
+                self._perform_effects()
+
+        member.learner_connected(link, self._clock.now_ms())
+        self._perform_effects()
+        try:
+            why = await link.run(received)
+            logger.debug("the learner at %s is gone: %s", link.address, why)
+        finally:
+            member.learner_disconnected(link)
+            self._perform_effects()
+
+    async def _follow(self, leader_id: int) -> None:
+        """Connect to our leader, and stay connected as long as the member wants it."""
+        member = self._member
+        decided = member.election.decided
+
+        def is_wanted() -> bool:
+            return member.election.decided is decided and member.leader_id == leader_id
+
+        def received(data: bytes) -> None:
+            if self._leader_link is not link:
+                return
+            try:
+                member.leader_bytes(data, self._clock.now_ms())
+            finally:
+                self._perform_effects()
+
+        link = await dial(self._config.servers[leader_id], is_wanted)
+        if link is None or not is_wanted():
+            if link is not None:
+                link.scope.cancel()
+                await link.run(lambda _: None)
+            return
+        self._leader_link = link
+        member.leader_connected(self._clock.now_ms())
+        self._perform_effects()
+        try:
+            why = await link.run(received)
+        finally:
+            if self._leader_link is link:
+                self._leader_link = None
+        if is_wanted():
+            member.leader_disconnected(f"the connection to its leader: {why}", self._clock.now_ms())
+            self._perform_effects()

@@ -1,0 +1,162 @@
+"""The ZooKeepers of a local cluster: one alone, or the members of an ensemble.
+
+One alone has the directory `zookeeper`, members have `zookeeper-1` and so on. When their number
+changes between two starts, the newest state goes to all of the new ones, so that any quorum has it;
+the others' directories go. Quorum and election ports are any free ones, new at each start.
+
+Nothing here runs beside a ZooKeeper of the same cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .cluster_state import ClusterError, NodeState
+
+if TYPE_CHECKING:
+    from ..zookeeper.quorum.ensemble_config import EnsembleConfig
+
+ALONE = "zookeeper"
+MEMBER_PREFIX = "zookeeper-"
+TICK_MS = 500
+INIT_LIMIT = 20
+SYNC_LIMIT = 6
+SESSION_LIMITS_MS = (4_000, 40_000)  # those of one alone
+ASK_SECONDS = 1.0
+POLL_SECONDS = 0.02
+
+_STAGED = ".staged"
+
+Ports = Mapping[int, tuple[int, int]]
+"""Quorum and election port by the number of the member."""
+
+
+def names_of(count: int) -> list[str]:
+    return [ALONE] if count == 1 else [f"{MEMBER_PREFIX}{n}" for n in range(1, count + 1)]
+
+
+def remembered_zookeepers(data_dir: Path) -> int:
+    """The number of ZooKeepers with data here; 0 for a new directory."""
+    members = sum(1 for path in data_dir.glob(f"{MEMBER_PREFIX}*") if _number_of(path.name))
+    return members or int((data_dir / ALONE).is_dir())
+
+
+def prepare_directories(data_dir: Path, count: int) -> None:
+    """Make the directories of `count` ZooKeepers. Raises ClusterError or OSError."""
+    present = [path for path in data_dir.glob(f"{MEMBER_PREFIX}*") if _number_of(path.name)]
+    if (data_dir / ALONE).is_dir():
+        present.append(data_dir / ALONE)
+    wanted = [data_dir / name for name in names_of(count)]
+    if present and {path.name for path in present} != {path.name for path in wanted}:
+        _spread(present, wanted)
+    for path in wanted:
+        path.mkdir(exist_ok=True)
+        if (number := _number_of(path.name)) is not None:
+            (path / "myid").write_text(f"{number}\n")
+
+
+def free_ports(count: int) -> Ports:
+    """Two free ports for each member."""
+    with ExitStack() as open_sockets:
+        numbers = []
+        for _ in range(2 * count):
+            probe = open_sockets.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            numbers.append(int(probe.getsockname()[1]))
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    return dict(enumerate(pairs, 1))
+
+
+def member_config(node: NodeState, ports: Ports) -> EnsembleConfig:
+    from ..zookeeper.quorum.ensemble_config import EnsembleConfig, Server
+
+    servers = {
+        number: Server(number, node.host, quorum, election)
+        for number, (quorum, election) in ports.items()
+    }
+    return EnsembleConfig(
+        data_dir=Path(node.directory),
+        client_host=node.host,
+        client_port=node.port,
+        tick_ms=TICK_MS,
+        init_limit=INIT_LIMIT,
+        sync_limit=SYNC_LIMIT,
+        max_client_connections=0,
+        my_id=node.node_id,
+        servers=servers,
+        session_limits_ms=SESSION_LIMITS_MS,
+    )
+
+
+def await_leader(addresses: Iterable[tuple[str, int]], may_go_on: Callable[[], bool]) -> bool:
+    """Wait until one of these members leads; False once we may not go on."""
+    known = list(addresses)
+    while may_go_on():
+        if any(mode_of(host, port) == "leader" for host, port in known):
+            return True
+        time.sleep(POLL_SECONDS)
+    return False
+
+
+def mode_of(host: str, port: int) -> str:
+    """`leader`, `follower` or `standalone`; empty while the server serves nobody."""
+    with suppress(OSError), socket.create_connection((host, port), timeout=ASK_SECONDS) as asking:
+        asking.settimeout(ASK_SECONDS)
+        asking.sendall(b"srvr")
+        with asking.makefile("rb") as answer:
+            for line in answer.read().decode(errors="replace").splitlines():
+                if line.startswith("Mode: "):
+                    return line.removeprefix("Mode: ")
+    return ""
+
+
+def _number_of(name: str) -> int | None:
+    digits = name.removeprefix(MEMBER_PREFIX)
+    return int(digits) if digits != name and digits.isascii() and digits.isdecimal() else None
+
+
+def _spread(present: list[Path], wanted: list[Path]) -> None:
+    """The newest state to all that are wanted; the rest goes last."""
+    newest = max(present, key=_age)
+    accepted = max(_epoch(path, "acceptedEpoch") for path in present)
+    staged = [path.with_name(path.name + _STAGED) for path in wanted]
+    for path in staged:
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(newest, path, ignore=shutil.ignore_patterns("lock", "*.tmp", "myid"))
+        if accepted:
+            (path / "acceptedEpoch").write_text(str(accepted))
+    os.sync()
+    for path, copy in zip(wanted, staged, strict=True):
+        shutil.rmtree(path, ignore_errors=True)
+        copy.rename(path)
+    for path in present:
+        if path not in wanted:
+            shutil.rmtree(path)
+
+
+def _age(directory: Path) -> tuple[int, int]:
+    """The epoch and the last transaction of a state. Raises ClusterError if it cannot be read."""
+    from ..zookeeper.wal import RecoveryError, recover
+
+    try:
+        names = sorted(path.name for path in directory.iterdir())
+        recovered = recover(names, lambda name: (directory / name).read_bytes())
+    except RecoveryError as error:
+        raise ClusterError(
+            f"the number of ZooKeepers cannot change: {directory} cannot be read: {error}"
+        ) from None
+    return _epoch(directory, "currentEpoch"), recovered.tree.last_zxid
+
+
+def _epoch(directory: Path, name: str) -> int:
+    try:
+        return int((directory / name).read_text())
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,240 @@
+"""Ensembles of processes: three of ours, and mixed with Apache ZooKeeper's.
+
+Members elect, clients write at each, members are killed in turn; sessions, ephemeral nodes and
+watches outlive their leader.
+"""
+
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    ConnectionLoss,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
+
+from tests.support.ensembles import (
+    Ensemble,
+    OurMember,
+    ensemble,
+    four_letter_answer,
+    tree_of,
+)
+from tests.support.patience import until
+from tests.support.real_zookeeper import jars
+
+OURS = ("ours", "ours", "ours")
+MIXED = [("real", "ours", "real"), ("ours", "real", "ours")]
+LOST = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)
+
+
+def write_until_done(client: KazooClient, path: str) -> None:
+    """Create `path`, also if its first attempt was done without an answer."""
+
+    def is_done() -> bool:
+        try:
+            client.ensure_path(path)
+        except LOST:
+            return False
+        return True
+
+    until(is_done)
+
+
+def trees(running: Ensemble) -> list[dict[str, tuple[object, ...]]]:
+    found = []
+    for number in running.members:
+        with running.client(number) as client:
+            client.sync("/")
+            found.append(tree_of(client))
+    return found
+
+
+def assert_equal_trees(running: Ensemble) -> dict[str, tuple[object, ...]]:
+    first, *others = trees(running)
+    for other in others:
+        assert other == first
+    return first
+
+
+def write_at_each(running: Ensemble, name: str) -> None:
+    for number in running.members:
+        with running.client(number) as client:
+            path = f"/{name}-{number}"
+            client.create(path, b"1")
+            assert client.set(path, b"2").version == 1
+            assert client.get(path)[0] == b"2"
+            done = client.transaction()
+            done.create(f"{path}/child", b"c")
+            done.set_data(path, b"3")
+            assert done.commit()[0] == f"{path}/child"
+            failed = client.transaction()
+            failed.create(f"{path}/other")
+            failed.delete("/nowhere")
+            results = failed.commit()
+            assert isinstance(results[1], NoNodeError)
+            assert client.exists(f"{path}/other") is None
+            assert client.create(f"{path}/s", sequence=True) == f"{path}/s0000000001"
+
+
+def test_three_of_ours(tmp_path: Path) -> None:
+    with ensemble(tmp_path, OURS) as running:
+        running.launch()
+        leader = running.await_leader()
+        write_at_each(running, "first")
+        before = assert_equal_trees(running)
+        assert len(before) == 3 * 3 + 1
+        for round_number, victim in enumerate((leader, *[n for n in (1, 2, 3) if n != leader])):
+            rest = [number for number in running.members if number != victim]
+            running.kill(victim)
+            running.await_leader(*rest)
+            with running.client(*rest) as client:
+                write_until_done(client, f"/without-{victim}/{round_number}")
+            running.launch(victim)
+            running.await_leader()
+        after = assert_equal_trees(running)
+        assert all(after[path] == facts for path, facts in before.items() if path != "/")
+
+
+@pytest.mark.parametrize("kinds", MIXED, ids="-".join)
+def test_mixed_with_apache_zookeeper(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    if jars() is None:
+        pytest.skip("no Java, or no pyspark with ZooKeeper's jars")
+    with ensemble(tmp_path, kinds) as running:
+        running.launch()
+        running.await_leader()
+        write_at_each(running, "first")
+        leaders = set()
+        for victim in (3, 2, 1):
+            rest = [number for number in running.members if number != victim]
+            running.kill(victim)
+            leaders.add(running.await_leader(*rest))
+            with running.client(*rest) as client:
+                write_until_done(client, f"/without-{victim}/x")
+                client.set(f"/first-{victim}", b"while it was away")
+            running.launch(victim)
+            running.await_leader()
+        assert {kinds[number - 1] for number in leaders} == {"ours", "real"}
+        write_at_each(running, "second")
+        assert_equal_trees(running)
+
+
+def test_a_new_member_gets_the_whole_state(tmp_path: Path) -> None:
+    """More transactions than a leader keeps: it sends a snapshot, and DIFFs go on behind it."""
+    with ensemble(tmp_path, OURS) as running:
+        running.launch(1, 2)
+        running.await_leader(1, 2)
+        with running.client(1, 2) as client:
+            client.create("/many", b"")
+            for group in range(12):
+                requests = [client.create_async(f"/many/{group}-{i}") for i in range(100)]
+                for request in requests:
+                    request.get(timeout=60)
+        running.launch(3)
+        running.await_leader()
+        tree = assert_equal_trees(running)
+        assert len(tree) == 1 + 1 + 1200
+        running.kill(3)
+        running.launch(3)
+        running.await_leader()
+        assert_equal_trees(running)
+
+
+def test_sessions_ephemerals_and_watches_outlive_a_leader(tmp_path: Path) -> None:
+    with ensemble(tmp_path, OURS) as running:
+        running.launch()
+        leader = running.await_leader()
+        followers = [number for number in running.members if number != leader]
+        with running.client(timeout=30) as owner, running.client(*followers, timeout=30) as other:
+            owner.create("/owned", b"", ephemeral=True)
+            other.create("/watched", b"")
+            seen = threading.Event()
+
+            def note(data: bytes | None, _stat: object) -> None:
+                if data == b"new":
+                    seen.set()
+
+            other.DataWatch("/watched", note)
+            identity = owner.client_id
+            running.kill(leader)
+            running.await_leader(*followers)
+            write_until_done(owner, "/after")
+            assert owner.client_id == identity
+            assert owner.exists("/owned").ephemeralOwner == identity[0]
+            until(lambda: other.exists("/owned") is not None)
+            with running.client(*followers) as third:
+                third.set("/watched", b"new")
+            assert seen.wait(60)
+            owner.stop()
+            until(lambda: other.exists("/owned") is None)
+
+
+def test_a_client_that_dies_loses_its_nodes_at_every_member(tmp_path: Path) -> None:
+    with ensemble(tmp_path, OURS) as running:
+        running.launch()
+        running.await_leader()
+        with running.client(2, timeout=2) as watcher:
+            dying = KazooClient(hosts=running.connect_string(1), timeout=2)
+            dying.start(timeout=60)
+            dying.create("/e", b"", ephemeral=True)
+            until(lambda: watcher.exists("/e") is not None)
+            dying._connection._write_sock.close()  # its thread ends: no pings, no close
+            until(lambda: watcher.exists("/e") is None)
+
+
+def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes(tmp_path: Path) -> None:
+    with ensemble(tmp_path, OURS) as running:
+        running.launch()
+        leader = running.await_leader()
+        frozen = running.members[leader]
+        assert isinstance(frozen, OurMember)
+        rest = [number for number in running.members if number != leader]
+        frozen.signal(signal.SIGSTOP)
+        try:
+            running.await_leader(*rest)
+            with running.client(*rest) as client:
+                write_until_done(client, "/while-it-slept")
+        finally:
+            frozen.signal(signal.SIGCONT)
+        until(lambda: frozen.mode == "follower")
+        assert "/while-it-slept" in assert_equal_trees(running)
+
+
+def test_an_observer_serves_clients_and_has_no_vote(tmp_path: Path) -> None:
+    with ensemble(tmp_path, (*OURS, "ours"), observers=1) as running:
+        running.launch()
+        running.await_leader()
+        assert running.members[4].mode == "observer"
+        with running.client(4) as client:
+            client.create("/by-observer", b"x")
+            client.sync("/")
+        running.kill(1)
+        running.kill(2)
+        until(lambda: running.members[4].mode == "")
+        running.launch(1, 2)
+        running.await_leader()
+        assert "/by-observer" in assert_equal_trees(running)
+
+
+def test_four_letter_words(tmp_path: Path) -> None:
+    with ensemble(tmp_path, OURS) as running:
+        running.launch(1)
+        port = running.members[1].port
+        until(lambda: four_letter_answer(port, b"ruok") == "imok")
+        nothing = "This ZooKeeper instance is not currently serving requests\n"
+        for word in (b"srvr", b"stat", b"mntr"):
+            assert four_letter_answer(port, word) == nothing
+        assert four_letter_answer(port, b"isro") == "null"
+        assert "server.3=127.0.0.1" in four_letter_answer(port, b"conf")
+        running.launch(2, 3)
+        leader = running.await_leader()
+        leads = running.members[leader].port
+        assert "Mode: leader" in four_letter_answer(leads, b"stat")
+        until(lambda: "zk_synced_followers\t2" in four_letter_answer(leads, b"mntr"))
+        follows = next(m.port for n, m in running.members.items() if n != leader)
+        assert "zk_server_state\tfollower" in four_letter_answer(follows, b"mntr")
+        assert four_letter_answer(follows, b"isro") == "rw"

@@ -1,0 +1,34 @@
+"""Simulated ensembles of ZooKeeper members: some seeds hold all promises, planted faults are found.
+
+`python -m tests.simulation.ensembles --seeds N` plays as many as one wants.
+"""
+
+import pytest
+
+from tests.simulation.ensembles import PLANTS, Violation, run_seed
+
+SEEDS = range(1, 7)
+MOST_SEEDS = 40  # until a planted fault shows
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seed_keeps_all_promises(seed: int) -> None:
+    ensemble = run_seed(seed)
+    assert ensemble.leaders
+    assert sum(len(client.acked) for client in ensemble.clients) > 0
+
+
+def test_a_seed_is_the_same_twice() -> None:
+    first, second = run_seed(3), run_seed(3)
+    assert first.contents == second.contents
+    assert first.leaders == second.leaders
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_planted_fault_is_found(plant: str) -> None:
+    for seed in range(1, MOST_SEEDS):
+        try:
+            run_seed(seed, plant)
+        except Violation:
+            return
+    raise AssertionError(f"{plant} was not found in {MOST_SEEDS} seeds")

@@ -1,0 +1,164 @@
+"""A snapshot as a leader sends it behind a SNAP packet: sessions, ACLs, nodes, a signature.
+
+Mirrors `SerializeUtils.serializeSnapshot`, `DataTree.serialize` and
+`ReferenceCountedACLCache.serialize`. Nothing says how long it is, so the reader is a generator that
+asks for bytes: `SnapshotReader.feed` gives it those that have arrived.
+
+The snapshot of a JVM's leader is fuzzy: see `fuzzy`. Ours is that of one moment.
+"""
+
+from collections.abc import Generator, Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from ...protocol.errors import ProtocolError
+from ...protocol.zookeeper import jute
+from ...protocol.zookeeper.constants import OPEN_ACL
+from ...protocol.zookeeper.jute import ACL, BUFFER, STRING, type_of, vector
+from ..acl import Acl
+from ..snapshot import CHUNK_BYTES, Capture
+from ..tree import DataTree, Node, parent_of
+
+SIGNATURE = "BenWasHere"
+OPEN_ACL_ID = -1  # `ZooDefs.Ids.OPEN_ACL_UNSAFE`, which no list of a snapshot names
+MAX_STRING_BYTES = 16 * 1024 * 1024
+MAX_COUNT = 1 << 31
+
+_INT = Struct(">i")
+_LONG = Struct(">q")
+_SESSION = Struct(">qi")
+_STAT = Struct(">qqqqiiiqq")
+_ACLS = vector(type_of(ACL))
+
+
+class ReceivedSnapshot(NamedTuple):
+    tree: DataTree
+    sessions: dict[int, int]
+
+
+def encode_peer_snapshot(captured: Capture) -> Iterator[bytes]:
+    """The bytes behind a SNAP packet, in pieces of about `CHUNK_BYTES`."""
+    out = bytearray(_INT.pack(len(captured.sessions)))
+    for session_id, timeout_ms in captured.sessions.items():
+        out += _SESSION.pack(session_id, timeout_ms)
+    acls = {fields[2]: 0 for fields in captured.nodes}
+    acls.pop(OPEN_ACL, None)
+    ids = {acl: number for number, acl in enumerate(acls, 1)}
+    out += _INT.pack(len(ids))
+    for acl, number in ids.items():
+        out += _LONG.pack(number)
+        _ACLS.write(out, acl)
+    ids[OPEN_ACL] = OPEN_ACL_ID
+    for fields in captured.nodes:
+        path, data, acl, owner, czxid, mzxid, pzxid, ctime, mtime, version, cver, aver = fields
+        STRING.write(out, "" if path == "/" else path)
+        BUFFER.write(out, data)
+        out += _LONG.pack(ids[acl])
+        out += _STAT.pack(czxid, mzxid, ctime, mtime, version, cver, aver, owner, pzxid)
+        if len(out) >= CHUNK_BYTES:
+            yield bytes(out)
+            out.clear()
+    STRING.write(out, "/")  # the end of the nodes
+    STRING.write(out, SIGNATURE)
+    yield bytes(out)
+
+
+class SnapshotReader:
+    """A snapshot out of a stream; `rest` has the bytes behind its end."""
+
+    __slots__ = ("_buffer", "_generator", "_wanted", "received")
+
+    def __init__(self, zxid: int) -> None:
+        self._buffer = bytearray()
+        self.received: ReceivedSnapshot | None = None
+        self._generator = _read(zxid)
+        self._wanted = next(self._generator)
+
+    def feed(self, data: bytes) -> None:
+        """Raises ProtocolError."""
+        self._buffer += data
+        position = 0
+        while self.received is None and len(self._buffer) - position >= self._wanted:
+            piece = bytes(self._buffer[position : position + self._wanted])
+            position += self._wanted
+            try:
+                self._wanted = self._generator.send(piece)
+            except StopIteration as end:
+                self.received = end.value
+        del self._buffer[:position]
+
+    def take_rest(self) -> bytes:
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
+
+
+_Read = Generator[int, bytes, ReceivedSnapshot]
+
+
+def _read(zxid: int) -> _Read:
+    sessions: dict[int, int] = {}
+    for _ in range((yield from _count())):
+        session_id, timeout_ms = _SESSION.unpack((yield _SESSION.size))
+        sessions[session_id] = timeout_ms
+    acls: dict[int, Acl] = {OPEN_ACL_ID: OPEN_ACL}
+    for _ in range((yield from _count())):
+        (number,) = _LONG.unpack((yield 8))
+        entries = []
+        for _ in range((yield from _count())):
+            perms = yield 4
+            scheme = yield from _raw()
+            name = yield from _raw()
+            entries.append(jute.decode(ACL, perms + scheme + name))
+        acls[number] = tuple(entries)
+    tree = DataTree()
+    while True:
+        path = yield from _string()
+        if path == "/":
+            break
+        data, _ = BUFFER.read((yield from _raw()), 0)
+        (acl_id,) = _LONG.unpack((yield 8))
+        stat = _STAT.unpack((yield _STAT.size))
+        _add_node(tree, path, data, acls.get(acl_id), stat)
+    signature = yield from _string()
+    if signature != SIGNATURE:
+        raise ProtocolError(f"a snapshot ends in {signature!r}")
+    tree.last_zxid = zxid
+    return ReceivedSnapshot(tree, sessions)
+
+
+def _add_node(
+    tree: DataTree, path: str, data: bytes | None, acl: Acl | None, stat: tuple[int, ...]
+) -> None:
+    czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid = stat
+    if acl is None:
+        raise ProtocolError(f"{path} of a snapshot has an ACL that the snapshot lacks")
+    if path and (not path.startswith("/") or tree.get(parent_of(path)) is None):
+        raise ProtocolError(f"{path} of a snapshot has no parent")
+    node = Node(data, acl, owner, czxid, ctime)
+    node.mzxid, node.pzxid, node.mtime = mzxid, pzxid, mtime
+    node.version, node.cversion, node.aversion = version, cversion, aversion
+    tree.restore(path or "/", node)
+
+
+def _count() -> Generator[int, bytes, int]:
+    (count,) = _INT.unpack((yield 4))
+    if not -1 <= count < MAX_COUNT:
+        raise ProtocolError(f"a snapshot counts {count}")
+    return max(0, int(count))
+
+
+def _raw() -> Generator[int, bytes, bytes]:
+    """A string or buffer with its length in front."""
+    head = yield 4
+    (length,) = _INT.unpack(head)
+    if not -1 <= length <= MAX_STRING_BYTES:
+        raise ProtocolError(f"a snapshot has a string of {length} bytes")
+    if length <= 0:
+        return head
+    return head + (yield int(length))
+
+
+def _string() -> Generator[int, bytes, str]:
+    text, _ = STRING.read((yield from _raw()), 0)
+    return text or ""
