@@ -29,7 +29,7 @@ import trio
 from ...client.admin.topics import create_topic
 from ...client.cluster import Cluster
 from ...client.consumer.consumer import Consumer
-from ...client.errors import ClientError, Refused
+from ...client.errors import ClientError, ProducerClosed, Refused, SettingsError
 from ...client.producer.producer import Producer
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC as TOPIC
@@ -62,6 +62,7 @@ class TopicRemoteLogMetadataManager:
         self._open_cluster = open_cluster
         self._topic = MetadataTopic(config.partitions)
         self._producer: Producer | None = None  # while the topic can be written
+        self._producer_ended = trio.Event()
         self._failure: str | None = None  # why it never can be
         # Around the reader's wait: cancelled when the assignment changes.
         self._polling = trio.CancelScope()
@@ -119,6 +120,8 @@ class TopicRemoteLogMetadataManager:
         try:
             done = await self._producer.send(TOPIC, record_value(metadata), partition=number)
         except ClientError as error:
+            if isinstance(error, ProducerClosed):
+                self._producer_ended.set()
             raise RemoteStorageError(f"{TOPIC} was not written: {error}") from error
         with trio.move_on_after(self._config.consume_wait_ms / 1000):
             while not self._topic.has_read(number, done.offset):
@@ -134,25 +137,33 @@ class TopicRemoteLogMetadataManager:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the topic, write and read it, until cancelled."""
         task_status.started()
-        async with self._open_cluster() as cluster:
+        while self._failure is None:
             try:
-                await self._ensure_topic(cluster)
-            except _WrongPartitions as error:
+                async with self._open_cluster() as cluster:
+                    await self._ensure_topic(cluster)
+                    await self._serve(cluster)
+            except (SettingsError, _WrongPartitions) as error:
                 self._failure = str(error)
                 logger.error("Tiered storage cannot work: %s", error)
-                return
-            async with (
-                Producer(cluster, linger_ms=0) as producer,
-                Consumer(
-                    cluster, auto_offset_reset="earliest", allow_auto_create_topics=False
-                ) as consumer,
-                trio.open_nursery() as nursery,
-            ):
-                self._producer = producer
-                try:
-                    await self._read(consumer, nursery)
-                finally:
-                    self._producer = None
+
+    async def _serve(self, cluster: Cluster) -> None:
+        """Write and read the topic; return when the producer cannot go on."""
+        async with (
+            Producer(cluster, linger_ms=0) as producer,
+            Consumer(
+                cluster, auto_offset_reset="earliest", allow_auto_create_topics=False
+            ) as consumer,
+            trio.open_nursery() as nursery,
+        ):
+            self._producer = producer
+            self._producer_ended = trio.Event()
+            try:
+                nursery.start_soon(self._read, consumer, nursery)
+                await self._producer_ended.wait()
+                logger.warning("The producer of %s has ended: another one begins", TOPIC)
+                nursery.cancel_scope.cancel()
+            finally:
+                self._producer = None
 
     async def _ensure_topic(self, cluster: Cluster) -> None:
         """Return once the topic exists. Raises _WrongPartitions."""
@@ -197,12 +208,15 @@ class TopicRemoteLogMetadataManager:
 
     async def _read(self, consumer: Consumer, nursery: trio.Nursery) -> None:
         reading: frozenset[int] = frozenset()
+        self._topic.begin()
         while True:
             polling = self._polling = trio.CancelScope()
             try:
                 while self._topic.wanted != reading:
-                    reading = self._topic.wanted
+                    more, reading = self._topic.wanted - reading, self._topic.wanted
                     await consumer.assign([(TOPIC, number) for number in sorted(reading)])
+                    for number in more:
+                        consumer.seek((TOPIC, number), self._topic.position(number))
                 restarts = self._topic.take_restarts()  # all of them are assigned by now
                 await consumer.seek_to_beginning([(TOPIC, number) for number in sorted(restarts)])
                 for number in restarts:

@@ -96,6 +96,18 @@ class MetadataTopic:
         """The metadata partitions to read."""
         return frozenset(self._positions)
 
+    def begin(self) -> None:
+        """A reader begins, perhaps after another one that has not learned all ends: those of its
+        metadata partitions are read from their beginnings."""
+        for number, users in self._waiting.items():
+            if any(user.until_offset is None for user in users):
+                self._positions[number] = 0
+                self._restarts.add(number)
+
+    def position(self, number: int) -> int:
+        """The offset from which a metadata partition is read on; 0: from its beginning."""
+        return self._positions.get(number, 0)
+
     def take_restarts(self) -> frozenset[int]:
         """The metadata partitions to read from their beginnings now; each is returned once."""
         taken = frozenset(self._restarts)

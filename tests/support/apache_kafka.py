@@ -57,7 +57,7 @@ def java_command(main_class: str, *arguments: str, source: str = "") -> list[str
     archive = shared_classes(jars)
     sharing = [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive else []
     path = f"{jars}/*" if classes is None else f"{jars}/*:{classes}"
-    return [*_java(jars), *sharing, "-cp", path, main_class, *arguments]
+    return [*java_of(jars), *sharing, "-cp", path, main_class, *arguments]
 
 
 def java_answers(main_class: str, lines: Sequence[str], *, source: str) -> str:
@@ -71,7 +71,7 @@ def java_answers(main_class: str, lines: Sequence[str], *, source: str) -> str:
     return done.stdout
 
 
-def _java(jars: Path) -> list[str]:
+def java_of(jars: Path) -> list[str]:
     logging = f"-Dlog4j.configuration=file:{jars / 'log4j.properties'}"
     frugal = [HEAP, *JVM_OPTIONS]
     return ["java", *frugal, "-Dfile.encoding=UTF-8", logging]
@@ -90,7 +90,7 @@ def shared_classes(jars: Path) -> Path | None:
     with tempfile.TemporaryDirectory() as place, zookeeper_process(Path(place)) as connect:
         made = Path(place) / archive.name
         options = [f"-XX:ArchiveClassesAtExit={made}", "-Xlog:disable", "-cp", f"{jars}/*"]
-        broker = ApacheKafkaProcess(Path(place), connect, java=[*_java(jars), *options])
+        broker = ApacheKafkaProcess(Path(place), connect, java=[*java_of(jars), *options])
         try:
             broker.start()
             broker.stop()

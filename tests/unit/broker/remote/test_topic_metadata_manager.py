@@ -148,6 +148,34 @@ async def test_a_topic_that_cannot_be_made_is_told_and_tried_again(
             await until_ready(manager, ONE)
 
 
+async def test_another_producer_begins_when_one_has_ended(tmp_path: Path) -> None:
+    async with (
+        zookeeper() as zookeeper_port,
+        broker(zookeeper_port, tmp_path) as one,
+        managing(one.port) as manager,
+    ):
+        manager.on_leadership([ONE], [])
+        await until_ready(manager, ONE)
+        await manager.add(started(ONE, 0))
+        first = manager._producer
+        manager._producer_ended.set()
+        await eventually(lambda: manager._producer not in (None, first))
+        await manager.add(started(ONE, 1))
+        manager.on_leadership([TWO], [])
+        await until_ready(manager, TWO)
+        assert [one.start_offset for one in manager.segments(ONE)] == [0, 10]
+
+
+async def test_wrong_settings_of_its_clients_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    manager = TopicRemoteLogMetadataManager(
+        CONFIG, lambda: Cluster("nowhere:1", security={"security.protocol": "SECRET"})
+    )
+    await manager.run()
+    assert "Tiered storage cannot work: security.protocol=SECRET" in caplog.text
+    with pytest.raises(RemoteStorageError, match=r"security\.protocol"):
+        await manager.add(started(ONE, 0))
+
+
 def test_configs_are_those_of_kafka() -> None:
     assert metadata_topic_config({}, "rlmm.config.") == MetadataTopicConfig()
     found = metadata_topic_config(

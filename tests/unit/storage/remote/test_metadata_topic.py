@@ -125,6 +125,21 @@ def test_ends_that_were_asked_for_before_another_restart_do_not_count() -> None:
     assert (topic.is_ready(ONE), topic.is_ready(TWO)) == (True, True)
 
 
+def test_another_reader_begins_where_the_first_one_ended() -> None:
+    reader = Reader(log=[*copied(ONE, 0), *copied(TWO, 0)])
+    topic = reader.topic
+    topic.assign([ONE])
+    assert topic.take_restarts() == {0}
+    topic.begin()
+    assert topic.take_restarts() == {0}
+    topic.on_ends(0, 0, 4)
+    reader.read(3)
+    topic.begin()
+    assert (topic.take_restarts(), topic.position(0), topic.position(7)) == (set(), 3, 0)
+    reader.read()
+    assert topic.is_ready(ONE)
+
+
 def test_unassigned_partitions_are_forgotten() -> None:
     reader = Reader(log=[*copied(ONE, 0), *copied(TWO, 0)])
     topic = reader.topic
