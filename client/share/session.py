@@ -85,8 +85,12 @@ class ShareSession:
         return self.epoch != FIRST_EPOCH
 
     def acknowledge(self, place: IdPartition, offset: int, kind: Acknowledge) -> None:
-        """For the next request; the last result of an offset counts."""
-        self._results.setdefault(place, {})[offset] = kind
+        """For the next request; the last result of an offset counts. One before it was for a
+        delivery whose lock has ended, and is not stored."""
+        results = self._results.setdefault(place, {})
+        if results.get(offset, Acknowledge.RENEW) is not Acknowledge.RENEW:
+            self._void.add(place)
+        results[offset] = kind
 
     def not_stored(self, place: IdPartition) -> None:
         """Results of the partition were refused, or came after the session was lost."""

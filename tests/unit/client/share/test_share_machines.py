@@ -149,6 +149,15 @@ def test_results_that_are_not_stored_are_known() -> None:
     assert session.take_void() == [], "its answer is awaited"
 
 
+def test_a_result_that_a_later_delivery_replaces_is_not_stored() -> None:
+    session = ShareSession()
+    session.acknowledge(A, 4, Acknowledge.RENEW)
+    session.acknowledge(A, 4, Acknowledge.ACCEPT)
+    assert session.take_void() == []
+    session.acknowledge(A, 4, Acknowledge.RELEASE)
+    assert session.take_void() == [A]
+
+
 def test_a_session_ends_with_its_last_results() -> None:
     session = ShareSession()
     assert session.final_step() is None
