@@ -12,7 +12,7 @@ METADATA_PARTITIONS = "5"
 
 def tier_keys(place: str, replicas: int, client: Mapping[str, str]) -> dict[str, str]:
     """`place` is a directory, or the URL of an object store. `client` has the security settings of
-    the metadata's clients."""
+    the clients of the metadata topic."""
     class_name, configs = manager_at(place)
     metadata = {
         "topic.num.partitions": METADATA_PARTITIONS,
