@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from .addresses import read_properties
+from .completion import complete_topics
 from .options import UserError, echo, run_client
 from .target import Row, Target, cluster_options
 
@@ -47,7 +48,7 @@ Examples:
   pybroker tier list flights --segments
 """,
 )
-@click.argument("topics", nargs=-1)
+@click.argument("topics", nargs=-1, shell_complete=complete_topics)
 @click.option("--segments", is_flag=True, help="Show each segment, not only partitions.")
 @cluster_options
 def list_tier(target: Target, topics: tuple[str, ...], segments: bool) -> None:
@@ -65,7 +66,7 @@ Examples:
   pybroker tier verify --broker-config server.properties --names-only
 """
 )
-@click.argument("topics", nargs=-1)
+@click.argument("topics", nargs=-1, shell_complete=complete_topics)
 @click.option("--tier", "where", metavar="DIR|URL", help="The store: a directory, or s3://...")
 @click.option(
     "--tier-config",

@@ -298,7 +298,7 @@ class World:
     async def elect(self) -> None:
         if self.random.random() < 0.7 or not self.is_following:
             await self.replicate()
-        # Or else uncleanly: the records that only the old leader has count no longer.
+        # Some elections are unclean: the records that only the old leader has count no longer.
         self.leader, self.follower = self.follower, self.leader
         self.is_following = False
         self.epoch += 1
