@@ -313,6 +313,7 @@ class LogMachine(RuleBasedStateMachine):
         """The log start is checkpointed when it has changed, after the recovery point."""
         self.end_sending()
         if self.log.log_start_offset != self.start_on_disk:
+            self.log.leader_epochs.sync()  # they confirm it
             checkpoint_recovery_points(self.manager)
             checkpoint_log_start_offsets(self.manager)
             self.start_on_disk = self.log.log_start_offset
