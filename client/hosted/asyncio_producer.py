@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, suppress
@@ -13,15 +12,13 @@ from typing import Any, Self
 from ...protocol.records.record import Headers, SimpleRecord
 from ..errors import ClientError
 from ..producer import Producer
-from ..producer.chunk import Watcher
+from ..producer.chunk import Chunk, Watcher
 from ..producer.completion import ProducerMetrics
 from ..producer.coordination import GroupMetadata, Offsets
 from ..producer.delivery import RecordMetadata
-from ..producer.producer import Content, checked
+from ..producer.producer import Content
 from .hosted_producer import HostedProducer
 from .outbox import HostedDelivery, Outbox
-
-_now = time.time
 
 
 class AsyncioDelivery(HostedDelivery):
@@ -36,24 +33,30 @@ class AsyncioDelivery(HostedDelivery):
         """Wait until the record is acknowledged; returns its place. Raises ClientError if it
         failed."""
         if not self.is_done:
-            wait = _Wait(self, asyncio.get_running_loop().create_future())
-            self.chunk.watch(wait)
-            await wait.future
+            await _done(self.chunk, self.place)
         return self.result()
 
 
 class _Wait:
-    """A task that waits for a delivery."""
+    """A task that waits for a record."""
 
-    __slots__ = ("_delivery", "future")
+    __slots__ = ("chunk", "future", "place")
 
-    def __init__(self, delivery: AsyncioDelivery, future: asyncio.Future[None]) -> None:
-        self._delivery = delivery
+    def __init__(self, chunk: Chunk, place: int, future: asyncio.Future[None]) -> None:
+        self.chunk = chunk
+        self.place = place
         self.future = future
 
     @property
     def is_done(self) -> bool:
-        return self._delivery.is_done
+        return self.chunk.is_done(self.place)
+
+
+def _done(chunk: Chunk, place: int) -> asyncio.Future[None]:
+    """Completes when the record at a place of a chunk is done."""
+    wait = _Wait(chunk, place, asyncio.get_running_loop().create_future())
+    chunk.watch(wait)
+    return wait.future
 
 
 class _InTransaction:
@@ -135,10 +138,17 @@ class AsyncioProducer:
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
         """As `Producer.send`."""
-        delivery = await self.enqueue(
-            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
-        return await delivery.wait()
+        outbox = self._outbox
+        if outbox is None or outbox.is_full:
+            delivery = await self.enqueue(
+                topic, value, key=key, partition=partition, headers=headers,
+                timestamp_ms=timestamp_ms,
+            )  # fmt: skip
+            return await delivery.wait()
+        # The same without a coroutine for each of the two steps, which many senders would pay.
+        chunk, place, timestamp = outbox.put(topic, value, key, partition, headers, timestamp_ms)
+        await _done(chunk, place)
+        return AsyncioDelivery(chunk, place, timestamp).result()
 
     async def enqueue(
         self,
@@ -152,23 +162,13 @@ class AsyncioProducer:
     ) -> AsyncioDelivery:
         """As `Producer.enqueue`, but does not wait for metadata: a record that the producer does
         not take, since there is no such topic or no room, fails in its delivery."""
-        if not (
-            (value is None or isinstance(value, bytes))
-            and (key is None or isinstance(key, bytes))
-            and (partition is None or isinstance(partition, int))
-            and (timestamp_ms is None or isinstance(timestamp_ms, int))
-            and not headers
-        ):
-            value, key, headers = checked(value, key, partition, headers, timestamp_ms)
         outbox = self._outbox
         if outbox is None:
             outbox = self._hosted.outbox  # raises
         if outbox.is_full:
             await asyncio.wrap_future(self._hosted.until_empty())
-        if timestamp_ms is None:
-            timestamp_ms = int(_now() * 1000)
-        chunk, place = outbox.put(topic, value, key, partition, headers, timestamp_ms)
-        return AsyncioDelivery(chunk, place, timestamp_ms)
+        chunk, place, timestamp = outbox.put(topic, value, key, partition, headers, timestamp_ms)
+        return AsyncioDelivery(chunk, place, timestamp)
 
     async def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:
         """As `Producer.send_all`."""

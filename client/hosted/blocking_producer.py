@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -16,12 +15,10 @@ from ..producer.chunk import Watcher
 from ..producer.completion import ProducerMetrics
 from ..producer.coordination import GroupMetadata, Offsets
 from ..producer.delivery import RecordMetadata
-from ..producer.producer import Content, checked
+from ..producer.producer import Content
 from .blocking_calls import result_of
 from .hosted_producer import HostedProducer
 from .outbox import HostedDelivery, Outbox
-
-_now = time.time
 
 
 class BlockingDelivery(HostedDelivery):
@@ -124,23 +121,13 @@ class BlockingProducer:
     ) -> BlockingDelivery:
         """As `Producer.enqueue`, but does not wait for metadata: a record that the producer does
         not take, since there is no such topic or no room, fails in its delivery."""
-        if not (
-            (value is None or isinstance(value, bytes))
-            and (key is None or isinstance(key, bytes))
-            and (partition is None or isinstance(partition, int))
-            and (timestamp_ms is None or isinstance(timestamp_ms, int))
-            and not headers
-        ):
-            value, key, headers = checked(value, key, partition, headers, timestamp_ms)
         outbox = self._outbox
         if outbox is None:
             outbox = self._hosted.outbox  # raises
         if outbox.is_full:
             result_of(self._hosted.until_empty())
-        if timestamp_ms is None:
-            timestamp_ms = int(_now() * 1000)
-        chunk, place = outbox.put(topic, value, key, partition, headers, timestamp_ms)
-        return BlockingDelivery(chunk, place, timestamp_ms)
+        chunk, place, timestamp = outbox.put(topic, value, key, partition, headers, timestamp_ms)
+        return BlockingDelivery(chunk, place, timestamp)
 
     def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:
         """As `Producer.send_all`."""

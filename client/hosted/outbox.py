@@ -12,6 +12,7 @@ within MOST_BYTES, and a record each. A watcher of a record is reported, perhaps
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from threading import RLock
@@ -25,7 +26,10 @@ from ..producer import Producer
 from ..producer.accumulator import RECORD_OVERHEAD_BYTES, size_of
 from ..producer.chunk import EACH, STICKY, Chunk, Refusal, Watcher
 from ..producer.delivery import Delivery, RecordMetadata
+from ..producer.producer import Content, checked
 from .trio_thread import TrioThread
+
+_now = time.time
 
 MOST_BYTES: Final = 1024 * 1024  # that may wait to be handed over
 MOST_NAP_MS: Final = 20  # before it looks again
@@ -103,13 +107,24 @@ class Outbox:
     def put(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None,
+        value: Content | None,
+        key: Content | None,
         partition: int | None,
         headers: Headers,
-        timestamp_ms: int,
-    ) -> tuple[Chunk, int]:
-        """Enqueue a record; returns its chunk and its place there. Raises ProducerClosed."""
+        timestamp_ms: int | None,
+    ) -> tuple[Chunk, int, int]:
+        """Enqueue a record; returns its chunk, its place there, and its timestamp. Raises
+        ProducerClosed, and TypeError for arguments of wrong types."""
+        if not (
+            (value is None or isinstance(value, bytes))
+            and (key is None or isinstance(key, bytes))
+            and (partition is None or isinstance(partition, int))
+            and (timestamp_ms is None or isinstance(timestamp_ms, int))
+            and not headers
+        ):
+            value, key, headers = checked(value, key, partition, headers, timestamp_ms)
+        if timestamp_ms is None:
+            timestamp_ms = int(_now() * 1000)
         if key is None and not headers:
             size = RECORD_OVERHEAD_BYTES + (len(value) if value is not None else 0)
         else:
@@ -136,7 +151,7 @@ class Outbox:
         if not self._is_awake:
             self._is_awake = True
             self._trio_thread.run_soon(self._wake)
-        return chunk, place
+        return chunk, place, timestamp_ms
 
     def _begin(self, topic: str, partition: int) -> Chunk:
         """Begin a chunk, with the lock; the one before takes no more records."""

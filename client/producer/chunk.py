@@ -70,6 +70,7 @@ class Chunk:
         "_report",
         "_starts",
         "_watchers",
+        "_whole",
         "count",
         "partition",
         "partitions",
@@ -90,6 +91,8 @@ class Chunk:
         self.count = 0  # of the records that the producer has, or has refused
         self._parts: list[_Part] = []
         self._starts: list[int] = []
+        # The batch that has all records, if they are in one.
+        self._whole: Batch | None = None
         self._report = report  # called for watchers whose records are done
         self._watchers: deque[Watcher] = deque()
 
@@ -107,6 +110,7 @@ class Chunk:
             batch.records += records[start:end]
         else:
             batch.records += records
+            self._whole = batch
         batch.size += size
         self._add_part(end, _Part(start, batch, base, None))
         self._watch_batch(batch)
@@ -196,6 +200,9 @@ class Chunk:
 
     def _tell(self) -> None:
         done: list[Watcher] = []
+        if self._whole is not None and self._whole.outcome is not None:
+            while self._watchers:  # another thread may add one
+                done.append(self._watchers.popleft())
         for _ in range(len(self._watchers)):
             watcher = self._watchers.popleft()
             if watcher.is_done:

@@ -310,12 +310,10 @@ class LogMachine(RuleBasedStateMachine):
         self.open()
 
     def stop(self) -> None:
-        """The log start is checkpointed when it has changed, after the recovery point, and after
-        the flush that makes it known to the leader epochs: such a flush is always due."""
+        """The log start is checkpointed when it has changed, after the recovery point."""
         self.end_sending()
         if self.log.log_start_offset != self.start_on_disk:
-            if self.log.leader_epochs.needs_sync:
-                self.flush()
+            self.log.leader_epochs.sync()  # they confirm it
             checkpoint_recovery_points(self.manager)
             checkpoint_log_start_offsets(self.manager)
             self.start_on_disk = self.log.log_start_offset

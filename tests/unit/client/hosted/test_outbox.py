@@ -69,7 +69,7 @@ def outbox_for(sink: Sink, thread: Thread | None = None) -> Outbox:
 
 def put(outbox: Outbox, value: bytes, *, topic: str = "t", key: bytes | None = None,
         partition: int | None = None) -> HostedDelivery:  # fmt: skip
-    chunk, place = outbox.put(topic, value, key, partition, (), 0)
+    chunk, place, _ = outbox.put(topic, value, key, partition, (), 0)
     return HostedDelivery(chunk, place, 0)
 
 
