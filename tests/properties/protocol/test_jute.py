@@ -3,7 +3,7 @@
 import contextlib
 import random
 import tracemalloc
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from pybroker_kafka.protocol.errors import ProtocolError
 from pybroker_kafka.protocol.zookeeper import jute
 from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
-from pybroker_kafka.protocol.zookeeper.jute import ACL, ClientInfo, Id, Stat
+from pybroker_kafka.protocol.zookeeper.jute import ACL, Id, Stat
+from pybroker_kafka.zookeeper.quorum import packets, peer_txns
 from pybroker_kafka.zookeeper.transactions import decode_txn
 from tests.support.zookeeper_machine import World
 from tests.unit.zookeeper.test_wal import busy_world
 
+# Modules whose records are tried, beside those of clients and logs.
+IMPORTED = (packets, peer_txns)
 MUTATIONS = 100  # of each example; over all record types about 50 000
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -37,12 +40,21 @@ LONG_FIELDS = (
 )
 
 
+def records_in(hint: Any) -> list[Any]:
+    """The types of records in the type of a field."""
+    if hint in jute.record_types():
+        return [hint]
+    return [found for part in get_args(hint) for found in records_in(part)]
+
+
 def values_of(cls: Any) -> st.SearchStrategy[Any]:
     """A strategy for a record, from the types of its fields."""
     if cls is Stat:
         return stats
     if cls is ACL:
         return acl
+    if cls is Id:
+        return ids
     fields: list[st.SearchStrategy[Any]] = []
     for name, hint in get_type_hints(cls).items():
         if hint is int:
@@ -54,8 +66,9 @@ def values_of(cls: Any) -> st.SearchStrategy[Any]:
         elif "ACL" in str(hint):
             acls = st.lists(acl, max_size=3)
             fields.append(acls.map(tuple) if "tuple" in str(hint) else acls)
-        elif "ClientInfo" in str(hint):
-            fields.append(st.lists(st.builds(ClientInfo, text, text), max_size=3))
+        elif elements := records_in(hint):
+            lists = st.lists(values_of(elements[0]), max_size=3)
+            fields.append(lists | st.none() if type(None) in get_args(hint) else lists)
         elif "list[str]" in str(hint):
             fields.append(st.lists(text, max_size=3))
         elif "bytes" in str(hint):
