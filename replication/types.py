@@ -294,7 +294,7 @@ class RebuildFromTier(NamedTuple):
     topic_id: bytes
     epoch: int  # of the record before `local_start_offset`
     local_start_offset: int  # of the leader
-    state: object  # the follower's, which tells this question from later ones
+    state: Any  # the follower's, which tells this question from later ones
 
 
 class TierState(NamedTuple):
