@@ -62,6 +62,11 @@ class FetchReader:
         # The first records of the tier that the reads of a request have found.
         self.in_tier: InTier | None = None
 
+    def take_in_tier(self) -> InTier | None:
+        """The records that the reads since the last call need from the remote tier, if any."""
+        found, self.in_tier = self.in_tier, None
+        return found
+
     def read(
         self,
         params: FetchParams,

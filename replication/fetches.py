@@ -54,10 +54,11 @@ class Fetches:
         self, token: object, params: FetchParams, entries: Sequence[FetchEntry], now_ms: int
     ) -> Done[FetchResults] | Parked:
         reader = self._reader
-        reader.in_tier = None
+        reader.take_in_tier()  # of a delayed fetch that was read again
         results, size, is_urgent = self._read(params, entries, now_ms)
-        if reader.in_tier is not None:
-            return self._wait_for_tier(token, params, entries, results, reader.in_tier, now_ms)
+        found = reader.take_in_tier()
+        if found is not None:
+            return self._wait_for_tier(token, params, entries, results, found, now_ms)
         # More than the response may hold can not be waited for.
         is_enough = size >= min(params.min_bytes, params.max_bytes)
         collected = self._collected
@@ -97,7 +98,6 @@ class Fetches:
         found: InTier,
         now_ms: int,
     ) -> Parked:
-        self._reader.in_tier = None
         partition, offset, max_bytes, min_one_batch = found
         index = next(
             index

@@ -120,7 +120,7 @@ def test_each_method_has_one(blocking: type[Any], view: type[Any], left_out: set
     names = {name for base in ours for name in vars(base) if not name.startswith("_")} - left_out
     for name in sorted(names):
         assert name in vars(view), name
-        if name != "start":
+        if name != "start" and not isinstance(vars(view)[name], property):
             assert inspect.signature(getattr(view, name)) == inspect.signature(
                 getattr(blocking, name)
             ), name
