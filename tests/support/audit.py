@@ -46,12 +46,17 @@ def replicas_of(cluster: Cluster) -> dict[str, dict[int, Path]]:
 def epochs_in_use(directory: Path, log: bytes) -> list[tuple[int, int]]:
     """(epoch, start offset) of the epochs that have records.
 
-    A leader notes its epoch when it is elected, a follower with the first record of it.
+    A leader notes its epoch when it is elected, a follower with the first record of it. Our file
+    may still lack the newest ones: a flush writes them, and recovery reads them from the batches.
     """
-    end = max((header.next_offset for _, header in iter_batch_headers(log)), default=0)
+    headers = [header for _, header in iter_batch_headers(log)]
+    end = max((header.next_offset for header in headers), default=0)
     path = directory / "leader-epoch-checkpoint"
     lines = path.read_text().splitlines()[2:] if path.exists() else []
     entries = [(int(epoch), int(start)) for epoch, start in map(str.split, lines)]
+    for header in headers:
+        if header.partition_leader_epoch > (entries[-1][0] if entries else -1):
+            entries.append((header.partition_leader_epoch, header.base_offset))
     return [entry for entry in entries if entry[1] < end]
 
 
