@@ -135,7 +135,7 @@ class Elector:
             ApiKey.JOIN_GROUP, request, JoinGroupResponse, timeout_seconds=timeout
         )
         outcome = m.on_join(joined, now_ms())
-        if not m.awaits_sync:
+        if not m.awaits_sync():
             return outcome
         assignments = {}
         if m.is_leading:

@@ -245,14 +245,18 @@ class Processor:
             for connection in connections[start : start + SWEPT_AT_ONCE]:
                 if connection.closed:
                     continue
-                try:
-                    self._sweep_one(connection, now, max_idle_seconds)
-                except Exception as error:
-                    connection.fail(error)
-                if connection.closed and perf_counter() > ends:
+                if self._closes(connection, now, max_idle_seconds) and perf_counter() > ends:
                     yield
                     ends = perf_counter() + ROUND_SECONDS
             yield
+
+    def _closes(self, connection: Connection, now: float, max_idle_seconds: float) -> bool:
+        """Sweep one connection; whether that has closed it."""
+        try:
+            self._sweep_one(connection, now, max_idle_seconds)
+        except Exception as error:
+            connection.fail(error)
+        return connection.closed
 
     def _sweep_one(self, connection: Connection, now: float, max_idle_seconds: float) -> None:
         idle = now - connection.last_active

@@ -223,10 +223,10 @@ class ClassicMember:
         key = ApiKey.JOIN_GROUP
         joined = await connection.request(key, request, JoinGroupResponse, timeout_seconds=timeout)
         outcome = m.on_join(joined, now_ms())
-        if not m.awaits_sync:
+        if not m.awaits_sync():
             return outcome
         assignments = await self._lead() if m.is_leading else {}
-        if not m.awaits_sync:  # the application has left meanwhile
+        if not m.awaits_sync():  # the application has left meanwhile
             return Outcome.IGNORED
         sync = m.sync_request(assignments)
         synced = await connection.request(

@@ -65,11 +65,14 @@ class Group:
         if options.group_protocol is not None or options.has_classic_options:
             self._choose(options.group_protocol or CLASSIC)
 
-    def _choose(self, protocol: str) -> None:
+    def _choose(self, protocol: str) -> EpochMember | ClassicMember:
+        side: EpochMember | ClassicMember
         if protocol == CONSUMER:
-            self.side = EpochMember(self.work)
+            side = EpochMember(self.work)
         else:
-            self.side = ClassicMember(self.work, self._assignors)
+            side = ClassicMember(self.work, self._assignors)
+        self.side = side
+        return side
 
     @property
     def group_id(self) -> str:
@@ -203,9 +206,8 @@ class Group:
             return
         if self.side is None:
             level = connection.features.get(Feature.GROUP, 0)
-            self._choose(CONSUMER if level > 0 else CLASSIC)
-            assert self.side is not None
-            self.side.membership.polled(now_ms())
+            side = self._choose(CONSUMER if level > 0 else CLASSIC)
+            side.membership.polled(now_ms())
             work.wake_all()
 
     def note_commit(self, code: ErrorCode) -> None:

@@ -116,7 +116,6 @@ class Membership:
     def needs_rejoin(self) -> bool:
         return self.rejoin_reason is not None and self.fatal is None
 
-    @property
     def awaits_sync(self) -> bool:
         """Whether a join was answered, and the assignment is next."""
         return self.state in (State.LEADING, State.SYNCING)

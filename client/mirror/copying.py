@@ -101,15 +101,8 @@ class Copying:
     async def copy_exactly_once(self, stop: trio.Event) -> None:
         """Copy until `stop`, and then until the last transaction is committed. Raises
         ClientError."""
-        first: Copied | None = None
-
-        async def take() -> None:
-            nonlocal first
-            first = await self._reader.take()
-
         while not stop.is_set():
-            first = None
-            await until(stop, take)
+            first = await until(stop, self._reader.take)
             if first is None:
                 continue
             if first.portions:

@@ -27,8 +27,13 @@ __all__ = ["as_buffer", "as_list", "i64", "vec"]
 
 def as_buffer(column: vec[i64] | array[int]) -> memoryview:
     """Its numbers one after the other, in native byte order."""
-    return memoryview(array("q", column) if isinstance(column, list) else column).cast("B")
+    # Where there is no librt a column is a list.
+    if isinstance(column, list):  # type: ignore[unreachable]
+        return memoryview(array("q", column)).cast("B")  # type: ignore[unreachable]
+    return memoryview(column).cast("B")
 
 
 def as_list(column: vec[i64]) -> list[int]:
-    return column if isinstance(column, list) else memoryview(column).tolist()
+    if isinstance(column, list):  # type: ignore[unreachable]
+        return column  # type: ignore[unreachable]
+    return memoryview(column).tolist()

@@ -34,7 +34,6 @@ class _Levels:
         self._high_start = self._high_end = len(self._members)
         self._high_next, self._high_level = len(self._members) - 1, most + 1
 
-    @property
     def is_balanced(self) -> bool:
         return self._high_level - self._low_level <= 1
 
@@ -138,7 +137,7 @@ class _Builder:
         for partition, owner in enumerate(self._owners[topic_id]):
             owned.setdefault(owner, []).append(partition)
         moved = 0
-        while not levels.is_balanced:
+        while not levels.is_balanced():
             giver = levels.giver()
             while giver != _NOBODY and not owned.get(giver):
                 levels.drop_giver()
@@ -147,7 +146,7 @@ class _Builder:
                 break
             partition = owned[giver].pop()
             taker = levels.taker()
-            if levels.is_balanced:
+            if levels.is_balanced():
                 break
             self._give(topic_id, partition, taker)
             moved += 1
