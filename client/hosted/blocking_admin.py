@@ -10,40 +10,24 @@ interrupts a call as a cancellation does.
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ..cluster import Cluster
-from .blocking_calls import result_of
+from .blocking_calls import BlockingBlock, result_of
 from .host import Host
 from .hosted_admin import Subject, subject_of
 
 
-class BlockingAdmin:
+class BlockingAdmin(BlockingBlock):
     """`Admin` for threads: with the arguments of `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
         self._host = Host(Cluster(bootstrap, **options))
 
-    def open(self) -> Self:
-        """Begin the block without `with`, as a notebook does; then call `close`. Raises
-        ClientError."""
+    def _begin(self) -> None:
         result_of(self._host.open())
-        return self
 
-    def close(self) -> None:
-        """End the block of `open`."""
-        self.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        return self.open()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _end(self, error: BaseException | None) -> None:
         self._host.close(error).result()
 
     def __getattr__(self, name: str) -> Subject:

@@ -1,9 +1,12 @@
-"""Calls of the clients for threads: they block until the client in the trio thread has a result."""
+"""The block of a client for threads, and its calls, which block until the client in the trio thread
+has a result."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from concurrent.futures import Future
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 R = TypeVar("R")
 
@@ -15,3 +18,35 @@ def result_of(future: Future[R]) -> R:
     except BaseException:
         future.cancel()
         raise
+
+
+class BlockingBlock(ABC):
+    """`with`, or `open` and `close`."""
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def _end(self, error: BaseException | None) -> None:
+        """`error` is the exception by which the block ended."""
+
+    def open(self) -> Self:
+        """Begin the block without `with`, as a notebook does; then call `close`. Raises
+        ClientError."""
+        self._begin()
+        return self
+
+    def close(self) -> None:
+        """End the block of `open`, as leaving `with` does. Raises ClientError."""
+        self._end(None)
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end(error)

@@ -22,8 +22,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from queue import SimpleQueue
-from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import trio
 
@@ -35,7 +34,7 @@ from ..consumer.group_work import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
 from .ack_mode import AckDesk, HostedAck
-from .blocking_calls import result_of
+from .blocking_calls import BlockingBlock, result_of
 from .host import Host
 
 P = ParamSpec("P")
@@ -83,7 +82,7 @@ class BlockingAck(HostedAck):
         return result_of(self._desk.fail(self._delivery))
 
 
-class BlockingConsumer:
+class BlockingConsumer(BlockingBlock):
     """`Consumer` for a thread: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
@@ -93,25 +92,10 @@ class BlockingConsumer:
         self._inbox: SimpleQueue[Callable[[], None] | Future[Any]] = SimpleQueue()
         self._user = threading.RLock()
 
-    def open(self) -> Self:
-        """Begin the block without `with`, as a notebook does; then call `close`. Raises
-        ClientError."""
+    def _begin(self) -> None:
         result_of(self._host.open())
-        return self
 
-    def close(self) -> None:
-        """Commit and leave the group: end the block of `open`. Raises ClientError."""
-        self.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        return self.open()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _end(self, error: BaseException | None) -> None:
         self._wait(self._host.close(error))
 
     def _wait(self, future: Future[R]) -> R:

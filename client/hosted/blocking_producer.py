@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ...protocol.records.record import Headers, SimpleRecord
 from ..errors import ClientError
@@ -16,7 +15,7 @@ from ..producer.completion import ProducerMetrics
 from ..producer.coordination import GroupMetadata, Offsets
 from ..producer.delivery import RecordMetadata
 from ..producer.producer import Content
-from .blocking_calls import result_of
+from .blocking_calls import BlockingBlock, result_of
 from .hosted_producer import HostedProducer
 from .outbox import HostedDelivery, Outbox
 
@@ -51,34 +50,19 @@ class _Wait:
         return self._delivery.is_done
 
 
-class BlockingProducer:
+class BlockingProducer(BlockingBlock):
     """`Producer` for threads: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **settings: Any) -> None:
         self._hosted = HostedProducer(bootstrap, settings, _tell)
         self._outbox: Outbox | None = None
 
-    def open(self) -> Self:
-        """Begin the block without `with`, as a notebook does; then call `close`. Raises
-        ClientError."""
+    def _begin(self) -> None:
         result_of(self._hosted.host.open())
         self._hosted.start()
         self._outbox = self._hosted.outbox
-        return self
 
-    def close(self) -> None:
-        """Wait for all enqueued records, and end the block of `open`. Raises ClientError."""
-        self.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        return self.open()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _end(self, error: BaseException | None) -> None:
         hosted = self._hosted
         try:
             if error is None:

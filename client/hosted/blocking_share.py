@@ -17,13 +17,12 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from ..errors import ClientError
 from ..share.consumer import ShareConsumer
 from ..share.records import SharedRecord
-from .blocking_calls import result_of
+from .blocking_calls import BlockingBlock, result_of
 from .host import Host
 from .hosted_share import HostedShareConsumer, take_from
 
@@ -57,7 +56,7 @@ def _passed_on_at_once(
     return cast("Callable[Concatenate[BlockingShareConsumer, P], R]", call)
 
 
-class BlockingShareConsumer:
+class BlockingShareConsumer(BlockingBlock):
     """`ShareConsumer` for threads: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
@@ -65,25 +64,10 @@ class BlockingShareConsumer:
         self._host = Host[ShareConsumer](self._consumer)
         self._asking = threading.Lock()
 
-    def open(self) -> Self:
-        """Begin the block without `with`, as a notebook does; then call `close`. Raises
-        ClientError."""
+    def _begin(self) -> None:
         result_of(self._host.open())
-        return self
 
-    def close(self) -> None:
-        """Send results and leave the group: end the block of `open`. Raises ClientError."""
-        self.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        return self.open()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _end(self, error: BaseException | None) -> None:
         result_of(self._host.close(error))
 
     subscribe = _passed_on(ShareConsumer.subscribe)
