@@ -10,10 +10,57 @@ import json
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
 
 import click
 
-from .options import UserError
+from ..local import cluster_state
+from ..local.cluster_state import ClusterError
+from .options import UserError, command_config_option, default_bootstrap
+
+Decorator: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def _bootstrap_of_data_dir() -> str:
+    """The default of --bootstrap-server with --data-dir. Raises UserError."""
+    directory = click.get_current_context().params.get("data_dir")
+    if not isinstance(directory, Path):  # while options are read, click has a sentinel for None
+        return default_bootstrap()
+    try:
+        return cluster_state.load(directory.absolute()).bootstrap
+    except ClusterError as error:
+        raise UserError(str(error)) from None
+
+
+def server_options(data_dir_help: str) -> Decorator:
+    """The options by which a server finds its cluster: `data_dir`, `attached`, `bootstrap` and
+    `security`."""
+    options: tuple[Decorator, ...] = (
+        click.option(
+            "--data-dir",
+            is_eager=True,  # it decides the default of --bootstrap-server
+            type=click.Path(path_type=Path, file_okay=False),
+            help=data_dir_help,
+        ),
+        click.option("--until-stdin-ends", "attached", is_flag=True, hidden=True),
+        click.option(
+            "--bootstrap-server",
+            "bootstrap",
+            default=_bootstrap_of_data_dir,
+            show_default="of --data-dir, else as for other commands",
+            is_eager=True,
+            help="HOST:PORT of any broker, several separated by commas.",
+        ),
+        command_config_option,
+    )
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def run_server(

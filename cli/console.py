@@ -12,10 +12,10 @@ import click
 
 from ..local import cluster_state
 from ..local.cluster_state import ClusterError
-from .attached import run_server
+from .attached import run_server, server_options
 from .beside import CONSOLE_PORT
-from .options import command_config_option, user_errors
-from .registry import bootstrap_of_data_dir, registry_at
+from .options import user_errors
+from .registry import registry_at
 
 if TYPE_CHECKING:
     from ..console.server import ConsoleOptions
@@ -56,13 +56,6 @@ Examples:
     help="Let the console change the cluster: produce, create, delete, reset offsets, stop nodes.",
 )
 @click.option(
-    "--data-dir",
-    is_eager=True,  # it decides the default of --bootstrap-server
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Of a local cluster, whose nodes are shown too.  [default: that of the cluster, if it is "
-    "the one in $PYBROKER_DATA_DIR or ~/.pybroker]",
-)
-@click.option(
     "--registry-url",
     "--registry",
     metavar="URL",
@@ -76,16 +69,10 @@ Examples:
     callback=_metrics_addresses,
     help="Metrics address of a broker outside a local cluster; may be repeated.",
 )
-@click.option("--until-stdin-ends", "attached", is_flag=True, hidden=True)
-@click.option(
-    "--bootstrap-server",
-    "bootstrap",
-    default=bootstrap_of_data_dir,
-    show_default="of --data-dir, else as for other commands",
-    is_eager=True,
-    help="HOST:PORT of any broker, several separated by commas.",
+@server_options(
+    "Of a local cluster, whose nodes are shown too.  [default: that of the cluster, if it is "
+    "the one in $PYBROKER_DATA_DIR or ~/.pybroker]"
 )
-@command_config_option
 @user_errors
 def console(
     port: int,

@@ -11,10 +11,9 @@ import click
 
 from ..client.schemas import Registry, SchemaError
 from ..local import cluster_state
-from ..local.cluster_state import ClusterError
-from .attached import run_server
+from .attached import run_server, server_options
 from .beside import REGISTRY_PORT
-from .options import UserError, command_config_option, default_bootstrap, user_errors
+from .options import UserError, user_errors
 
 
 def registry_at(url: str) -> Registry:
@@ -23,17 +22,6 @@ def registry_at(url: str) -> Registry:
         return Registry(url)
     except SchemaError as error:
         raise UserError(f"--registry {error}") from None
-
-
-def bootstrap_of_data_dir() -> str:
-    """The default of --bootstrap-server for commands with --data-dir. Raises UserError."""
-    directory = click.get_current_context().params.get("data_dir")
-    if not isinstance(directory, Path):  # while options are read, click has a sentinel for None
-        return default_bootstrap()
-    try:
-        return cluster_state.load(directory.absolute()).bootstrap
-    except ClusterError as error:
-        raise UserError(str(error)) from None
 
 
 _file = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
@@ -114,22 +102,7 @@ In Python, with pip install "confluent-kafka[avro,schemaregistry]":
     is_flag=True,
     help="Never become primary: serve reads, and forward writes.",
 )
-@click.option(
-    "--data-dir",
-    is_eager=True,  # it decides the default of --bootstrap-server
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Of a local cluster, whose brokers are used.",
-)
-@click.option("--until-stdin-ends", "attached", is_flag=True, hidden=True)
-@click.option(
-    "--bootstrap-server",
-    "bootstrap",
-    default=bootstrap_of_data_dir,
-    show_default="of --data-dir, else as for other commands",
-    is_eager=True,
-    help="HOST:PORT of any broker, several separated by commas.",
-)
-@command_config_option
+@server_options("Of a local cluster, whose brokers are used.")
 @user_errors
 def registry(
     port: int,
