@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -35,7 +35,6 @@ from .network.topic_names import TopicNames
 from .observability.client_subscriptions import ClientInstances
 from .observability.client_telemetry import ClientValues
 from .quotas.client_quotas import ClientQuotas
-from .remote.parts import Remote, build_remote
 from .replicas.parts import Replicas, build_replicas
 from .security.access import DenialLog
 from .security.acl_authorizer import AclAuthorizer
@@ -43,6 +42,9 @@ from .share.parts import build_share_leader
 from .share.share_leader import ShareLeader
 from .zk.acl_store import AclStore
 from .zk.delegation_token_store import DelegationTokenStore
+
+if TYPE_CHECKING:
+    from .remote.parts import Remote
 
 
 class Parts(NamedTuple):
@@ -78,18 +80,12 @@ def assemble(
     config = ground.config
     control = build_control(ground, register_broker)
     replicas = build_replicas(ground, control)
-    remote = build_remote(ground, replicas, address_of)
+    remote = _remote(ground, replicas, address_of)
     coordinators = build_coordinators(ground, control, replicas)
     share_leader = build_share_leader(ground, replicas, coordinators)
     authorizer = settings.acl_authorizer(config)
     acls = None if authorizer is None else AclStore(ground.zookeeper, authorizer)
-    tokens = DelegationTokenStore(
-        ground.zookeeper,
-        settings.delegation_tokens(config),
-        ground.clock,
-        _new_token_id,
-        ground.logs.wall,
-    )
+    tokens = _token_store(ground)
     dispatcher = Dispatcher(ground.metrics)
     dispatcher.hold_back()
     ground.features.on_change = dispatcher.finalized
@@ -143,6 +139,25 @@ def assemble(
     _listen(ground, parts)
     _register_gauges(ground, parts, handlers.sessions)
     return parts
+
+
+def _remote(ground: Ground, replicas: Replicas, address_of: Callable[[str], str]) -> Remote | None:
+    """Its modules cost brokers without tiered storage nothing."""
+    if not ground.config.get_boolean("remote.log.storage.system.enable"):
+        return None
+    from .remote.parts import build_remote
+
+    return build_remote(ground, replicas, address_of)
+
+
+def _token_store(ground: Ground) -> DelegationTokenStore:
+    return DelegationTokenStore(
+        ground.zookeeper,
+        settings.delegation_tokens(ground.config),
+        ground.clock,
+        _new_token_id,
+        ground.logs.wall,
+    )
 
 
 def _new_token_id() -> str:

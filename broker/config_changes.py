@@ -18,7 +18,6 @@ from .cluster.parts import Ground
 from .config import ConfigError, dynamic, passwords
 from .coordinators.group_runtime import consumer_group_config, streams_group_config
 from .quotas.entities import CONNECTION_CREATION_RATE, Entity, IpEntity, entity_at
-from .remote.parts import configs_changed as remote_configs_changed
 from .replicas.parts import apply_replication_quotas
 from .zk.config_store import CLIENT_METRICS, GROUPS, broker_entity, read_all_of, topic_entity
 from .zk.quota_store import read_all_quotas
@@ -175,7 +174,7 @@ class ConfigChanges:
         self._background.total_tokens = config.get_int("background.threads")
         parts.cleaner.configs_changed()
         if parts.remote is not None:
-            remote_configs_changed(config, replicas, parts.remote)
+            parts.remote.configs_changed(config, replicas)
         replicas.runtime.flusher.set_max_threads(config.get_int("num.io.threads"))
         parts.control.controller.unclean_default_changed(
             config.get_boolean("unclean.leader.election.enable")

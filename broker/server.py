@@ -39,6 +39,7 @@ from .cluster.parts import Ground
 from .cluster.topic_config_cache import TopicConfigCache
 from .config import ConfigError, KafkaConfig, dynamic, passwords
 from .config.checks import check_config
+from .config.listeners import host_and_port
 from .config.sasl_config import uses_sasl
 from .config.tls_listeners import TlsListeners
 from .config_changes import ConfigChanges
@@ -85,7 +86,8 @@ NOT_OURS = (
 )
 
 
-_OF_ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+# Where a socket that is bound to every address is reached on its own machine.
+LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class Companion(Protocol):
@@ -318,7 +320,7 @@ class Broker:
     def _address_of(self, listener: str) -> str:
         """HOST:PORT at which this broker reaches its own listener."""
         host, port = self.bound_addresses[listener]
-        return f"{_OF_ANY.get(host, host)}:{port}"
+        return host_and_port(LOOPBACKS.get(host, host), port)
 
     async def _register(self) -> None:
         """Put this broker into /brokers/ids; also after its session has expired."""

@@ -177,6 +177,7 @@ class FetchReader:
             if data.records:
                 remaining = max(0, remaining - len(data.records))
                 min_one_batch = False
+        self.in_tier = None  # the next fetch of the client waits for it
         return results
 
     def _take_back(self, params: FetchParams, entry: FetchEntry, size: int) -> None:

@@ -54,7 +54,6 @@ class Fetches:
         self, token: object, params: FetchParams, entries: Sequence[FetchEntry], now_ms: int
     ) -> Done[FetchResults] | Parked:
         reader = self._reader
-        reader.take_in_tier()  # of a delayed fetch that was read again
         results, size, is_urgent = self._read(params, entries, now_ms)
         found = reader.take_in_tier()
         if found is not None:

@@ -26,8 +26,12 @@ class Listener(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{host_and_port(self.host, self.port)}"
+
+
+def host_and_port(host: str, port: int) -> str:
+    """HOST:PORT; an address of IPv6 has brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -26,7 +26,6 @@ from ..observability.client_telemetry import (
     can_be_read,
     register_client_metrics,
 )
-from ..remote.parts import Remote
 from ..replicas.parts import Replicas
 from ..share.share_leader import ShareLeader
 from ..zk.acl_store import AclStore
@@ -71,6 +70,9 @@ from .transactional_produce import TransactionalProduce
 from .transactions import TransactionHandlers
 from .txn_offset_commit import TxnOffsetCommitHandler
 from .write_txn_markers import WriteTxnMarkersHandler
+
+if TYPE_CHECKING:
+    from ..remote.parts import Remote
 
 
 class Lower(NamedTuple):

@@ -1,4 +1,5 @@
-"""The layer of tiered storage in a broker: built if `remote.log.storage.system.enable` is set.
+"""The layer of tiered storage in a broker: imported and built if
+`remote.log.storage.system.enable` is set.
 
 Mirrors: KafkaServer.createRemoteLogManager, RemoteLogManagerConfig.
 """
@@ -39,15 +40,20 @@ class Remote(NamedTuple):
     reads: RemoteReads
     indexes: RemoteIndexCache
 
+    def configs_changed(self, config: KafkaConfig, replicas: Replicas) -> None:
+        """Apply the keys that may change while the broker runs."""
+        bytes_of = config.get_int
+        self.tasks.copy_quota.limit = bytes_of("remote.log.manager.copy.max.bytes.per.second")
+        self.reads.quota.limit = bytes_of("remote.log.manager.fetch.max.bytes.per.second")
+        self.indexes.resize(bytes_of("remote.log.index.file.cache.total.size.bytes"))
+        waiting = replicas.manager.waiting
+        waiting.remote_fetch_max_wait_ms = config.get_int("remote.fetch.max.wait.ms")
 
-def build_remote(
-    ground: Ground, replicas: Replicas, address_of: Callable[[str], str]
-) -> Remote | None:
+
+def build_remote(ground: Ground, replicas: Replicas, address_of: Callable[[str], str]) -> Remote:
     """ConfigError if the storage manager cannot be made. `address_of` a listener of this broker is
     asked for when it is bound."""
     config = ground.config
-    if not config.get_boolean("remote.log.storage.system.enable"):
-        return None
     if len(config.log_dirs) > 1:
         raise ConfigError("tiered storage is not supported with several log.dirs")
     other = config.get_optional_string(_METADATA_CLASS)
@@ -102,7 +108,7 @@ def build_remote(
     ground.topic_configs.on_change.append(lambda topic, _: remote.tasks.on_config(topic))
     _register_gauges(ground, replicas, remote)
     _measure_quotas(config, remote)
-    configs_changed(config, replicas, remote)
+    remote.configs_changed(config, replicas)
     return remote
 
 
@@ -122,15 +128,6 @@ def _register_gauges(ground: Ground, replicas: Replicas, remote: Remote) -> None
     metrics.gauge(pool + "remotelogreadertaskqueuesize", lambda: reads.queue_size)
     metrics.gauge(pool + "remotelogreaderavgidlepercent", lambda: reads.idle_share)
     metrics.gauge(tasks + "remotelogmanagertasksavgidlepercent", lambda: remote.tasks.idle_share)
-
-
-def configs_changed(config: KafkaConfig, replicas: Replicas, remote: Remote) -> None:
-    """Apply the keys that may change while the broker runs."""
-    remote.tasks.copy_quota.limit = config.get_int("remote.log.manager.copy.max.bytes.per.second")
-    remote.reads.quota.limit = config.get_int("remote.log.manager.fetch.max.bytes.per.second")
-    remote.indexes.resize(config.get_int("remote.log.index.file.cache.total.size.bytes"))
-    waiting = replicas.manager.waiting
-    waiting.remote_fetch_max_wait_ms = config.get_int("remote.fetch.max.wait.ms")
 
 
 def with_prefix(config: KafkaConfig, prefix: str) -> dict[str, str]:
