@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ class Tier:
         return self._cache.highest_offset_for_epoch(epoch)
 
 
-def log_of(directory: Path, **overrides: object) -> Log:
+def log_of(directory: Path, **overrides: Any) -> Log:
     """Thirty records, of which twenty are only in the tier or in both."""
     log = tiered_log(directory, retention_ms=-1, **overrides)
     for _ in range(30):
