@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from .errors import Conflict, TableError
@@ -53,6 +54,14 @@ class DeltaTopicTable:
             except DeltaError as error:
                 raise Conflict(str(error)) from None
         self._table = DeltaTable(self._url)
+        known = set(self.schema.names)
+        missing = [field.with_nullable(True) for field in schema if field.name not in known]
+        if missing:
+            fields = DeltaSchema.from_arrow(pa.schema(missing)).fields
+            try:
+                self.table.alter.add_columns(fields)
+            except DeltaError as error:
+                raise Conflict(str(error)) from None
 
     @property
     def table(self) -> DeltaTable:

@@ -21,7 +21,9 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
     NoSuchTableError,
+    ResolveError,
     TableAlreadyExistsError,
+    ValidationError,
 )
 from pyiceberg.expressions import BooleanExpression, In, Reference
 from pyiceberg.table import Table
@@ -73,6 +75,25 @@ class IcebergTable:
         except NoSuchTableError:
             self._create(schema, partition_by)
         self._forbid_retries()
+        self._evolve(schema)
+
+    def _evolve(self, schema: pa.Schema) -> None:
+        """Add the columns that the table lacks, and widen those of numbers."""
+        known = set(self.table.schema().column_names)
+        if all(
+            name in known and _fits(schema.field(name).type, self.schema.field(name).type)
+            for name in schema.names
+        ):
+            return
+        try:
+            with self.table.update_schema() as update:
+                update.union_by_name(schema)
+        except CommitFailedException as error:
+            raise Conflict(str(error)) from None
+        except (ValidationError, ResolveError) as error:
+            raise TableError(
+                f"the table's columns cannot become those of the schema: {error}"
+            ) from None
 
     def _create(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
         with contextlib.suppress(NamespaceAlreadyExistsError):
@@ -157,6 +178,14 @@ class IcebergTable:
                 transaction.set_properties(properties)
         except CommitFailedException as error:
             raise Conflict(str(error)) from None
+
+
+def _fits(wanted: pa.DataType, there: pa.DataType) -> bool:
+    """Whether a column need not be widened: other differences are the reader's."""
+    widened = {pa.int64(): pa.int32(), pa.float64(): pa.float32()}
+    if pa.types.is_struct(wanted):
+        return False
+    return bool(widened.get(wanted) != there)
 
 
 def _one_of(column: str, values: pa.Array) -> BooleanExpression:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import trio
 
 from ..client.cluster import Cluster
@@ -24,18 +25,20 @@ from ..client.errors import ClientError
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import uuid_to_text
 from ..storage.table_configs import TableSettings
+from .dead_letters import send_dead_letters
 from .errors import Conflict, TableError
 from .intake import Intake
 from .place import Place
-from .raw import RAW, raw_columns
+from .raw import raw_columns
+from .shaping import NewColumns, Shaper, shaper_of
 from .topic_table import TopicTable, table_of
 from .upserts import last_by_key
+from .values import Bad
 
 POLL_SECONDS: Final = 0.5
 PARTITIONS_SECONDS: Final = 5.0  # between two looks whether the topic has more of them
 FIRST_BACKOFF_SECONDS: Final = 0.1
 MAX_BACKOFF_SECONDS: Final = 30.0
-KEY: Final = "key"
 
 
 @dataclass(slots=True)
@@ -47,6 +50,7 @@ class TableState:
     offsets: dict[int, int] = field(default_factory=dict)  # those committed
     ends: dict[int, int] = field(default_factory=dict)  # of the topic, as far as known
     rows: int = 0  # written by this process
+    dead_letters: int = 0
     commits: int = 0
     error: str | None = None
 
@@ -69,7 +73,10 @@ class TopicWriter:
         self._topic = topic
         self._settings = settings
         self._report = report
-        self._pieces: list[pa.RecordBatch] = []
+        self._shaper: Shaper | None = None
+        self._pieces: list[pa.Table] = []
+        self._lives: list[pa.Array] = []  # upserts: whether the records of the pieces have a value
+        self._dead: list[tuple[ReceivedBatch, Bad]] = []
         self.state = TableState(topic, settings.format)
 
     async def run(self) -> None:
@@ -79,7 +86,7 @@ class TopicWriter:
             commits = self.state.commits
             try:
                 await self._keep()
-            except _MorePartitions:
+            except (_MorePartitions, NewColumns):
                 continue
             except Conflict as error:
                 problem = f"the table was changed by another process: {error}"
@@ -107,9 +114,13 @@ class TopicWriter:
             self._topic,
             uuid_to_text(found.topic_id),
         )
-        await trio.to_thread.run_sync(table.open, RAW, self._settings.partition_by)
+        if self._shaper is None:
+            self._shaper = shaper_of(self._settings.schema, self._place.registry)
+        shaper = self._shaper
+        await trio.to_thread.run_sync(shaper.load)
+        await trio.to_thread.run_sync(table.open, shaper.columns, self._settings.partition_by)
         offsets = await trio.to_thread.run_sync(table.offsets)
-        self._pieces = []
+        self._pieces, self._lives, self._dead = [], [], []
         async with Consumer(
             self._cluster,
             auto_offset_reset="earliest",  # rows that the table has are cut off by the intake
@@ -172,23 +183,50 @@ class TopicWriter:
         begin = intake.accept(batch.partition, first, batch.next_offset, size, _now_ms())
         rest = batch if begin == first else batch.behind(begin - 1)
         if rest is not None and begin < batch.next_offset:
-            self._pieces.append(await trio.to_thread.run_sync(raw_columns, rest))
+            await trio.to_thread.run_sync(self._shape, rest)
+
+    def _shape(self, batch: ReceivedBatch) -> None:
+        """In a thread."""
+        assert self._shaper is not None
+        raw = raw_columns(batch)
+        rows, bad = self._shaper.shape(raw)
+        self._pieces.append(rows)
+        if self._settings.upserts:
+            left_out = {one.row for one in bad}
+            fitting = [row for row in range(len(batch)) if row not in left_out]
+            self._lives.append(pc.is_valid(raw["value"]).take(pa.array(fitting, pa.int64())))
+        if bad and not self._settings.dead_letter_topic:
+            raise TableError(
+                f"offset {batch.offsets[bad[0].row]} of partition {batch.partition} does not fit "
+                f"the schema: {bad[0].reason}; the topic has no pybroker.table.dead.letter.topic"
+            )
+        self._dead += [(batch, one) for one in bad]
 
     async def _commit(self, table: TopicTable, intake: Intake) -> None:
-        rows = pa.Table.from_batches(self._pieces, RAW)
-        self._pieces = []
+        assert self._shaper is not None
+        rows = pa.concat_tables([self._shaper.columns.empty_table(), *self._pieces])
+        lives = pa.chunked_array(self._lives, pa.bool_())
+        dead, self._pieces, self._lives, self._dead = self._dead, [], [], []
+        if dead:
+            topic = self._settings.dead_letter_topic
+            await send_dead_letters(self._cluster, topic, dead)
+            self.state.dead_letters += len(dead)
         offsets = dict(intake.offsets)
-        await trio.to_thread.run_sync(self._write, table, rows, offsets)
+        await trio.to_thread.run_sync(self._write, table, rows, lives, offsets)
         intake.committed()
         self.state.offsets, self.state.error = offsets, None
         self.state.rows += rows.num_rows
         self.state.commits += 1
 
-    def _write(self, table: TopicTable, rows: pa.Table, offsets: dict[int, int]) -> None:
+    def _write(
+        self, table: TopicTable, rows: pa.Table, lives: pa.ChunkedArray, offsets: dict[int, int]
+    ) -> None:
         """In a thread."""
         if self._settings.upserts:
-            kept, deleted = last_by_key(rows, KEY, rows["value"])
-            table.upsert(kept, deleted, KEY, offsets)
+            assert self._shaper is not None
+            key = self._shaper.key
+            kept, deleted = last_by_key(rows, key, lives)
+            table.upsert(kept, deleted, key, offsets)
         else:
             table.append(rows, offsets)
 

@@ -1,7 +1,7 @@
 """The broker's end of the process that writes tables (`pybroker_kafka.tables.worker`).
 
-The process gets the whole of its work in each message, so a lost one matters to nobody: the next
-start sends it again. It ends with its standard input.
+The process gets the whole of its work in each message, so that its next start needs one alone. It
+ends with its standard input.
 """
 
 from __future__ import annotations

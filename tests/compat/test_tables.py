@@ -10,7 +10,8 @@ import duckdb
 import psutil
 import pyarrow as pa
 import pytest
-from kafka import KafkaProducer
+from deltalake import DeltaTable
+from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from pyiceberg.exceptions import NoSuchTableError
 
@@ -150,3 +151,91 @@ def check_summaries(place: Place, topic: str) -> None:
     for partition, end in before.items():
         ours = [row["offset"] for row in rows.to_pylist() if row["partition"] == int(partition)]
         assert sorted(ours) == list(range(end))
+
+
+SCHEMA = {
+    "type": "object",
+    "required": ["id"],
+    "properties": {
+        "id": {"type": "integer"},
+        "name": {"type": "string"},
+        "at": {"type": "string", "format": "date-time"},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_values_become_columns_and_others_dead_letters(
+    broker: BrokerProcess, place: Place, kind: str
+) -> None:
+    topic, dead = f"shaped-{kind}", f"dead-{kind}"
+    create(broker, dead)
+    create(
+        broker,
+        topic,
+        pybroker_table=kind,
+        pybroker_table_schema=json.dumps(SCHEMA),
+        pybroker_table_dead_letter_topic=dead,
+    )
+    values = [
+        b'{"id": 1, "name": "Ada", "at": "2026-01-02T03:04:05Z"}',
+        b'{"id": "one"}',
+        b'{"id": 2, "colour": "red"}',
+        b"no JSON",
+        b'{"name": "without id"}',
+        None,
+        b'{"id": 3}',
+    ]
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for value in values:
+            producer.send(topic, value, b"k").get(timeout=60)
+
+    def found() -> list[dict[str, object]]:
+        rows = rows_of(kind, place, topic)
+        return [] if rows is None else rows.sort_by("kafka_offset").to_pylist()
+
+    until(lambda: len(found()) >= 4)
+    assert [(row["kafka_offset"], row["id"], row["name"]) for row in found()] == [
+        (0, 1, "Ada"),
+        (2, 2, None),
+        (5, None, None),
+        (6, 3, None),
+    ]
+    with closing(
+        KafkaConsumer(dead, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
+    ) as consumer:
+        letters = [next(consumer) for _ in range(3)]
+    assert [letter.value for letter in letters] == [values[1], values[3], values[4]]
+    headers = dict(letters[0].headers)
+    assert headers["__connect.errors.offset"] == b"1"
+    assert headers["__connect.errors.topic"] == topic.encode()
+
+
+def rows_of(kind: str, place: Place, topic: str) -> pa.Table | None:
+    if kind == "iceberg":
+        return iceberg_rows(place, topic)
+    url = place.delta_url(topic)
+    return DeltaTable(url).to_pyarrow_table() if DeltaTable.is_deltatable(url) else None
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_compacted_topic_is_one_row_for_each_key(
+    broker: BrokerProcess, place: Place, kind: str
+) -> None:
+    topic = f"compacted-{kind}"
+    create(
+        broker, topic, cleanup_policy="compact", pybroker_table=kind, pybroker_table_mode="upsert"
+    )
+    expected: dict[bytes, bytes | None] = {}
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for number in range(200):
+            key, value = b"k%d" % (number * 7 % 13), None if number % 5 == 0 else b"%d" % number
+            producer.send(topic, value, key).get(timeout=60)
+            expected[key] = value
+
+    def found() -> dict[bytes, bytes]:
+        rows = rows_of(kind, place, topic)
+        pairs = [] if rows is None else rows.select(["key", "value"]).to_pylist()
+        return {row["key"]: row["value"] for row in pairs}
+
+    until(lambda: found() == {key: value for key, value in expected.items() if value is not None})
