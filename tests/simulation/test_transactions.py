@@ -23,7 +23,7 @@ KNOWN_SEEDS = {
     "offsets visible before the commit": 0,
     "late requests are applied": 5,
     "coordinator answers from memory": 9,
-    "offsets answered from memory": 3,
+    "offsets answered from memory": 26,
     "unlogged fences are believed": 8,
     "late markers are written": 3,
     "late offsets are taken": 6,
