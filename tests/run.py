@@ -9,8 +9,7 @@ system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
 wait for processes to start and end, have more workers than there are cores, or others run beside
-them in lanes, the stages of a lane in turn; what they print comes one after the other. Thousands of
-quick tests have one process, since each worker would collect them all. The table
+them in lanes, the stages of a lane in turn; what they print comes one after the other. The table
 has the CPU seconds of each: those of two cores in its time are twice its seconds, and what is
 missing was waited for, or taken by processes that nobody waited for (Spark's). Below it are the
 tests that only waited beside what else the machine had to do: long on the wall's clock, and not on
@@ -131,7 +130,7 @@ COURSE_BY_HAND = [
     ),
 ]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
-# Each worker collects all tests, which takes as long as quick ones run: those have lanes instead.
+# Each worker collects all tests, which takes as long as quick ones run: others have lanes instead.
 COMPUTING = ["-n", "2"]
 WAITING = ["-n", "4"]
 WAITING_LONG = ["-n", "5"]
@@ -230,7 +229,7 @@ def stages() -> list[Stage]:
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."], lane=1),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."], lane=1),
         Stage("layers", "lint", [str(BIN / "lint-imports")], lane=1),
-        Stage("unit tests", "test", [*SOURCES, *pytest, "tests/unit"]),
+        Stage("unit tests", "test", [*SOURCES, *pytest, *COMPUTING, "tests/unit"]),
         Stage("property tests", "test", [*SOURCES, *pytest, "tests/properties"], lane=1),
         Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=2),
         Stage("compiled request path", "test", COMPILE, lane=2),
