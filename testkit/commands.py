@@ -140,7 +140,11 @@ class Command:
 
     def _has_told(self, timeout: float) -> bool:
         """Whether there is more from the fork server, within this time."""
-        return bool(self._received or select.select([self._channel], [], [], timeout)[0])
+        if self._received:
+            return True
+        poll = select.poll()  # `select` refuses the descriptors of a process that has a thousand
+        poll.register(self._channel, select.POLLIN)
+        return bool(poll.poll(max(0.0, timeout) * 1000))
 
     def _next_line(self) -> dict[str, Any] | None:
         while b"\n" not in self._received:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from types import FunctionType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,8 +30,27 @@ settings.register_profile(
 )
 settings.load_profile("pybroker")
 
+# One in so many examples of each property is tried, where all have been tried with the sources.
+EXAMPLES_VARIABLE = "PYBROKER_ONE_EXAMPLE_IN"
+FEWEST_EXAMPLES = 10
+HYPOTHESIS_SETTINGS = "_hypothesis_internal_use_settings"
+
 # Of objects made and not yet given back; Python's own is 700, and 10 for older ones.
 GARBAGE_THRESHOLDS = (20_000, 20, 20)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    one_in = int(os.environ.get(EXAMPLES_VARIABLE, "1"))
+    properties = {
+        test
+        for item in items
+        if isinstance(test := getattr(item, "obj", None), FunctionType)
+        and hasattr(test, HYPOTHESIS_SETTINGS)
+    }
+    for test in properties if one_in > 1 else ():
+        found: settings = getattr(test, HYPOTHESIS_SETTINGS)
+        fewer = max(found.max_examples // one_in, FEWEST_EXAMPLES)
+        setattr(test, HYPOTHESIS_SETTINGS, settings(found, max_examples=fewer))
 
 
 def pytest_collection_finish() -> None:

@@ -3,9 +3,9 @@
 `make test` calls it. Of the tests beside Apache Kafka it runs those that show each of the
 promises once, `make mixed` all, and what our client and commands do at Apache Kafka (marked
 at_kafka); both skip them, with the reason, where Java or Maven is missing.
-`make abuse` has the abuses that want the machine for themselves, too; `make faults` has all fault
-cases; `make posix` runs what meets
-the operating system without the things that Linux alone has.
+`make abuse` has the abuses that want the machine for themselves, too, and more mutated requests;
+`make faults` has all fault cases, and twice the torture; `make posix` runs what meets the operating
+system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
 wait for processes to start and end, have more workers than there are cores, or others run beside
@@ -15,8 +15,8 @@ missing was waited for, or taken by processes that nobody waited for (Spark's). 
 tests that only waited beside what else the machine had to do: long on the wall's clock, and not on
 one that knows how busy it is (`tests.support.patience`), on which all limits of time are.
 Each run has both ways of a request: what is compiled runs in the wire tests, the real clients, the
-torture, the faults and once more in the unit and property tests of its rooms; the sources in all
-unit and property tests, the simulation and the abuse.
+torture, the faults and once more in the unit and property tests of its rooms, with fewer examples
+of each property; the sources in all unit and property tests, the simulation and the abuse.
 The clusters of all stages have the features of the newest Kafka finalized; with `--features 3.9`
 (`make test FEATURES=3.9`) nothing is, and brokers answer as Kafka 3.9.
 The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
@@ -113,8 +113,11 @@ SPARK_BY_HAND = [
     f"--ignore={SPARK_CLUSTER}",
     "--ignore=tests/compat/test_spark_kills.py",
 ]
-# Of one seed, short, and patient with a busy machine.
-TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
+# Of one seed, short, and patient with a busy machine; the first 100 of those of `make faults`.
+TORTURE = ["--seed=1", "--rounds=1", "--ready-seconds=15"]
+TORTURE_IN_EVERY_RUN = ["--sequences=100", *TORTURE]
+# The first of those of `make abuse`, of each API a few dozen.
+FEWER_MUTATIONS = "MUTATED_REQUESTS=20000"
 # Each chapter of the course runs once, in the terminal or in a browser; the others run by hand.
 COURSE_BY_HAND = [
     *(
@@ -127,8 +130,10 @@ COURSE_BY_HAND = [
     ),
 ]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
+# Each worker collects all tests, which takes as long as quick ones run: others have lanes instead.
 COMPUTING = ["-n", "2"]
 WAITING = ["-n", "4"]
+WAITING_LONG = ["-n", "5"]
 # Files side by side: the tests of one share a broker.
 BY_FILE = ["--dist=loadfile"]
 # Those first that tests/compat/conftest.py puts first, instead of those with the most tests.
@@ -146,15 +151,36 @@ RECORDS = [
     "tests/properties/protocol/records",
 ]
 
+# One in four of the examples of properties, where the sources have been tried with all of them.
+FEWER_EXAMPLES = [
+    "env",
+    "PYBROKER_ONE_EXAMPLE_IN=4",
+    "POWER_CUT_SEEDS=40",
+    "LOG_TWIN_EXAMPLES=15",
+    "COMPACTION_TWIN_EXAMPLES=15",
+]
+
 # What looks into the way of a request, once more where it is compiled; its doubles are interpreted.
 ALL_COMPILED = ["env", "PYBROKER_COMPILED=all"]
 COMPILE = [sys.executable, "setup.py", "-q", "compile"]
 SIMULATION = [sys.executable, "-m", "tests.simulation.run"]
 # In a checkout where it is compiled, too: some tests change what is in it.
 SOURCES = ["env", "PYBROKER_COMPILED=loops"]
+# Rooms of which nothing is compiled.
+INTERPRETED = (
+    "client/admin",
+    "client/consumer",
+    "client/security",
+    "client/share",
+    "coordinator/share",
+    "coordinator/transaction",
+    "replication/controller",
+    "replication/share",
+)
 REQUEST_PATH = [
     # They break the state by hand, which compiled classes do not allow.
     "--ignore-glob=*/test_invariants.py",
+    *(f"--ignore-glob=*/{room}" for room in INTERPRETED),
     "tests/unit/test_compiled.py",
     "tests/simulation/test_both_ways.py",
     "tests/unit/broker/network",
@@ -203,41 +229,41 @@ def stages() -> list[Stage]:
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."], lane=1),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."], lane=1),
         Stage("layers", "lint", [str(BIN / "lint-imports")], lane=1),
-        Stage("words", "lint", [python, "-m", "tests.words.check"], lane=1),
-        Stage(
-            "unit and property tests",
-            "test",
-            [*SOURCES, *pytest, *COMPUTING, "tests/unit", "tests/properties"],
-        ),
-        Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=1),
-        Stage(
-            "compiled request path",
-            "test",
-            COMPILE,
-            lane=1,
-        ),
+        Stage("unit tests", "test", [*SOURCES, *pytest, *COMPUTING, "tests/unit"]),
+        Stage("property tests", "test", [*SOURCES, *pytest, "tests/properties"], lane=1),
+        Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=2),
+        Stage("compiled request path", "test", COMPILE, lane=2),
         Stage("wire tests", "test", [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"]),
         Stage("types", "lint", [str(BIN / "mypy")], lane=1),
+        Stage("words", "lint", [python, "-m", "tests.words.check"], lane=2),
         Stage(
             "real clients",
             "test",
             [
-                *[*ALL_COMPILED, *pytest, *WAITING, *LONG_FIRST, "-m", "not at_kafka"],
+                *[*ALL_COMPILED, *pytest, *WAITING_LONG, *LONG_FIRST, "-m", "not at_kafka"],
                 *["tests/compat", *SPARK_BY_HAND, *COURSE_BY_HAND],
             ],
         ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], lane=1),
+        Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=1),
         Stage(
             "unit and property tests, compiled",
             "test",
-            [*ALL_COMPILED, *pytest, *COMPUTING, *REQUEST_PATH],
+            [*FEWER_EXAMPLES, *ALL_COMPILED, *pytest, *REQUEST_PATH],
             lane=1,
+        ),
+        Stage(
+            "faults",
+            "test",
+            [*ALL_COMPILED, *pytest, *COMPUTING, "tests/faults", *FAULTS_BY_HAND],
+            lane=2,
         ),
         Stage(
             "abuse",
             "test",
             [
-                *[*SOURCES, "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
+                *[*SOURCES, "ABUSE_P99_MS=100", FEWER_MUTATIONS, *pytest],
+                *["tests/abuse", *ABUSE_BY_HAND],
                 *[f"--ignore={file}" for file in ABUSE_THAT_WAITS],
             ],
         ),
@@ -250,7 +276,7 @@ def stages() -> list[Stage]:
         Stage(
             "records, interpreted",
             "test",
-            ["env", "PYBROKER_COMPILED=0", *pytest, *RECORDS],
+            [*FEWER_EXAMPLES, "PYBROKER_COMPILED=0", *pytest, *RECORDS],
             lane=1,
         ),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
@@ -260,12 +286,6 @@ def stages() -> list[Stage]:
             ["env", "ABUSE_P99_MS=100", *pytest, *ABUSE_THAT_WAITS, *ABUSE_BY_HAND],
             lane=2,
         ),
-        Stage(
-            "faults",
-            "test",
-            [*ALL_COMPILED, *pytest, *WAITING, "tests/faults", *FAULTS_BY_HAND],
-        ),
-        Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=2),
         Stage(
             "the request path",
             "compiled",
@@ -293,6 +313,11 @@ def stages() -> list[Stage]:
         Stage("a Spark cluster", "spark-cluster", [*pytest, "-v", SPARK_CLUSTER]),
         Stage("faults, all", "faults", [*pytest, "tests/faults"]),
         Stage("fault cases, all", "faults", [python, "-m", "tests.faults.run", "--schedules=5"]),
+        Stage(
+            "torture, all",
+            "faults",
+            [python, "-m", "tests.torture.run", "--sequences=200", *TORTURE],
+        ),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
         Stage(
             "with POSIX alone",

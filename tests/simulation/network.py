@@ -8,7 +8,7 @@ time; so order holds within a connection and not across them. Rules:
 - a process that dies resets its connections.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tests.simulation.kernel import Event, Kernel, Process
@@ -93,6 +93,8 @@ class Network:
         self.slow_share = 0.01
         # Of the requests that arrive when their sender has given them up: those that come late.
         self.late_share = 0.0
+        # Of the requests of a kind: those whose connection breaks while they are under way.
+        self.broken_shares: Mapping[type, float] = {}
         self.exchange_count = 0
 
     # Links
@@ -140,6 +142,9 @@ class Network:
             exchange.timeout = kernel.after(timeout_ms, source, exchange.fail)
         if self.is_up(source.name, target):
             kernel.after(self.delay_ms(), server.process, self._arrived, exchange)
+        broken_share = self.broken_shares.get(type(message))
+        if broken_share and kernel.chance(broken_share):
+            kernel.after(0, source, exchange.fail)
         return exchange
 
     def discard(self, exchange: Exchange) -> None:

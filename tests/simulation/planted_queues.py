@@ -13,11 +13,13 @@ from pybroker_kafka.coordinator.share.share_coordinator import ShareCoordinator
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.replication.share.in_flight import RecordState, Run, StateWrite
 from pybroker_kafka.replication.share.share_partition import SharePartition
+from tests.simulation import client_cluster
 from tests.simulation.client_apps import Sender
 from tests.simulation.client_cluster import simulate_client_2
 from tests.simulation.client_queues import QueueMember
 from tests.simulation.cluster import Result
 from tests.simulation.planted_client import among
+from tests.simulation.planted_transactions import together
 
 MAX_SEEDS = 100
 
@@ -75,7 +77,13 @@ def _old_leaders_may_write() -> Any:
                 partition.leader_epoch = -1
         write(self, token, request, now_ms)
 
-    return _in_queues(patch.object(ShareCoordinator, "write", believe))
+    return _in_queues(
+        together(
+            patch.object(ShareCoordinator, "write", believe),
+            # Or too few seeds meet it: leaders that do not hear of the next one.
+            patch.object(client_cluster, "ISOLATED_LEADERS_WEIGHT", 100),
+        )
+    )
 
 
 def _released_is_done() -> Any:

@@ -100,7 +100,7 @@ def _late_requests_are_applied() -> Any:
     """A producer's request out of a broken connection counts as one of its next transaction."""
     return nastier(
         patch.object(TransactionMetadata, "is_late", lambda _self, _connection: False),
-        RESETS_WEIGHT=80,
+        BROKEN_ENDS_SHARE=0.3,
         LATE_SHARE=1.0,
     )
 
@@ -109,7 +109,7 @@ def _late_markers_are_written() -> Any:
     """Markers out of a coordinator's broken connection end the producer's next transaction."""
     return nastier(
         patch.object(WriteTxnMarkersHandler, "_is_late", lambda _self, _request: False),
-        BROKEN_CONNECTIONS_WEIGHT=80,
+        BROKEN_MARKERS_SHARE=0.3,
         LATE_SHARE=1.0,
     )
 
@@ -123,7 +123,7 @@ def _late_offsets_are_taken() -> Any:
 
     return nastier(
         patch.object(group_transactions, "ConnectionOrders", NothingIsLate),
-        RESETS_WEIGHT=200,
+        BROKEN_OFFSETS_SHARE=0.6,
         LATE_SHARE=1.0,
         OFFSETS_SHARE=1.0,
     )
@@ -137,7 +137,14 @@ def _coordinator_answers_from_memory() -> Any:
     ) -> None:
         done(answer)
 
-    return nastier(patch.object(Core, "prove", say), ISOLATED_COORDINATORS_WEIGHT=15)
+    return nastier(
+        patch.object(Core, "prove", say),
+        # Of many tellers some had ended a transaction when their coordinator was cut off.
+        TELLERS=10,
+        LONGEST_PAUSE_MS=800,
+        STANDSTILL_SHARE=0,
+        ISOLATED_COORDINATORS_WEIGHT=40,
+    )
 
 
 def _unlogged_fences_are_believed() -> Any:

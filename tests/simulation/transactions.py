@@ -78,8 +78,11 @@ LOAD_BYTES = 2_000
 MAX_OWN_PARTITIONS = 1
 ISOLATED_COORDINATORS_WEIGHT = 2
 RESETS_WEIGHT = 6
-BROKEN_CONNECTIONS_WEIGHT = 0  # beside what breaks connections between brokers anyway
 LATE_SHARE = 0.5
+# Of these requests those whose connection breaks, beside what breaks connections anyway.
+BROKEN_MARKERS_SHARE = 0.0
+BROKEN_ENDS_SHARE = 0.0
+BROKEN_OFFSETS_SHARE = 0.0
 
 SERVED = (
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_COMMIT,
@@ -215,7 +218,11 @@ class TransactionalCluster(Cluster):
             self.faults.add(isolate, ISOLATED_COORDINATORS_WEIGHT)
         self.network.late_share = LATE_SHARE
         self.faults.add(self._reset_a_teller, RESETS_WEIGHT)
-        self.faults.add(self.faults.break_connections, BROKEN_CONNECTIONS_WEIGHT)
+        self.network.broken_shares = {
+            WriteTxnMarkersRequest: BROKEN_MARKERS_SHARE,
+            EndTxnRequest: BROKEN_ENDS_SHARE,
+            TxnOffsetCommitRequest: BROKEN_OFFSETS_SHARE,
+        }
 
     @property
     def data_keys(self) -> list[TopicPartition]:

@@ -21,6 +21,7 @@ from pybroker_kafka.compiled import (
     folder_of,
     is_compiled,
 )
+from tests.run import INTERPRETED
 from tests.support.processes import ROOT
 
 MODULES = [module for unit in UNITS for module in unit.modules]
@@ -47,6 +48,12 @@ def files_that_run(wanted: str | None) -> list[str]:
         check=True,
     )
     return done.stdout.split()
+
+
+def test_nothing_is_compiled_of_rooms_whose_tests_run_once() -> None:
+    """`make test` leaves them out of the second run of the unit and property tests."""
+    rooms = tuple(room.replace("/", ".") + "." for room in INTERPRETED)
+    assert not [module for module in MODULES if module.startswith(rooms)]
 
 
 def test_every_module_of_the_list_is_there() -> None:

@@ -3,7 +3,9 @@ again, what is on its way to a client stays open, and without a descriptor an an
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,13 @@ from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 MOST = 6
 SEGMENTS = 40
 LARGE = 64 * 1024
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """What is forgotten closes with its garbage, and that is collected rarely in tests."""
+    yield
+    gc.collect()
 
 
 class One:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import resource
 import socket
 import subprocess
 import threading
@@ -13,6 +16,7 @@ from pybroker_kafka.testkit.commands import Command
 
 ROUNDS = 300
 ASKING = 4
+MANY_FILES = 1_100
 
 
 def command() -> tuple[Command, socket.socket]:
@@ -39,6 +43,21 @@ def test_threads_see_one_end() -> None:
             server.sendall(b'{"exit": -9}\n')
             server.close()
             assert {one.result(10) for one in asked} == {-9}
+
+
+def test_a_process_with_many_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * MANY_FILES)), hard))
+        for _ in range(MANY_FILES):
+            stack.enter_context(open(os.devnull))
+        process, server = command()
+        stack.callback(process._channel.close)
+        assert process._channel.fileno() > MANY_FILES
+        server.sendall(b'{"exit": 0}\n')
+        server.close()
+        assert process.wait(10) == 0
 
 
 def test_a_wait_has_a_limit() -> None:
