@@ -213,8 +213,6 @@ def start(
 
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """
-    from ..broker.config import ConfigError
-    from ..broker.config.loading import for_local_cluster
     from ..broker.resources import descriptors
     from ..local import cluster_spec, secured, zookeeper_nodes
 
@@ -225,13 +223,9 @@ def start(
         registry_at(registry_url)  # a bad address is reported before anything starts
     if ephemeral:
         data_dir = _ephemeral_directory(data_dir)
-    try:
-        overrides, translated = for_local_cluster(os.environ, overrides)
-    except ConfigError as error:
-        raise ClusterError(str(error)) from None
-    if translated:
+    overrides, is_translated = _with_environment(overrides)
+    if is_translated:
         brokers = brokers or 1
-        click.echo(translated, err=True)
     remembered = cluster_spec.remembered_brokers(data_dir)
     security = secured.SecurityFiles(data_dir.absolute()) if secure else None
     if security is not None and zookeeper_connect is None and zookeeper_credentials is None:
@@ -261,14 +255,28 @@ def start(
         _warn_of_fewer(spec.broker_count, remembered)
     started = time.monotonic()
     owner = _owner() if until_eof else None
-    console = registry = None
-    if has_console:
-        write = ["--console-write"] if console_write else []
-        console = BesideProcess("console", spec.data_dir, console_port, *write)
-    if has_registry:
-        registry = BesideProcess("registry", spec.data_dir, registry_port)
-    besides = Besides(console, registry, registry_url or "")
+    write = ["--console-write"] if console_write else []
+    besides = Besides(
+        BesideProcess("console", spec.data_dir, console_port, *write) if has_console else None,
+        BesideProcess("registry", spec.data_dir, registry_port) if has_registry else None,
+        registry_url or "",
+    )
     sys.exit((_start_detached if detach else _start_here)(spec, started, besides, owner))
+
+
+def _with_environment(overrides: dict[str, str]) -> tuple[dict[str, str], bool]:
+    """The overrides with those of the environment, and whether variables of another image of Kafka
+    were translated, for one broker. Raises ClusterError."""
+    from ..broker.config import ConfigError
+    from ..broker.config.loading import for_local_cluster
+
+    try:
+        found, translated = for_local_cluster(os.environ, overrides)
+    except ConfigError as error:
+        raise ClusterError(str(error)) from None
+    if translated:
+        click.echo(translated, err=True)
+    return found, bool(translated)
 
 
 def _ephemeral_directory(data_dir: Path) -> Path:
