@@ -249,6 +249,7 @@ def start(
         security=security,
         ephemeral=ephemeral,
         tier=tier,
+        registry=registry_url or _registry_address(has_registry, registry_port),
         release=release or cluster_state.release_of_new_clusters(),
         overrides=overrides,
         metrics_host=metrics_host,
@@ -269,6 +270,11 @@ def start(
         registry = BesideProcess("registry", spec.data_dir, registry_port)
     besides = Besides(console, registry, registry_url or "")
     sys.exit((_start_detached if detach else _start_here)(spec, started, besides, owner))
+
+
+def _registry_address(has_registry: bool, port: int) -> str | None:
+    """None if it takes any free port, which brokers cannot know before they start."""
+    return f"http://127.0.0.1:{port}" if has_registry and port else None
 
 
 def _ephemeral_directory(data_dir: Path) -> Path:
