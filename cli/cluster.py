@@ -243,6 +243,7 @@ def start(
         security=security,
         ephemeral=ephemeral,
         tier=tier,
+        registry=registry_url or _registry_address(has_registry, registry_port),
         release=release or cluster_state.release_of_new_clusters(),
         overrides=overrides,
         metrics_host=metrics_host,
@@ -277,6 +278,11 @@ def _with_environment(overrides: dict[str, str]) -> tuple[dict[str, str], bool]:
     if translated:
         click.echo(translated, err=True)
     return found, bool(translated)
+
+
+def _registry_address(has_registry: bool, port: int) -> str | None:
+    """None if it takes any free port, which brokers cannot know before they start."""
+    return f"http://127.0.0.1:{port}" if has_registry and port else None
 
 
 def _ephemeral_directory(data_dir: Path) -> Path:

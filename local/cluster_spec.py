@@ -28,6 +28,7 @@ PORT_PATIENCE_SECONDS = 1.0
 PORT_POLL_SECONDS = 0.02
 DEFAULT_BROKERS = 3
 BROKER_PREFIX = "broker-"
+TABLES = "tables"  # the directory of the tables of topics
 
 
 # The keys that make the nodes one cluster.
@@ -54,6 +55,7 @@ class ClusterSpec:
     ephemeral: bool = False
     release: str = field(default_factory=release_of_new_clusters)  # whose features it has, if new
     tier: str | None = None  # a directory or an URL, for tiered storage
+    registry: str | None = None  # the URL of the schema registry, for tables of topics
     overrides: Mapping[str, str] = field(default_factory=dict)
     metrics_host: str = HOST
     first_metrics_port: int | None = None  # 0: any free ports
@@ -109,6 +111,7 @@ class ClusterSpec:
                 **self.local_defaults(),
                 **closed,
                 **self._tier_keys(),
+                **self._table_keys(),
                 **listening,
                 "broker.id": str(node.node_id),
                 "log.dirs": node.directory,
@@ -123,6 +126,15 @@ class ClusterSpec:
             return {}
         in_cluster = {} if self.security is None else self.security.internal_settings()
         return tier_keys(self.tier, min(3, self.broker_count), in_cluster)
+
+    def _table_keys(self) -> dict[str, str]:
+        """Topics may have tables, in a directory beside those of the brokers."""
+        client = {} if self.security is None else self.security.internal_settings()
+        return {
+            "pybroker.table.warehouse": str(self.data_dir.absolute() / TABLES),
+            **({} if self.registry is None else {"pybroker.table.registry": self.registry}),
+            **{f"pybroker.table.client.{name}": text for name, text in client.items()},
+        }
 
     @property
     def zookeeper_directory(self) -> Path:

@@ -29,6 +29,7 @@ from .config_def import (
 
 TABLE: Final = "pybroker.table"
 WAREHOUSE: Final = "pybroker.table.warehouse"  # the broker's key without which there are no tables
+CLIENT_PREFIX: Final = "pybroker.table.client."  # settings of the clients that write tables
 RAW: Final = "raw"
 NONE: Final = "none"
 

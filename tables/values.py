@@ -116,6 +116,8 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 class AvroReader:
+    """Of values without a head, each an Avro record and nothing behind it."""
+
     def __init__(self, schema: Any) -> None:
         import fastavro
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from ...storage.table_configs import CLIENT_PREFIX as TABLE_CLIENT_PREFIX
 from . import ineffective, kraft
 from .definitions import BROKER_CONFIGS, LISTENER_PREFIX, definition_of
 from .errors import ConfigError
@@ -208,8 +209,9 @@ def environment_key(variable: str) -> str:
 
 
 def _is_known(name: str, values: Mapping[str, str]) -> bool:
-    """Or it is meant for a plugin of tiered storage, which alone knows its keys."""
-    if definition_of(name) is not None:
+    """Or it is meant for a plugin of tiered storage, which alone knows its keys, or for the clients
+    that write tables."""
+    if definition_of(name) is not None or name.startswith(TABLE_CLIENT_PREFIX):
         return True
     return any(
         name.startswith(values.get(key) or BROKER_CONFIGS[key].default or "")

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-from ...storage.table_configs import WAREHOUSE
+from ...storage.table_configs import CLIENT_PREFIX, WAREHOUSE
 from ..cluster.parts import Ground
 from ..config import KafkaConfig
 from ..replicas.parts import Replicas
 from .runtime import TableRuntime
-
-CLIENT_PREFIX: Final = "pybroker.table.client."
 
 
 def build_tables(

@@ -10,6 +10,9 @@ import duckdb
 import psutil
 import pyarrow as pa
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from deltalake import DeltaTable
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
@@ -18,7 +21,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from pybroker_kafka.tables.iceberg import open_catalog
 from pybroker_kafka.tables.place import Place
 from tests.support.patience import until
-from tests.support.processes import BrokerProcess, running_broker
+from tests.support.processes import BrokerProcess, free_port, running_broker
+from tests.support.registry import registry_process
 
 LAG = {"pybroker.table.target.lag.ms": "200"}
 
@@ -239,3 +243,45 @@ def test_a_compacted_topic_is_one_row_for_each_key(
         return {row["key"]: row["value"] for row in pairs}
 
     until(lambda: found() == {key: value for key, value in expected.items() if value is not None})
+
+
+def test_columns_follow_the_subject_of_the_registry(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    place = Place(str(tmp_path_factory.mktemp("warehouse")))
+    port = free_port()
+    config = {
+        "pybroker.table.warehouse": place.warehouse,
+        "pybroker.table.registry": f"http://127.0.0.1:{port}",
+    }
+    directory = tmp_path_factory.mktemp("broker")
+    with (
+        running_broker(directory, config) as broker,
+        registry_process(broker.bootstrap, directory / "registry", "--port", str(port)) as (url, _),
+        closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer,
+    ):
+        registry = SchemaRegistryClient({"url": url})
+        context = SerializationContext("users", MessageField.VALUE)
+
+        def produce(fields: list[dict[str, object]], value: dict[str, object]) -> None:
+            text = json.dumps({"type": "record", "name": "User", "fields": fields})
+            producer.send("users", AvroSerializer(registry, text)(value, context)).get(timeout=60)
+
+        def found() -> list[dict[str, object]]:
+            rows = iceberg_rows(place, "users")
+            return [] if rows is None else rows.sort_by("kafka_offset").to_pylist()
+
+        identity: dict[str, object] = {"name": "id", "type": "int"}
+        mail = {"name": "mail", "type": ["null", "string"], "default": None}
+        # The subject is not there yet, and the table waits for it.
+        create(broker, "users", pybroker_table="iceberg", pybroker_table_schema="users-value")
+        produce([identity], {"id": 1})
+        until(lambda: len(found()) == 1)
+        produce([identity, mail], {"id": 2, "mail": "ada@example.org"})
+        produce([{"name": "id", "type": "long"}, mail], {"id": 2**40, "mail": None})
+        until(lambda: len(found()) == 3)
+        assert [(row["id"], row["mail"]) for row in found()] == [
+            (1, None),
+            (2, "ada@example.org"),
+            (2**40, None),
+        ]

@@ -1,0 +1,128 @@
+"""Values to columns: which ones fit, and what is said of the others."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybroker_kafka.tables.columns import avro_columns, json_columns
+from pybroker_kafka.tables.errors import TableError
+from pybroker_kafka.tables.values import AvroReader, JsonReader, divided
+
+JSON_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["a"],
+    "properties": {
+        "a": {"type": "integer"},
+        "t": {"type": ["string", "null"], "format": "date-time"},
+        "s": {
+            "type": "object",
+            "properties": {"x": {"type": "array", "items": {"type": "string"}}},
+        },
+    },
+}
+AVRO_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "R",
+    "fields": [
+        {"name": "a", "type": "int"},
+        {"name": "u", "type": ["null", {"type": "string", "logicalType": "uuid"}]},
+        {"name": "t", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+
+
+def avro(**fields: Any) -> bytes:
+    file = io.BytesIO()
+    fastavro.schemaless_writer(file, fastavro.parse_schema(AVRO_SCHEMA), fields)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b'{"a":"x"}', "changed from number to string"),
+        (b'{"t":null}', "a is missing"),
+        (b'{"a":null}', "a is missing"),
+        (b"", "Invalid value"),
+        (b"[1]", "changed from object to array"),
+        (b"null", "it is no JSON object"),
+        (b"\xff", "Invalid UTF8"),
+        (b'{"a":9}{"a":8}', "Missing a comma"),
+        (b'{"a":4}}\n{"row":1,"value":{"a":5}', "it is not one JSON value"),
+        (b'{"a":1.5}', "Failed to convert JSON to int64"),
+        (b'{"a":1,"t":"yesterday"}', "yesterday"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_alone_to_blame(value: bytes, why: str) -> None:
+    values = pa.array([b'{"a":1}', value, b'{"a":2}', b'{"a":3,\n"z":[]}'], pa.binary())
+    table, rows, bad = divided(values, JsonReader(JSON_SCHEMA).read)
+    assert (table["a"].to_pylist(), rows) == ([1, 2, 3], [0, 2, 3])
+    assert [one.row for one in bad] == [1]
+    assert why in bad[0].reason
+
+
+def test_values_of_avro() -> None:
+    good = avro(a=1, u=None, t=5)
+    values = pa.array([good, b"\x01", good + b"x", good], pa.binary())
+    table, rows, bad = divided(values, AvroReader(AVRO_SCHEMA).read)
+    assert rows == [0, 3]
+    assert table.schema == avro_columns(AVRO_SCHEMA)
+    assert table["a"].to_pylist() == [1, 1]
+    assert [(one.row, one.reason) for one in bad] == [
+        (1, "EOFError"),
+        (2, "bytes follow the value"),
+    ]
+
+
+VALUES = st.one_of(
+    st.builds(
+        lambda a, x: json.dumps({"a": a, "s": {"x": x}}).encode(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.lists(st.text(), max_size=2),
+    ),
+    st.binary(max_size=8),
+    st.sampled_from([b"{}", b'{"a":', b"}", b'{"a":true}', b"\n", b'{"a":1}\n']),
+)
+
+
+@given(st.lists(VALUES, max_size=12))
+def test_many_values_are_read_as_each_alone(values: list[bytes]) -> None:
+    """The twin reads one value at a time."""
+    reader = JsonReader(JSON_SCHEMA)
+    table, rows, bad = divided(pa.array(values, pa.binary()), reader.read)
+    alone = []
+    for row, value in enumerate(values):
+        found, _, faults = divided(pa.array([value], pa.binary()), reader.read)
+        if not faults:
+            alone.append((row, found.to_pylist()[0]))
+    assert list(zip(rows, table.to_pylist(), strict=True)) == alone
+    assert sorted([*rows, *(one.row for one in bad)]) == list(range(len(values)))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "properties": {"a": {"$ref": "#/x"}}},
+        {"type": "object", "properties": {"a": {"type": ["string", "integer"]}}},
+    ],
+)
+def test_a_json_schema_without_columns(schema: dict[str, Any]) -> None:
+    with pytest.raises(TableError):
+        json_columns(schema)
+
+
+def test_an_avro_schema_without_columns() -> None:
+    with pytest.raises(TableError, match="no Avro record"):
+        avro_columns("string")
+    union = {"type": "record", "name": "R", "fields": [{"name": "a", "type": ["int", "string"]}]}
+    with pytest.raises(TableError, match="a: a union of several types"):
+        avro_columns(union)
