@@ -17,7 +17,7 @@ from .cluster_state import MAX_BROKERS, ClusterError, NodeState, release_of_new_
 from .secured import SecurityFiles
 from .tier import tier_keys
 from .zookeeper_credentials import zookeeper_credentials
-from .zookeeper_nodes import ALONE, Ports, names_of
+from .zookeeper_nodes import ALONE, Detours, Ports, names_of
 
 if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
@@ -47,7 +47,8 @@ class ClusterSpec:
     first_port: int = 9092
     zookeeper_port: int = 2181  # of the first
     zookeeper_count: int = 1
-    ensemble_ports: Ports = field(default_factory=dict)  # set by the supervisor
+    ensemble_ports: Ports = field(default_factory=dict)  # set by the supervisor, if by no other
+    ensemble_detours: Detours = field(default_factory=dict)
     zookeeper_connect: str | None = None
     zookeeper_credentials: Path | None = None  # closes the embedded one to all but the brokers
     security: SecurityFiles | None = None  # of a secured cluster

@@ -95,7 +95,7 @@ def run_node(
             serve = partial(_zookeeper, fsync=not spec.ephemeral)
             directory = Path(state.directory)
             if spec.ensemble_ports:
-                config = member_config(state, spec.ensemble_ports)
+                config = member_config(state, spec.ensemble_ports, spec.ensemble_detours)
                 serve_it = partial(_member, config, ready, orders, fsync=not spec.ephemeral)
                 trio.run(serve_it)
             else:

@@ -103,7 +103,7 @@ class MemberServer(ZooKeeperServer):
         )
         self._config = config
         self._member = member
-        self._election_port = ElectionPort(config.my_id, config.servers, self._notified)
+        self._election_port = ElectionPort(config.my_id, config.reached, self._notified)
         self._links: set[QuorumLink] = set()
         self._leader_link: QuorumLink | None = None
         self._state_told: tuple[PeerState, bool] | None = None
@@ -271,7 +271,7 @@ class MemberServer(ZooKeeperServer):
             finally:
                 self._perform_effects()
 
-        link = await dial(self._config.servers[leader_id], is_wanted)
+        link = await dial(self._config.reached[leader_id], is_wanted)
         if link is None or not is_wanted():
             if link is not None:
                 link.scope.cancel()

@@ -12,6 +12,7 @@ between members, several addresses of one server: each is refused.
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 DEFAULT_TICK_MS = 3000
@@ -84,6 +85,8 @@ class EnsembleConfig(NamedTuple):
     ignored: tuple[str, ...] = ()
     session_limits_ms: tuple[int, int] | None = None
     """Shortest and longest; None: 2 and 20 ticks."""
+    detours: Mapping[int, Server] = MappingProxyType({})
+    """Members that are reached at other ports than their own: through the proxy of a test."""
 
     @property
     def voters(self) -> frozenset[int]:
@@ -92,6 +95,11 @@ class EnsembleConfig(NamedTuple):
     @property
     def is_observer(self) -> bool:
         return self.servers[self.my_id].is_observer
+
+    @property
+    def reached(self) -> Mapping[int, Server]:
+        """The servers at the addresses by which this member connects to them."""
+        return {**self.servers, **self.detours}
 
     @property
     def text(self) -> bytes:
