@@ -156,17 +156,20 @@ def run_foreground_zookeeper(
     _run_in_foreground(_zookeeper, data_dir, host, port, credentials, _announce)
 
 
-def run_foreground_member(zoo_cfg: Path, *, verbose: bool, log_format: str) -> None:
-    """`pybroker zookeeper zoo.cfg`. Raises ClusterError for expected failures."""
+def run_foreground_member(zoo_cfg: Path | None, *, verbose: bool, log_format: str) -> None:
+    """`pybroker zookeeper zoo.cfg`, or the same from variables. Raises ClusterError for expected
+    failures.
+    """
     from ..zookeeper.quorum.ensemble_config import ConfigurationError
+    from ..zookeeper.quorum.environment import SERVERS
 
     configure_logging(None, verbose=verbose, log_format=log_format)
     try:
         config = load_ensemble(zoo_cfg)
     except (ConfigurationError, OSError) as error:
-        raise ClusterError(f"{zoo_cfg}: {describe(error)}") from None
+        raise ClusterError(f"{zoo_cfg or SERVERS}: {describe(error)}") from None
     if config.ignored:
-        logger.warning("%s: no effect here: %s", zoo_cfg, ", ".join(config.ignored))
+        logger.warning("%s: no effect here: %s", zoo_cfg or SERVERS, ", ".join(config.ignored))
     if config.servers:
         _run_in_foreground(_member, config, _announce)
     else:
@@ -175,12 +178,20 @@ def run_foreground_member(zoo_cfg: Path, *, verbose: bool, log_format: str) -> N
         )
 
 
-def load_ensemble(zoo_cfg: Path) -> EnsembleConfig:
+def load_ensemble(zoo_cfg: Path | None) -> EnsembleConfig:
     """Raises ConfigurationError or OSError."""
     from ..broker.zookeeper.storage import MY_ID_FILE
     from ..zookeeper.quorum.ensemble_config import parse_config, parse_properties
+    from ..zookeeper.quorum.environment import MY_ID, properties_of
 
-    properties = parse_properties(zoo_cfg.read_text())
+    if zoo_cfg is not None:
+        properties = parse_properties(zoo_cfg.read_text())
+    else:
+        properties = properties_of(os.environ)
+        own = Path(properties["dataDir"])
+        own.mkdir(parents=True, exist_ok=True)
+        if MY_ID in os.environ and not (own / MY_ID_FILE).exists():
+            (own / MY_ID_FILE).write_text(os.environ[MY_ID] + "\n")
     my_id = Path(properties.get("dataDir", ".")) / MY_ID_FILE
     return parse_config(properties, my_id.read_text() if my_id.is_file() else None)
 
