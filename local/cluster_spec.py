@@ -162,10 +162,10 @@ class ClusterSpec:
             if key in self.overrides:
                 raise ClusterError(f"{key} is not for --config: {advice}")
         self._check_security()
-        if self.zookeeper_count > 1 and self.zookeeper_credentials is not None:
+        if self.zookeeper_count > 1 and self.security is None and self.zookeeper_credentials:
             raise ClusterError(
-                "an ensemble of ZooKeepers cannot be closed to clients without credentials: leave "
-                "out --zookeepers, or --secure and --zookeeper-credentials"
+                "--zookeeper-credentials alone would leave the ports between several ZooKeepers "
+                "open to everyone on this machine: use --secure, which closes both"
             )
         directory = str(self.broker_directory(1))
         node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")

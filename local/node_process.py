@@ -95,9 +95,10 @@ def run_node(
             serve = partial(_zookeeper, fsync=not spec.ephemeral)
             directory = Path(state.directory)
             if spec.ensemble_ports:
-                config = member_config(state, spec.ensemble_ports, spec.ensemble_detours)
-                serve_it = partial(_member, config, ready, orders, fsync=not spec.ephemeral)
-                trio.run(serve_it)
+                tls = None if spec.security is None else spec.security.quorum_keys(state.node_id)
+                config = member_config(state, spec.ensemble_ports, spec.ensemble_detours, tls)
+                closed = partial(_member, credentials=credentials, fsync=not spec.ephemeral)
+                trio.run(closed, config, ready, orders)
             else:
                 trio.run(serve, directory, state.host, state.port, credentials, ready, orders)
         else:
@@ -256,12 +257,14 @@ def is_expected(error: BaseException) -> bool:
     from ..broker.zookeeper.server import NotLoopback
     from ..broker.zookeeper.storage import DataDirectoryError
     from ..storage.log_directory import StartupError
+    from ..zookeeper.quorum.ensemble_config import ConfigurationError
 
     root = root_of(error)
     return isinstance(
         root,
         (
             ConfigError,
+            ConfigurationError,
             DataDirectoryError,
             NotLoopback,
             OSError,
@@ -365,12 +368,18 @@ async def _zookeeper(
 
 
 async def _member(
-    config: EnsembleConfig, ready: Ready, orders: StopOrders, *, fsync: bool = True
+    config: EnsembleConfig,
+    ready: Ready,
+    orders: StopOrders,
+    *,
+    credentials: bytes | None = None,
+    fsync: bool = True,
 ) -> None:
     from ..broker.zookeeper.member_server import serve_member
 
     name = f"ZooKeeper {config.my_id}"
-    await _run_zookeeper(partial(serve_member, config, fsync=fsync), name, ready, orders)
+    serve = partial(serve_member, config, credentials=credentials, fsync=fsync)
+    await _run_zookeeper(serve, name, ready, orders)
 
 
 async def _run_zookeeper(

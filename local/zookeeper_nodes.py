@@ -77,8 +77,10 @@ def free_ports(count: int) -> Ports:
     return dict(enumerate(pairs, 1))
 
 
-def member_config(node: NodeState, ports: Ports, detours: Detours) -> EnsembleConfig:
-    """What zoo.cfg would be for this node."""
+def member_config(
+    node: NodeState, ports: Ports, detours: Detours, tls: Mapping[str, str] | None = None
+) -> EnsembleConfig:
+    """The equal of a zoo.cfg for this node; `tls` as in `EnsembleConfig`."""
     from ..zookeeper.quorum.ensemble_config import EnsembleConfig, Server
 
     servers = {
@@ -96,6 +98,7 @@ def member_config(node: NodeState, ports: Ports, detours: Detours) -> EnsembleCo
         my_id=node.node_id,
         servers=servers,
         session_limits_ms=SESSION_LIMITS_MS,
+        tls=tls,
         detours={
             other: Server(other, node.host, quorum, election)
             for (near, other), (quorum, election) in detours.items()
