@@ -55,8 +55,8 @@ def quorum_tls(keys: Mapping[str, str]) -> QuorumTls:
     for store in ("keystore", "truststore"):
         location = values[f"ssl.{store}.location"]
         if location is None:
-            name = _NAMES[f"ssl.{store}.location"]
-            raise ConfigurationError(f"sslQuorum=true needs {_PREFIX}{name}")
+            lacking = _NAMES[f"ssl.{store}.location"]
+            raise ConfigurationError(f"sslQuorum=true needs {_PREFIX}{lacking}")
         if values[f"ssl.{store}.type"] is None:
             values[f"ssl.{store}.type"] = _type_of(location)
     if values["ssl.keystore.type"] == PEM and not values["ssl.key.password"]:
@@ -93,17 +93,19 @@ async def accepted(stream: trio.SocketStream, tls: QuorumTls | None) -> trio.abc
     BrokenResourceError."""
     if tls is None:
         return stream
-    return await _shaken(trio.SSLStream(stream, tls.server, server_side=True, **_TO_ITS_END))
+    # A member that dies says no good-bye, as with https.
+    return await _shaken(
+        trio.SSLStream(stream, tls.server, server_side=True, https_compatible=True)
+    )
 
 
 async def connected(stream: trio.SocketStream, host: str, tls: QuorumTls | None) -> trio.abc.Stream:
     """The stream of our connection to a host. Raises BrokenResourceError."""
     if tls is None:
         return stream
-    return await _shaken(trio.SSLStream(stream, tls.client, server_hostname=host, **_TO_ITS_END))
-
-
-_TO_ITS_END = MappingProxyType({"https_compatible": True})  # a member that dies says no good-bye
+    return await _shaken(
+        trio.SSLStream(stream, tls.client, server_hostname=host, https_compatible=True)
+    )
 
 
 async def _shaken(stream: "trio.SSLStream[trio.SocketStream]") -> trio.abc.Stream:
