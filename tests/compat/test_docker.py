@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_the_composed_cluster_takes_acknowledged_records(tmp_path: Path) -> None
             admin.create_topics([NewTopic(f"without-{name}", 1, 3)])
             producer.send("composed", name.encode()).get(timeout=60)
             processes[name] = start(name)
-            until(lambda name=name: mode_of("127.0.0.1", ports[name]))
+            until(partial(mode_of, "127.0.0.1", ports[name]))
         processes[brokers[0]].kill()
         producer.send("composed", b"bye").get(timeout=120)
         admin.close()
