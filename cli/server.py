@@ -130,7 +130,7 @@ def zookeeper(
     from ..local import node_process
     from ..zookeeper.quorum.environment import SERVERS, has_ensemble
 
-    if config is not None or has_ensemble(os.environ):
+    if config is not None or (has_ensemble(os.environ) and not cut_damaged_log):
         given = [name for name in ("host", "port", "data_dir", "credentials") if _is_given(name)]
         if given:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
