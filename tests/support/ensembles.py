@@ -43,8 +43,9 @@ class OurMember:
         *,
         tick_ms: int,
         settings: Mapping[str, str],
+        port: int = 0,
     ) -> None:
-        self.port = free_port()
+        self.port = port or free_port()
         self.directory = directory
         data = directory / "data"
         data.mkdir(parents=True, exist_ok=True)
@@ -111,12 +112,18 @@ class Ensemble:
         for number, kind in enumerate(kinds, 1):
             self.place(number, kind)
 
-    def place(self, number: int, kind: str) -> None:
-        """A member of this kind with an empty directory, in place of an older one."""
+    def place(self, number: int, kind: str, *, port: int = 0) -> None:
+        """A member of this kind with an empty directory, in place of an older one; `port` for its
+        clients, 0 for a free one."""
         directory = self._directory / f"{number}-{kind}"
         if kind == "ours":
             member: Member = OurMember(
-                directory, number, self._servers, tick_ms=self._tick_ms, settings=self._settings
+                directory,
+                number,
+                self._servers,
+                tick_ms=self._tick_ms,
+                settings=self._settings,
+                port=port,
             )
         else:
             member = RealZooKeeper(
@@ -125,6 +132,7 @@ class Ensemble:
                 member_id=number,
                 members=self._ports,
                 settings=self._settings,
+                port=port,
             )
         self.members[number] = member
 
