@@ -234,6 +234,7 @@ _ATTRIBUTES = {
     "kafka.server:type=share-coordinator-metrics": {
         "write-latency-avg": "Milliseconds of a write, its replication included: the average.",
         "write-latency-max": "Milliseconds of a write: the longest.",
+        "write-rate": "States of share partitions that leaders asked to write, a second.",
         "write-total": "States of share partitions that leaders asked to write.",
         "last-pruned-offset": "By partition of __share_group_state: records before it are gone.",
     },
@@ -331,6 +332,12 @@ _LISTED = {
     ),
     "pybroker_cold_reads_total": Described(
         "Ranges of logs that were read from the disk before they could be sent: 1 MB or less each."
+    ),
+    "pybroker_tables_failed": Described(
+        "Tables of topics, of those that this broker keeps, that cannot be written at present."
+    ),
+    "pybroker_table_lag": Described(
+        "Committed records of a topic that are not in its table yet; by the broker that keeps it."
     ),
     "kafka_network_socketserver_receivebufferbytes": Described(
         "Bytes of requests that have arrived in part."

@@ -55,6 +55,7 @@ from .packets import ForwardedRequest, first_zxid
 from .peer_txns import close_session_in
 
 MAX_QUEUED_REQUESTS = 10_000  # of one client behind its forwarded write
+MAX_EARLY_FRAMES = 100  # of one client before the leader has its session
 
 _TIMEOUT = Struct(">i")
 _FORWARDED = frozenset(WRITE_REQUESTS) | {Op.MULTI, Op.CLOSE_SESSION, Op.RECONFIG, Op.SYNC}
@@ -238,8 +239,8 @@ class EnsembleMachine(ZooKeeperMachine):
                 self._log_in_at_learner(connection, claim, frame, now_ms)
             else:
                 early = self._early.setdefault(connection, [])
-                if len(early) >= MAX_QUEUED_REQUESTS:
-                    raise ProtocolError(f"more than {MAX_QUEUED_REQUESTS} requests wait")
+                if len(early) >= MAX_EARLY_FRAMES:
+                    raise ProtocolError(f"more than {MAX_EARLY_FRAMES} requests before a session")
                 early.append(bytes(frame))
             return
         session = self.sessions.sessions.get(connection.session_id)
@@ -383,21 +384,22 @@ class EnsembleMachine(ZooKeeperMachine):
         return touched
 
     def synced(self, now_ms: int) -> None:
-        """The leader has answered the oldest SYNC."""
-        while self._syncs:
-            connection = self._syncs.popleft()
-            queue = self._queues.get(connection)
-            if not queue or queue[0].op != Op.SYNC:
-                continue  # its client has gone
-            waiting = queue.popleft()
-            try:
-                path = jute.decode(PathRequest, waiting.body).path
-            except ProtocolError:
-                self._reply(connection, waiting.xid, ZkCode.MARSHALLING_ERROR)
-            else:
-                self._reply(connection, waiting.xid, 0, PathResponse(path))
-            self._go_on(connection)
+        """The leader has answered the oldest SYNC, and no later one, whether or not its client has
+        gone."""
+        if not self._syncs:
             return
+        connection = self._syncs.popleft()
+        queue = self._queues.get(connection)
+        if not queue or queue[0].op != Op.SYNC:
+            return
+        waiting = queue.popleft()
+        try:
+            path = jute.decode(PathRequest, waiting.body).path
+        except ProtocolError:
+            self._reply(connection, waiting.xid, ZkCode.MARSHALLING_ERROR)
+        else:
+            self._reply(connection, waiting.xid, 0, PathResponse(path))
+        self._go_on(connection)
 
     # Transactions of the leader, at a learner
 
@@ -453,7 +455,6 @@ class EnsembleMachine(ZooKeeperMachine):
         if failure is not None:
             self._log_error(session_id, cxid, failure, now_ms)
         elif op == Op.CLOSE_SESSION:
-            self._owners.pop(session_id, None)
             self._close_session(session_id, cxid, now_ms)
         elif op == Op.MULTI:
             self._multi_forwarded(request, now_ms)
@@ -524,6 +525,8 @@ class EnsembleMachine(ZooKeeperMachine):
     def _apply(self, txn: Txn, now_ms: int) -> list[Stat | None]:
         if self.is_leading:
             self.proposals.append(txn)
+            if isinstance(txn.body, CloseSessionTxn):
+                self._owners.pop(txn.header.session_id, None)
         return super()._apply(txn, now_ms)
 
     def _open_session(self, connection: Connection, claim: Claim, now_ms: int) -> None:
