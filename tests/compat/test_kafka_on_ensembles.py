@@ -36,7 +36,7 @@ class Ledger:
 
     def _acknowledge(self, error: object, message: confluent_kafka.Message) -> None:
         if error is None:
-            self.acknowledged.append(message.value())
+            self.acknowledged.append(message.value() or b"")
 
     def _write(self) -> None:
         producer = confluent_kafka.Producer(self._settings)
