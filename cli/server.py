@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -80,6 +81,7 @@ Examples:
   pybroker zookeeper --data-dir /data/zk --credentials /etc/zk.secret
   pybroker zookeeper --data-dir /var/lib/zookeeper --cut-damaged-log
   pybroker zookeeper zoo.cfg
+  ZOO_MY_ID=1 ZOO_SERVERS='server.1=zk1:2888:3888;2181 ...' pybroker zookeeper
 """
 )
 @click.argument("config", required=False, type=click.Path(path_type=Path, dir_okay=False))
@@ -122,14 +124,17 @@ def zookeeper(
 
     With a zoo.cfg that has servers (server.1=host:2888:3888), run a member of their ensemble, the
     one whose number is in the file `myid` of dataDir; Apache ZooKeeper 3.9 can run the others.
+    Without a file, the variables ZOO_SERVERS, ZOO_MY_ID, ZOO_DATA_DIR and so on do the same, as in
+    the image `zookeeper`.
     """
     from ..local import node_process
+    from ..zookeeper.quorum.environment import SERVERS, has_ensemble
 
-    if config is not None:
+    if config is not None or (has_ensemble(os.environ) and not cut_damaged_log):
         given = [name for name in ("host", "port", "data_dir", "credentials") if _is_given(name)]
         if given:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-            raise click.UsageError(f"{options}: zoo.cfg has all settings")
+            raise click.UsageError(f"{options}: {config or SERVERS} has all settings")
         node_process.run_foreground_member(config, verbose=verbose, log_format=log_format)
         return
 

@@ -33,6 +33,7 @@ from .cluster_view import (
     rolled,
     view_of,
 )
+from .ensemble import elections
 from .history import Counters, Series, Timeline
 from .live import Live
 from .measured import PLOTTED, Measured, Rolls, measured
@@ -237,6 +238,7 @@ class Collector:
         while True:
             rows = await trio.to_thread.run_sync(processes.look)
             before = {row["name"]: (row["status"], row["pid"]) for row in self.nodes}
+            elected = elections(self.nodes, rows)
             self.nodes = rows
             self.tell(
                 [
@@ -244,6 +246,7 @@ class Collector:
                     for row in rows
                     if row["name"] in before and before[row["name"]] != (row["status"], row["pid"])
                 ]
+                + elected
             )
             self.live.send({"kind": "nodes", "nodes": rows})
             await self._look_at_logs({row["name"]: row["log"] for row in rows})

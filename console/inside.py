@@ -19,7 +19,7 @@ VIEWS: Final = frozenset(
     {"waiting", "files", "look-up", "replica", "znode", "clients", "in-flight"}
 )
 PASSED_ON: Final = ("topic", "partition", "offset", "timestamp", "path", "group")
-WORDS: Final = frozenset({"srvr", "cons", "dump", "wchp"})
+WORDS: Final = frozenset({"srvr", "cons", "dump", "wchp", "mntr"})
 WORD_SECONDS: Final = 5.0
 WORD_MAX_BYTES: Final = 1024 * 1024
 ONLY_OURS: Final = (
@@ -73,11 +73,17 @@ async def replicas_of(collector: Collector, query: QueryParams) -> dict[str, Any
 
 
 async def zookeeper_says(collector: Collector, query: QueryParams) -> dict[str, Any]:
-    """The answer to a four-letter word, of the local cluster's ZooKeeper. Raises Wrong."""
+    """The answer to a four-letter word, of the local cluster's ZooKeeper, or of the member `node`
+    of its ensemble. Raises Wrong.
+    """
     word = query.get("word", "")
     if word not in WORDS:
         raise Wrong(f"{word!r} is not one of {', '.join(sorted(WORDS))}")
-    rows = [one for one in collector.nodes if one["kind"] == "zookeeper"]
+    rows = [
+        one
+        for one in collector.nodes
+        if one["kind"] == "zookeeper" and query.get("node", one["name"]) == one["name"]
+    ]
     if not rows:
         raise Wrong(ONLY_OURS)
     received = bytearray()

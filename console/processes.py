@@ -1,4 +1,4 @@
-"""The processes of a local cluster, and the CPU time, memory and disk space that each takes.
+"""The processes of a local cluster: CPU time, memory and disk space of each, roles of ZooKeepers.
 
 Values that only /proc has are None elsewhere than on Linux. Disk is counted seldom, since all files
 of a directory are looked at.
@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from ..broker.resources import machine
 from ..local import cluster_state
 from ..local.cluster_state import ClusterError, NodeState
+from .ensemble import member_row
 
 DISK_SECONDS: Final = 15.0
 BLOCK_BYTES: Final = 512  # of st_blocks, on every file system
@@ -79,6 +80,7 @@ class Processes:
             "memory": machine.resident_bytes(node.pid),
             "cpu": self._cpu_share(node.pid, taken),
             "disk": self._bytes_in(node.directory),
+            "zookeeper": member_row(node),
             "uptime": None if taken is None else time.clock_gettime(_BOOT) - taken.started,
         }
 

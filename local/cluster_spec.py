@@ -17,7 +17,7 @@ from .cluster_state import MAX_BROKERS, ClusterError, NodeState, release_of_new_
 from .secured import SecurityFiles
 from .tier import tier_keys
 from .zookeeper_credentials import zookeeper_credentials
-from .zookeeper_nodes import ALONE, Ports, names_of
+from .zookeeper_nodes import ALONE, Detours, Ports, names_of
 
 if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
@@ -48,7 +48,8 @@ class ClusterSpec:
     first_port: int = 9092
     zookeeper_port: int = 2181  # of the first
     zookeeper_count: int = 1
-    ensemble_ports: Ports = field(default_factory=dict)  # set by the supervisor
+    ensemble_ports: Ports = field(default_factory=dict)  # set by the supervisor, if by no other
+    ensemble_detours: Detours = field(default_factory=dict)
     zookeeper_connect: str | None = None
     zookeeper_credentials: Path | None = None  # closes the embedded one to all but the brokers
     security: SecurityFiles | None = None  # of a secured cluster
@@ -173,10 +174,10 @@ class ClusterSpec:
             if key in self.overrides:
                 raise ClusterError(f"{key} is not for --config: {advice}")
         self._check_security()
-        if self.zookeeper_count > 1 and self.zookeeper_credentials is not None:
+        if self.zookeeper_count > 1 and self.security is None and self.zookeeper_credentials:
             raise ClusterError(
-                "an ensemble of ZooKeepers cannot be closed to clients without credentials: leave "
-                "out --zookeepers, or --secure and --zookeeper-credentials"
+                "--zookeeper-credentials alone would leave the ports between several ZooKeepers "
+                "open to everyone on this machine: use --secure, which closes both"
             )
         directory = str(self.broker_directory(1))
         node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")

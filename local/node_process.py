@@ -95,9 +95,10 @@ def run_node(
             serve = partial(_zookeeper, fsync=not spec.ephemeral)
             directory = Path(state.directory)
             if spec.ensemble_ports:
-                config = member_config(state, spec.ensemble_ports)
-                serve_it = partial(_member, config, ready, orders, fsync=not spec.ephemeral)
-                trio.run(serve_it)
+                tls = None if spec.security is None else spec.security.quorum_keys(state.node_id)
+                config = member_config(state, spec.ensemble_ports, spec.ensemble_detours, tls)
+                closed = partial(_member, credentials=credentials, fsync=not spec.ephemeral)
+                trio.run(closed, config, ready, orders)
             else:
                 trio.run(serve, directory, state.host, state.port, credentials, ready, orders)
         else:
@@ -156,17 +157,20 @@ def run_foreground_zookeeper(
     _run_in_foreground(_zookeeper, data_dir, host, port, credentials, _announce)
 
 
-def run_foreground_member(zoo_cfg: Path, *, verbose: bool, log_format: str) -> None:
-    """`pybroker zookeeper zoo.cfg`. Raises ClusterError for expected failures."""
+def run_foreground_member(zoo_cfg: Path | None, *, verbose: bool, log_format: str) -> None:
+    """`pybroker zookeeper zoo.cfg`, or the same from variables. Raises ClusterError for expected
+    failures.
+    """
     from ..zookeeper.quorum.ensemble_config import ConfigurationError
+    from ..zookeeper.quorum.environment import SERVERS
 
     configure_logging(None, verbose=verbose, log_format=log_format)
     try:
         config = load_ensemble(zoo_cfg)
     except (ConfigurationError, OSError) as error:
-        raise ClusterError(f"{zoo_cfg}: {describe(error)}") from None
+        raise ClusterError(f"{zoo_cfg or SERVERS}: {describe(error)}") from None
     if config.ignored:
-        logger.warning("%s: no effect here: %s", zoo_cfg, ", ".join(config.ignored))
+        logger.warning("%s: no effect here: %s", zoo_cfg or SERVERS, ", ".join(config.ignored))
     if config.servers:
         _run_in_foreground(_member, config, _announce)
     else:
@@ -175,12 +179,20 @@ def run_foreground_member(zoo_cfg: Path, *, verbose: bool, log_format: str) -> N
         )
 
 
-def load_ensemble(zoo_cfg: Path) -> EnsembleConfig:
+def load_ensemble(zoo_cfg: Path | None) -> EnsembleConfig:
     """Raises ConfigurationError or OSError."""
     from ..broker.zookeeper.storage import MY_ID_FILE
     from ..zookeeper.quorum.ensemble_config import parse_config, parse_properties
+    from ..zookeeper.quorum.environment import MY_ID, properties_of
 
-    properties = parse_properties(zoo_cfg.read_text())
+    if zoo_cfg is not None:
+        properties = parse_properties(zoo_cfg.read_text())
+    else:
+        properties = properties_of(os.environ)
+        own = Path(properties["dataDir"])
+        own.mkdir(parents=True, exist_ok=True)
+        if MY_ID in os.environ and not (own / MY_ID_FILE).exists():
+            (own / MY_ID_FILE).write_text(os.environ[MY_ID] + "\n")
     my_id = Path(properties.get("dataDir", ".")) / MY_ID_FILE
     return parse_config(properties, my_id.read_text() if my_id.is_file() else None)
 
@@ -245,12 +257,14 @@ def is_expected(error: BaseException) -> bool:
     from ..broker.zookeeper.server import NotLoopback
     from ..broker.zookeeper.storage import DataDirectoryError
     from ..storage.log_directory import StartupError
+    from ..zookeeper.quorum.ensemble_config import ConfigurationError
 
     root = root_of(error)
     return isinstance(
         root,
         (
             ConfigError,
+            ConfigurationError,
             DataDirectoryError,
             NotLoopback,
             OSError,
@@ -354,12 +368,18 @@ async def _zookeeper(
 
 
 async def _member(
-    config: EnsembleConfig, ready: Ready, orders: StopOrders, *, fsync: bool = True
+    config: EnsembleConfig,
+    ready: Ready,
+    orders: StopOrders,
+    *,
+    credentials: bytes | None = None,
+    fsync: bool = True,
 ) -> None:
     from ..broker.zookeeper.member_server import serve_member
 
     name = f"ZooKeeper {config.my_id}"
-    await _run_zookeeper(partial(serve_member, config, fsync=fsync), name, ready, orders)
+    serve = partial(serve_member, config, credentials=credentials, fsync=fsync)
+    await _run_zookeeper(serve, name, ready, orders)
 
 
 async def _run_zookeeper(

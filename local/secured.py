@@ -1,14 +1,15 @@
 """The security files of a local cluster: `DATA/security`, and the broker's keys that use them.
 
-- `ca.pem`, `ca-key.pem`, `broker-N.pem`, `supervisor.pem`: see `certificates`.
+- `ca.pem`, `ca-key.pem`, `broker-N.pem`, `supervisor.pem`, of an ensemble `zookeeper-N.pem`: see
+  `certificates`.
 - `admin.password`, `user.password`, `zookeeper`, `token-secret`: made once, 32 random characters; a
   user whose file was removed gets another password at the next start.
 - `admin/`, `user/`: settings of clients, ready to paste, written at each start: see `client_files`.
 
 Clients connect over SASL_SSL with a SCRAM password. The brokers, and the supervisor when it makes
 the two users, use the listener INTERNAL, which asks for a certificate of the cluster's authority,
-so that no password has to be in ZooKeeper before the first broker starts. The embedded ZooKeeper
-accepts the secret in `zookeeper`.
+so that no password has to be in ZooKeeper before the first broker starts. The embedded ZooKeepers
+accept the secret in `zookeeper`, and members of an ensemble certificates of that authority.
 
 Invariants: the directory is of mode 0700, its files of 0600; no secret leaves it but into the
 memory of the cluster's processes. A data directory that has it is never started open, and no key
@@ -26,6 +27,7 @@ from pathlib import Path
 from ..protocol.sasl.jaas import MODULES
 from .cluster_state import ClusterError
 from .private_files import DIRECTORY_MODE, private_directory, write_private
+from .zookeeper_nodes import MEMBER_PREFIX
 
 DIRECTORY = "security"
 ADMIN = "admin"
@@ -83,11 +85,12 @@ class SecurityFiles:
         write_private(path, f"{prefix}{secrets.token_urlsafe(SECRET_BYTES)}\n".encode())
         return True
 
-    def prepare_certificates(self, broker_ids: Iterable[int]) -> None:
-        """Make the certificates that are missing, or end soon."""
+    def prepare_certificates(self, broker_ids: Iterable[int], zookeepers: Iterable[str]) -> None:
+        """Make the certificates that are missing, or end soon; `zookeepers`: the members of an
+        ensemble."""
         from .certificates import prepare_certificates
 
-        members = [*(_member(broker_id) for broker_id in broker_ids), _SUPERVISOR]
+        members = [*(_member(broker_id) for broker_id in broker_ids), *zookeepers, _SUPERVISOR]
         prepare_certificates(self.directory, MEMBER, members, {*OWN_NAMES, *own_hosts()})
 
     def password(self, user: str) -> str:
@@ -160,6 +163,15 @@ class SecurityFiles:
         if not self._token_secret.exists():
             return {}
         return {"delegation.token.secret.key": self._read(self._token_secret)}
+
+    def quorum_keys(self, zookeeper_id: int) -> Mapping[str, str]:
+        """The keys of zoo.cfg for TLS between the members of an ensemble."""
+        return {
+            "ssl.quorum.keyStore.location": str(
+                self.directory / f"{MEMBER_PREFIX}{zookeeper_id}.pem"
+            ),
+            "ssl.quorum.trustStore.location": str(self.authority),
+        }
 
     def internal_settings(self) -> dict[str, str]:
         """The settings of a client that is a member of the cluster."""

@@ -40,7 +40,7 @@ from .node_child import STATUS_LINE_MAX_BYTES, Lifeline, NodeChild
 from .node_signals import STOP_SIGNALS, behave_as_node, prepare_for_forks
 from .secured import SecurityFiles
 from .zookeeper_credentials import zookeeper_credentials
-from .zookeeper_nodes import await_leader, free_ports, prepare_directories
+from .zookeeper_nodes import await_leader, free_ports, names_of, prepare_directories
 
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 30.0
@@ -180,7 +180,8 @@ class Supervisor:
         if spec.zookeeper_count > 1:
             from ..broker.zookeeper import member_server  # noqa: F401, once for all members
 
-            spec.ensemble_ports = free_ports(spec.zookeeper_count)
+            spec.ensemble_ports = spec.ensemble_ports or free_ports(spec.zookeeper_count)
+            self._prepare_certificates()
         started = [
             self._fork("zookeeper", number, port, directory)
             for number, port, directory in spec.zookeepers()
@@ -205,7 +206,8 @@ class Supervisor:
 
     def _prepare_certificates(self) -> None:
         if self.spec.security is not None:
-            self.spec.security.prepare_certificates(self.spec.known_broker_ids())
+            members = names_of(self.spec.zookeeper_count) if self.spec.ensemble_ports else []
+            self.spec.security.prepare_certificates(self.spec.known_broker_ids(), members)
 
     def _make_first_users(self, security: SecurityFiles, brokers: list[NodeChild]) -> None:
         """Make the users and files that clients need to log in; only the first start makes
@@ -228,7 +230,7 @@ class Supervisor:
             remembered_sessions,
         )
         from ..broker.zookeeper.storage import SECRET_FILE
-        from ..zookeeper.quorum.ensemble_machine import member_password
+        from ..zookeeper.quorum.ensemble_machine import member_passwords
 
         spec = self.spec
         connect = self._zookeepers_that_run() or self.state.zookeeper_connect
@@ -239,13 +241,16 @@ class Supervisor:
             log_dir for broker_id in dead_broker_ids for log_dir in spec.log_dirs_of(broker_id)
         ]
         try:
-            password_of = member_password if spec.ensemble_ports else passwords(log_dirs, secret)
+            credentials = zookeeper_credentials(spec.zookeeper_credentials)
+            password_of = passwords(log_dirs, secret)
+            if spec.ensemble_ports:
+                password_of = member_passwords(credentials)
             close_sessions(
                 connect,
                 dead_broker_ids,
                 password_of,
                 remembered_sessions(log_dirs),
-                credentials=zookeeper_credentials(spec.zookeeper_credentials),
+                credentials=credentials,
             )
         except (CannotClose, ClusterError) as error:
             return str(error)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .cluster_state import ClusterError, NodeState
 
@@ -36,6 +36,9 @@ _STAGED = ".staged"
 
 Ports = Mapping[int, tuple[int, int]]
 """Quorum and election port by the number of the member."""
+
+Detours = Mapping[tuple[int, int], tuple[int, int]]
+"""The same ports by the numbers of the connecting member and the other: those of a proxy."""
 
 
 def names_of(count: int) -> list[str]:
@@ -74,8 +77,10 @@ def free_ports(count: int) -> Ports:
     return dict(enumerate(pairs, 1))
 
 
-def member_config(node: NodeState, ports: Ports) -> EnsembleConfig:
-    """What zoo.cfg would be for this node."""
+def member_config(
+    node: NodeState, ports: Ports, detours: Detours, tls: Mapping[str, str] | None = None
+) -> EnsembleConfig:
+    """The equal of a zoo.cfg for this node; `tls` as in `EnsembleConfig`."""
     from ..zookeeper.quorum.ensemble_config import EnsembleConfig, Server
 
     servers = {
@@ -93,6 +98,12 @@ def member_config(node: NodeState, ports: Ports) -> EnsembleConfig:
         my_id=node.node_id,
         servers=servers,
         session_limits_ms=SESSION_LIMITS_MS,
+        tls=tls,
+        detours={
+            other: Server(other, node.host, quorum, election)
+            for (near, other), (quorum, election) in detours.items()
+            if near == node.node_id
+        },
     )
 
 
@@ -106,16 +117,38 @@ def await_leader(addresses: Iterable[tuple[str, int]], may_go_on: Callable[[], b
     return False
 
 
+class ZooKeeperStatus(NamedTuple):
+    """The answer of a server to `srvr`."""
+
+    mode: str = ""
+    """`leader`, `follower`, `observer` or `standalone`; empty while there is no leader."""
+    zxid: int = 0
+    connections: int = 0
+    nodes: int = 0
+
+
 def mode_of(host: str, port: int) -> str:
-    """`leader`, `follower` or `standalone`; empty while the server has no leader."""
+    return status_of(host, port).mode
+
+
+def status_of(host: str, port: int) -> ZooKeeperStatus:
+    """Ask a server, for ASK_SECONDS at most."""
+    values: dict[str, str] = {}
     with suppress(OSError), socket.create_connection((host, port), timeout=ASK_SECONDS) as asking:
         asking.settimeout(ASK_SECONDS)
         asking.sendall(b"srvr")
         with asking.makefile("rb") as answer:
             for line in answer.read().decode(errors="replace").splitlines():
-                if line.startswith("Mode: "):
-                    return line.removeprefix("Mode: ")
-    return ""
+                name, _, value = line.partition(": ")
+                values[name] = value
+    if "Mode" not in values:
+        return ZooKeeperStatus()
+    return ZooKeeperStatus(
+        values["Mode"],
+        int(values["Zxid"], 16),
+        int(values["Connections"]),
+        int(values["Node count"]),
+    )
 
 
 def _number_of(name: str) -> int | None:

@@ -20,10 +20,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..local import cluster_state
-from ..local.cluster_state import MAX_BROKERS, ClusterError
+from ..local.cluster_state import MAX_BROKERS, MAX_ZOOKEEPERS, ClusterError
 from ..local.ephemeral import EphemeralDirectory
+from ..local.zookeeper_nodes import names_of
 from .asynchronous import in_thread
 from .contents import DEFAULT_TIMEOUT_SECONDS, Contents
+from .ensemble import leader_of, wait_for_members
 from .faults import Fault
 from .launching import Channel, shared_launcher
 from .network import NetworkFaults
@@ -49,8 +51,9 @@ class KafkaCluster(Contents):
     value is the broker's id. secure: clients log in over TLS (`client_settings`). data_dir: keep
     the data there; without it all is in a temporary directory that goes with the cluster. A new
     cluster has the features of the newest Kafka, or of the release in `$PYBROKER_FEATURES`. Ports
-    are free ones unless given. zookeeper: an ensemble to use instead of the embedded one. network:
-    with a proxy between all nodes and clients, for the faults in `network`. registry: with a schema
+    are free ones unless given. zookeepers: the number of members of their ensemble; more than one
+    have the names "zookeeper-1" and so on. zookeeper: an ensemble of others instead. network: with
+    a proxy between all nodes and clients, for the faults in `network`. registry: with a schema
     registry at `schema_registry_url`.
 
     Methods may be called from any thread, and from asyncio and trio too; they block their caller
@@ -67,6 +70,7 @@ class KafkaCluster(Contents):
         data_dir: str | Path | None = None,
         port: int = 0,
         zookeeper_port: int = 0,
+        zookeepers: int = 1,
         zookeeper: str | None = None,
         zookeeper_credentials: str | Path | None = None,
         metrics_port: int | None = None,
@@ -76,6 +80,12 @@ class KafkaCluster(Contents):
     ) -> None:
         if not 1 <= brokers <= MAX_BROKERS:
             raise ClusterError(f"a cluster has 1 to {MAX_BROKERS} brokers, not {brokers}")
+        if not 1 <= zookeepers <= MAX_ZOOKEEPERS:
+            raise ClusterError(f"a cluster has 1 to {MAX_ZOOKEEPERS} ZooKeepers, not {zookeepers}")
+        if zookeeper is not None and zookeepers > 1:
+            raise ClusterError(
+                "a cluster has ZooKeepers of its own, or those of others: zookeepers= or zookeeper="
+            )
         super().__init__(lambda: self.data_dir)
         self._kept_directory = None if data_dir is None else Path(data_dir).absolute()
         self._options = ClusterOptions(
@@ -87,6 +97,7 @@ class KafkaCluster(Contents):
             secure=secure,
             port=port,
             zookeeper_port=zookeeper_port,
+            zookeepers=zookeepers,
             zookeeper=zookeeper,
             zookeeper_credentials=str(zookeeper_credentials) if zookeeper_credentials else None,
             metrics_port=metrics_port,
@@ -102,7 +113,7 @@ class KafkaCluster(Contents):
         self._bootstrap = ""
         self._faults: list[Fault] = []
         self._network = NetworkFaults(
-            self._members.ask_network, range(1, brokers + 1), self._faults
+            self._members.ask_network, range(1, brokers + 1), self._faults, names_of(zookeepers)
         )
         self._has_own_time = False  # its clocks have been set on for good
         self.requests = RequestFaults(self._members.tell, self._faults)
@@ -217,8 +228,21 @@ class KafkaCluster(Contents):
 
     @property
     def zookeeper(self) -> str:
-        """ZooKeeper's `host:port`."""
+        """ZooKeeper's `host:port`, or those of all members."""
         return self._members.state().zookeeper_connect
+
+    @property
+    def zookeepers(self) -> list[str]:
+        """The names of this cluster's own ZooKeepers, stopped ones included."""
+        return [] if self._options.zookeeper else names_of(self._options.zookeepers)
+
+    def zookeeper_leader(self, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> str:
+        """The name of the member of the ensemble that leads; waits until there is one."""
+        return leader_of(self._members.state, timeout)
+
+    def wait_for_zookeepers(self, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> None:
+        """Wait until all running members of the ensemble serve, with the newest state."""
+        wait_for_members(self._members.state, timeout)
 
     @property
     def data_dir(self) -> Path:
@@ -234,9 +258,9 @@ class KafkaCluster(Contents):
 
     def node(self, node: int | str) -> NodeState:
         """The present process of a node: its `pid`, `port`, `status`, `directory` and `log_file`.
-        `node` is a broker's id or "zookeeper"."""
+        `node` is a broker's id or a ZooKeeper's name."""
         for one in self._members.state().nodes:
-            if node == (one.node_id if one.kind == "broker" else one.kind):
+            if str(node) == one.label:
                 return one
         raise ClusterError(f"there is no node {node!r}")
 
@@ -278,7 +302,8 @@ class KafkaCluster(Contents):
     # Faults
 
     def kill(self, node: int | str, *, as_lost: bool = False) -> Fault:
-        """SIGKILL, as a crash; undone by a restart. `node` is a broker's id or "zookeeper".
+        """SIGKILL, as a crash; undone by a restart. `node` is a broker's id or a ZooKeeper's
+        name: "zookeeper", or in an ensemble "zookeeper-1" and so on.
 
         The cluster notices it at once; `as_lost` is as if the machine had vanished: the cluster
         notices it when the session has expired, after 6 s.

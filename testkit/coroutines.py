@@ -128,6 +128,8 @@ class AsyncKafkaCluster(View[KafkaCluster]):
     controller = question(KafkaCluster.controller)
     wait_for_brokers = question(KafkaCluster.wait_for_brokers)
     wait_for_isr = question(KafkaCluster.wait_for_isr)
+    zookeeper_leader = question(KafkaCluster.zookeeper_leader)
+    wait_for_zookeepers = question(KafkaCluster.wait_for_zookeepers)
     snapshot = question(KafkaCluster.snapshot)
     clean = action(KafkaCluster.clean)
 

@@ -262,10 +262,14 @@ def network_of(spec: ClusterSpec, channel: int) -> contextlib.AbstractContextMan
     """The proxy's process, and the brokers behind it. Raises ClusterError: no free ports."""
     os.close(cluster_state.claim(spec.data_dir))
     plan = NetworkPlan(
-        spec.broker_count, spec.zookeeper_connect, is_secure=spec.security is not None
+        spec.broker_count,
+        spec.zookeeper_connect,
+        spec.zookeeper_count,
+        is_secure=spec.security is not None,
     )
     plan.reserve()
     spec.zookeeper_port = plan.zookeeper_port
+    spec.ensemble_ports, spec.ensemble_detours = plan.ensemble_ports, plan.ensemble_detours
     spec.own_keys = plan.broker_keys
     return plan.proxy_process(spec.data_dir, channel)
 
@@ -282,6 +286,7 @@ def spec_of(options: ClusterOptions) -> ClusterSpec:
         broker_count=options.brokers,
         first_port=options.port,
         zookeeper_port=options.zookeeper_port,
+        zookeeper_count=options.zookeepers,
         zookeeper_connect=options.zookeeper,
         zookeeper_credentials=credentials or None,
         security=security,

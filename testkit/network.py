@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -26,14 +26,23 @@ Ask = Callable[..., Any]
 class NetworkFaults:
     """`KafkaCluster.network`, of a cluster that was started with `network=True`.
 
-    Each fault is between two of: "client", a broker's id, "zookeeper". Clients are all alike.
+    Each fault is between two of: "client", a broker's id, "zookeeper", and in an ensemble
+    "zookeeper-1" and so on; "zookeeper" means all of its members then. Clients are all alike, and
+    have no link to ZooKeeper.
     """
 
-    def __init__(self, ask: Ask, brokers: Iterable[int], faults: list[Fault]) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        brokers: Iterable[int],
+        faults: list[Fault],
+        zookeepers: Sequence[str] = (ZOOKEEPER,),
+    ) -> None:
         self._ask = ask
         self._brokers = brokers
         self._faults = faults
-        self._impossible = {CLIENT, ZOOKEEPER}
+        self._zookeepers = zookeepers
+        self._impossible = {frozenset((CLIENT, one)) for one in zookeepers}
         self._numbers = itertools.count(1)
 
     def cut(self, a: int | str, b: int | str) -> Fault:
@@ -50,28 +59,41 @@ class NetworkFaults:
         """Delay the bytes between both by so much, each way: at most 64 KB at a time."""
         return self._begin("delay", a, b, seconds=seconds)
 
-    def isolate(self, broker: int) -> Fault:
-        """Cut a broker off from the other brokers and from ZooKeeper; clients still reach it."""
-        others = [one for one in self._brokers if one != broker]
-        faults = [self.cut(broker, other) for other in others]
-        faults.append(self.cut(broker, ZOOKEEPER))
+    def isolate(self, node: int | str) -> Fault:
+        """Cut a broker off from the other brokers and from ZooKeeper, or a member of the ensemble
+        from the others and from the brokers; clients still reach a broker.
+        """
+        others = [one for one in [*map(str, self._brokers), *self._zookeepers] if one != str(node)]
+        faults = [self.cut(node, other) for other in others]
 
         def undo() -> None:
             for fault in faults:
                 fault.undo()
 
-        return Fault(f"isolate {broker}", undo, self._faults)
+        return Fault(f"isolate {node}", undo, self._faults)
 
     def _begin(self, what: str, a: int | str, b: int | str, **more: float) -> Fault:
-        ends = {str(a), str(b)}
-        known = {CLIENT, ZOOKEEPER, *map(str, self._brokers)}
-        if not ends <= known or len(ends) < 2 or ends == self._impossible:
-            raise ClusterError(f"there is no link between {a!r} and {b!r}")
-        if sys.platform != "linux" and not ends & {CLIENT, ZOOKEEPER}:
-            raise ClusterError("whose connection it is between brokers is known on Linux only")
-        number = next(self._numbers)
-        self._ask(do=what, number=number, a=str(a), b=str(b), **more)
-        return Fault(f"{what} {a} {b}", lambda: self._ask(do="heal", number=number), self._faults)
+        links = list(itertools.product(self._named(a), self._named(b)))
+        known = {CLIENT, *self._zookeepers, *map(str, self._brokers)}
+        for link in links:
+            ends = frozenset(link)
+            if not ends <= known or len(ends) < 2 or ends in self._impossible:
+                raise ClusterError(f"there is no link between {a!r} and {b!r}")
+            if sys.platform != "linux" and not ends & {CLIENT, *self._zookeepers}:
+                raise ClusterError("whose connection it is between brokers is known on Linux only")
+        numbers = []
+        for near, far in links:
+            numbers.append(next(self._numbers))
+            self._ask(do=what, number=numbers[-1], a=near, b=far, **more)
+
+        def undo() -> None:
+            for number in numbers:
+                self._ask(do="heal", number=number)
+
+        return Fault(f"{what} {a} {b}", undo, self._faults)
+
+    def _named(self, end: int | str) -> Sequence[str]:
+        return self._zookeepers if end == ZOOKEEPER else (str(end),)
 
 
 class Network(NetworkFaults):

@@ -1,7 +1,8 @@
 """The process through which connections between nodes go, so that a test can cut them.
 
-A cluster with a network of its own (`NetworkPlan`) has three ports here for each broker: for
-clients and for brokers (they are what it advertises), and one to ZooKeeper for this broker alone.
+A cluster with a network of its own (`NetworkPlan`) has ports here for each broker: for clients and
+for brokers (they are what it advertises), and one to each ZooKeeper for this broker alone. For each
+two members of an ensemble it has ports for the connections of one to the other.
 The ports of a `Network` come one by one (`serve_network`). When a fault needs the node that has
 connected to a port for all, it is looked up in Linux's tables of sockets, by both its addresses:
 connections to different servers may have the same local port.
@@ -13,6 +14,7 @@ only carried. The process is forked from one without threads, and ends with it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -32,10 +34,11 @@ from ..local.cluster_spec import HOST
 from ..local.cluster_state import STATE_FILE, ClusterError
 from ..local.node_signals import die_with_parent
 from ..local.secured import CLIENTS, INTERNAL
+from ..local.zookeeper_nodes import ALONE, names_of
 from .controls import serve_controls
 
 CHUNK_BYTES = 1 << 16
-CLIENT, BROKER, ZOOKEEPER = "client", "broker", "zookeeper"
+CLIENT, BROKER = "client", "broker"
 UNKNOWN = "unknown"
 ZOOKEEPER_PORT = 2181  # where a server's is left out
 # Below the ports for outgoing connections, so that none of those gets one of them by chance.
@@ -46,6 +49,7 @@ _RESET = pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 Pair = frozenset[str]
 Address = tuple[str, int]
+Targets = Callable[[], Sequence[Address]]  # the first that answers is connected to
 
 
 def proxy_socket(data_dir: Path) -> Path:
@@ -57,72 +61,95 @@ def proxy_socket(data_dir: Path) -> Path:
 class NetworkPlan:
     """The ports of a cluster's nodes, and those of the proxy in front of them.
 
-    `zookeeper`: an external ensemble, `host:port,host:port/chroot`; None: the embedded one.
+    `zookeeper`: an external ensemble, `host:port,host:port/chroot`; None: embedded ones.
     """
 
     brokers: int
     zookeeper: str | None = None
+    zookeepers: int = 1  # the number of embedded ones
     is_secure: bool = False
-    zookeeper_port: int = 0  # of the embedded one
+    zookeeper_port: int = 0  # of the first embedded one; the others follow
     ports: dict[int, tuple[int, int]] = field(default_factory=dict)  # for clients, for brokers
-    fronts: dict[tuple[str, int], socket.socket] = field(default_factory=dict)  # by kind, broker
-    front_ports: dict[tuple[str, int], int] = field(default_factory=dict)
+    ensemble_ports: dict[int, tuple[int, int]] = field(default_factory=dict)
+    ensemble_detours: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    front_ports: dict[tuple[str, int], int] = field(default_factory=dict)  # by kind, broker
+    _fronts: list[tuple[socket.socket, Route]] = field(default_factory=list)
 
     def reserve(self) -> None:
         """Choose ports that are free now, and listen in front of them. Raises ClusterError."""
         taken: set[int] = set()
-        try:
-            self._targets(ZOOKEEPER, 0)
-        except ValueError:
-            raise ClusterError(f"zookeeper={self.zookeeper!r} is not HOST:PORT") from None
         if self.zookeeper is None:
-            self.zookeeper_port = _free_port(taken)
+            self.zookeeper_port = _free_ports(self.zookeepers, taken)
+        zookeepers = self._zookeepers()
         for broker in range(1, self.brokers + 1):
-            self.ports[broker] = (_free_port(taken), _free_port(taken))
-            for kind in (CLIENT, BROKER, ZOOKEEPER):
-                front = self.fronts[kind, broker] = socket.create_server((HOST, 0))
-                self.front_ports[kind, broker] = front.getsockname()[1]
+            name = str(broker)
+            clients, inner = self.ports[broker] = (_free_ports(1, taken), _free_ports(1, taken))
+            routes = {
+                CLIENT: Route(CLIENT, name, _at(clients)),
+                BROKER: Route(None, name, _at(inner)),
+                **{far: Route(name, far, targets) for far, targets in zookeepers.items()},
+            }
+            for kind, route in routes.items():
+                self.front_ports[kind, broker] = self._front(route)
+        if self.zookeepers > 1:
+            self._reserve_for_ensemble(taken)
+
+    def _reserve_for_ensemble(self, taken: set[int]) -> None:
+        names = dict(enumerate(names_of(self.zookeepers), 1))
+        for member in names:
+            self.ensemble_ports[member] = (_free_ports(1, taken), _free_ports(1, taken))
+        for near, far in itertools.permutations(names, 2):
+            quorum, election = (
+                self._front(Route(names[near], names[far], _at(port)))
+                for port in self.ensemble_ports[far]
+            )
+            self.ensemble_detours[near, far] = (quorum, election)
+
+    def _front(self, route: Route) -> int:
+        """Listen in front of a route; the port."""
+        front = socket.create_server((HOST, 0))
+        self._fronts.append((front, route))
+        port: int = front.getsockname()[1]
+        return port
 
     def broker_keys(self, broker: int) -> Mapping[str, str]:
         """This broker's listeners, its advertised ones, and its address of ZooKeeper."""
         clients, inner = self.ports[broker]
         front, inner_front = self.front_ports[CLIENT, broker], self.front_ports[BROKER, broker]
         name = CLIENTS if self.is_secure else "PLAINTEXT"
+        ports = [self.front_ports[far, broker] for far in self._zookeepers()]
+        zookeepers = ",".join(f"{HOST}:{port}" for port in ports)
         chroot = (self.zookeeper or "").partition("/")[1:]
         keys = {
             "listeners": f"{name}://{HOST}:{clients},{INTERNAL}://{HOST}:{inner}",
             "advertised.listeners": f"{name}://{HOST}:{front},{INTERNAL}://{HOST}:{inner_front}",
-            "zookeeper.connect": f"{HOST}:{self.front_ports[ZOOKEEPER, broker]}{''.join(chroot)}",
+            "zookeeper.connect": f"{zookeepers}{''.join(chroot)}",
         }
         if not self.is_secure:
             keys["listener.security.protocol.map"] = f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT"
             keys["inter.broker.listener.name"] = INTERNAL
         return keys
 
-    def _targets(self, kind: str, broker: int) -> list[Address]:
-        """The targets of connections to it: the first of these that answers."""
-        if kind != ZOOKEEPER:
-            return [(HOST, self.ports[broker][kind == BROKER])]
+    def _zookeepers(self) -> dict[str, Targets]:
+        """The addresses of each ZooKeeper, by its name: an external ensemble has one name."""
         if self.zookeeper is None:
-            return [(HOST, self.zookeeper_port)]
-        servers = self.zookeeper.partition("/")[0].split(",")
-        return random.sample([_address(server) for server in servers], len(servers))
-
-    def _route(self, kind: str, broker: int) -> Route:
-        ends = {
-            CLIENT: (CLIENT, str(broker)),
-            BROKER: (None, str(broker)),
-            ZOOKEEPER: (str(broker), ZOOKEEPER),
-        }
-        return Route(*ends[kind], partial(self._targets, kind, broker))
+            first = self.zookeeper_port
+            return {
+                name: _at(first + index) for index, name in enumerate(names_of(self.zookeepers))
+            }
+        try:
+            servers = [_address(one) for one in self.zookeeper.partition("/")[0].split(",")]
+        except ValueError:
+            raise ClusterError(f"zookeeper={self.zookeeper!r} is not HOST:PORT") from None
+        return {ALONE: lambda: random.sample(servers, len(servers))}
 
     async def _serve(self, data_dir: Path) -> None:
         proxy = Proxy(partial(_brokers, data_dir))
         fronts = [f"{HOST}:{self.front_ports[CLIENT, one + 1]}" for one in range(self.brokers)]
         actions = {**proxy.actions, "bootstrap": lambda: ",".join(fronts)}
         async with trio.open_nursery() as nursery:
-            for (kind, broker), front in self.fronts.items():
-                nursery.start_soon(proxy.carry, front, self._route(kind, broker))
+            for front, route in self._fronts:
+                nursery.start_soon(proxy.carry, front, route)
             await serve_controls(proxy_socket(data_dir), actions)
 
     @contextlib.contextmanager
@@ -137,9 +164,9 @@ class NetworkPlan:
                 trio.run(self._serve, data_dir)
             finally:
                 os._exit(1)
-        for front in self.fronts.values():
+        for front, _ in self._fronts:
             front.close()
-        self.fronts.clear()
+        self._fronts.clear()
         try:
             yield
         finally:
@@ -155,20 +182,27 @@ def _brokers(data_dir: Path) -> Iterator[tuple[str, int]]:
                 yield str(node["node_id"]), node["pid"]
 
 
+def _at(port: int) -> Targets:
+    return lambda: [(HOST, port)]
+
+
 def _address(server: str) -> Address:
     """The address of a ZooKeeper server; the port may be left out."""
     host, separator, port = server.strip().rpartition(":")
     return (host.strip("[]"), int(port)) if separator else (server.strip(), ZOOKEEPER_PORT)
 
 
-def _free_port(taken: set[int]) -> int:
+def _free_ports(count: int, taken: set[int]) -> int:
+    """The first of so many free ports, one after the other."""
     for _ in range(MAX_TRIES):
-        port = random.randrange(LOWEST_PORT, HIGHEST_PORT)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            if port not in taken:
-                probe.bind((HOST, port))
-                taken.add(port)
-                return port
+        first = random.randrange(LOWEST_PORT, HIGHEST_PORT)
+        wanted = range(first, first + count)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as probes:
+            if taken.isdisjoint(wanted):
+                for port in wanted:
+                    probes.enter_context(socket.socket()).bind((HOST, port))
+                taken.update(wanted)
+                return first
     raise ClusterError("there is no free port for a cluster with a network of its own")
 
 
@@ -195,10 +229,12 @@ class Route(NamedTuple):
 
     near: str | None  # the node that connects; None: the one whose process has the connection
     far: str
-    addresses: Callable[[], Sequence[Address]]
+    addresses: Targets
 
 
 class Proxy:
+    """Carries connections along their routes, and harms those between two nodes."""
+
     def __init__(
         self, processes: Callable[[], Iterable[tuple[str, int]]], *, others: str = UNKNOWN
     ) -> None:

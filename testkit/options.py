@@ -24,6 +24,7 @@ class ClusterOptions:
     secure: bool = False
     port: int = 0
     zookeeper_port: int = 0
+    zookeepers: int = 1
     zookeeper: str | None = None
     zookeeper_credentials: str | None = None
     metrics_port: int | None = None

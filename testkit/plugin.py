@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 CLUSTER_MODULE = "pybroker_kafka.testkit.cluster"
 MARKER = (
-    "kafka(brokers=1, config={}, secure=False, network=False, fresh=False, keep=[]): the cluster "
-    "that the fixture `kafka` gives to this test; fresh: one that no other test uses; keep: names "
-    "of what stays on it after the test, with * and ?, or True for all"
+    "kafka(brokers=1, config={}, zookeepers=1, secure=False, network=False, fresh=False, keep=[]): "
+    "the cluster that the fixture `kafka` gives to this test; fresh: one that no other test uses; "
+    "keep: names of what stays on it after the test, with * and ?, or True for all"
 )
 
 

@@ -101,6 +101,7 @@ class ClusterPool:
             cluster.heal()
             if cluster.is_whole:
                 if not was_whole:
+                    cluster.wait_for_zookeepers()
                     cluster.wait_for_brokers()
                 if self._before is not None:
                     cluster.clean(self._before, keep=self._keep)

@@ -10,7 +10,8 @@ and the rest is refused with ZooKeeper's text for a word that is not in the whit
 digests of the tree, which only an ensemble compares). 3.9 has no others: lsnp, obsr, sysp and the
 like are commands of its AdminServer.
 
-A closed server (see `zookeeper_server`) serves only ruok and isro, to any client.
+A closed server (see `zookeeper_server`) serves only ruok and isro, to any client; a closed member
+serves srvr, too, which ZooKeeper serves by default: by it the cluster finds the leader.
 
 Leaves out: the values of a JVM in envi (java.*, os.memory.*), and the counters of `ServerMetrics`
 in mntr, which has all values of `dumpMonitorValues`.
@@ -28,6 +29,7 @@ REFUSED = frozenset({b"crst", b"srst", b"gtmk", b"stmk", b"hash"})
 OF_IDLE = frozenset({b"ruok", b"isro", b"conf", b"envi"})
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
 OF_CLOSED = frozenset({b"ruok", b"isro"})
+OF_CLOSED_MEMBER = OF_CLOSED | {b"srvr"}
 _64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 
 
@@ -81,7 +83,8 @@ class ServerInfo(NamedTuple):
 
 
 def answer(word: bytes, machine: ZooKeeperMachine, info: ServerInfo) -> bytes:
-    if word in REFUSED or (machine.is_closed and word not in OF_CLOSED):
+    allowed = OF_CLOSED if info.ensemble is None else OF_CLOSED_MEMBER
+    if word in REFUSED or (machine.is_closed and word not in allowed):
         return f"{word.decode()} is not executed because it is not in the whitelist.\n".encode()
     is_idle = info.ensemble is not None and not info.ensemble.mode
     if is_idle and word not in OF_IDLE:

@@ -291,23 +291,31 @@ class ZooKeeperMachine:
     ) -> None:
         """Handle the first frame of a stranger: it must be the admitted login, or the connection
         ends."""
+        xid = self._admitted_login(connection, frame)
+        if xid is None:
+            return
+        if not claim.is_new and claim.session_id not in self.sessions.sessions:
+            self._refuse(connection)  # it has expired meanwhile; the next connect gets that answer
+        else:
+            connection.claim = None
+            self._open_session(connection, claim, now_ms)
+            self._send(connection, jute.reply_frame(xid, 0, 0))
+
+    def _admitted_login(self, connection: Connection, frame: Buffer) -> int | None:
+        """The xid of a frame that is the admitted login; None if it is another, and refused."""
         assert self._admitted is not None
         xid, op = jute.read_request_header(frame)
         if op != Op.AUTH:
             code = ZkCode.SESSION_CLOSED_REQUIRE_SASL_AUTH
             self._refuse(connection, jute.reply_frame(xid, 0, code))
-            return
+            return None
         packet = jute.decode(AuthPacket, memoryview(frame)[8:])
         if packet.scheme != "digest" or not proves(packet.auth or b"", self._admitted):
             self.refused_logins += 1
             self._refuse(connection, jute.reply_frame(xid, 0, ZkCode.AUTH_FAILED))
-        elif not claim.is_new and claim.session_id not in self.sessions.sessions:
-            self._refuse(connection)  # it has expired meanwhile; the next connect gets that answer
-        else:
-            connection.claim = None
-            connection.identities.append(self._admitted)
-            self._open_session(connection, claim, now_ms)
-            self._send(connection, jute.reply_frame(xid, 0, 0))
+            return None
+        connection.identities.append(self._admitted)
+        return xid
 
     def _refuse(self, connection: Connection, frame: bytes | None = None) -> None:
         """Send `frame`, if there is one, and read nothing more."""

@@ -22,6 +22,7 @@ from ...zookeeper.quorum.election_messages import (
     try_message,
 )
 from ...zookeeper.quorum.ensemble_config import Server
+from .quorum_tls import QuorumTls, accepted, connected
 
 CONNECT_S = 5.0
 RECEIVE_BYTES = 16 * 1024
@@ -46,9 +47,16 @@ class _Peer:
 
 
 class ElectionPort:
-    __slots__ = ("_my_id", "_nursery", "_peers", "_received", "_servers")
+    __slots__ = ("_my_id", "_nursery", "_peers", "_received", "_servers", "_tls")
 
-    def __init__(self, my_id: int, servers: Mapping[int, Server], received: Received) -> None:
+    def __init__(
+        self,
+        my_id: int,
+        servers: Mapping[int, Server],
+        received: Received,
+        tls: QuorumTls | None = None,
+    ) -> None:
+        self._tls = tls
         self._my_id = my_id
         self._servers = servers
         self._received = received
@@ -75,14 +83,15 @@ class ElectionPort:
 
     async def _dial(self, receiver: int, peer: _Peer) -> None:
         server, own = self._servers[receiver], self._servers[self._my_id]
-        stream: trio.SocketStream | None = None
+        stream: trio.abc.Stream | None = None
         try:
             with trio.fail_after(CONNECT_S):
-                stream = await trio.open_tcp_stream(server.host, server.election_port)
+                plain = await trio.open_tcp_stream(server.host, server.election_port)
+                stream = await connected(plain, server.host, self._tls)
                 address = f"{own.host}:{own.election_port}"
                 await stream.send_all(encode_first_message(self._my_id, address))
         except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
-            logger.debug("member %d cannot be reached: %s", receiver, error)
+            logger.debug("member %d cannot be reached: %s", receiver, error.__cause__ or error)
             stream = None
         finally:
             peer.is_connecting = False
@@ -94,11 +103,13 @@ class ElectionPort:
             return
         await self._run(receiver, peer, stream, b"")
 
-    async def _accepted(self, stream: trio.SocketStream) -> None:
+    async def _accepted(self, plain: trio.SocketStream) -> None:
+        stream: trio.abc.Stream = plain
+        data = bytearray()
+        found = None
         try:
-            data = bytearray()
-            found = None
             with trio.fail_after(CONNECT_S):
+                stream = await accepted(plain, self._tls)
                 while found is None:
                     piece = await stream.receive_some(RECEIVE_BYTES)
                     if not piece:
@@ -106,7 +117,8 @@ class ElectionPort:
                     data += piece
                     found = try_first_message(data)
         except (ProtocolError, OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
-            logger.warning("closed a connection to the election port: %s", error)
+            told = error.__cause__ or error
+            logger.warning("closed a connection to the election port: %s", told)
             return
         finally:
             if found is None:
@@ -124,7 +136,7 @@ class ElectionPort:
         else:
             await self._run(sender, peer, stream, bytes(data[end:]))
 
-    async def _run(self, number: int, peer: _Peer, stream: trio.SocketStream, rest: bytes) -> None:
+    async def _run(self, number: int, peer: _Peer, stream: trio.abc.Stream, rest: bytes) -> None:
         """Send and receive on the one connection with a member, in place of an older one."""
         if peer.scope is not None:
             peer.scope.cancel()
@@ -143,9 +155,7 @@ class ElectionPort:
             peer.scope = None
 
     @staticmethod
-    async def _send_forever(
-        peer: _Peer, stream: trio.SocketStream, scope: trio.CancelScope
-    ) -> None:
+    async def _send_forever(peer: _Peer, stream: trio.abc.Stream, scope: trio.CancelScope) -> None:
         while peer.scope is scope:
             await peer.wake.wait()
             peer.wake = trio.Event()
@@ -153,7 +163,7 @@ class ElectionPort:
                 peer.unsent = False
                 await stream.send_all(peer.message)
 
-    async def _receive_forever(self, number: int, stream: trio.SocketStream, rest: bytes) -> None:
+    async def _receive_forever(self, number: int, stream: trio.abc.Stream, rest: bytes) -> None:
         buffer = bytearray(rest)
         while True:
             position = 0

@@ -13,17 +13,30 @@ import socket
 
 import trio
 
+from ...zookeeper.acl import digest_id
 from ...zookeeper.four_letter import EnsembleInfo
 from ...zookeeper.quorum.election_messages import PeerState
 from ...zookeeper.quorum.ensemble_config import EnsembleConfig
-from ...zookeeper.quorum.ensemble_machine import EnsembleMachine, MemberSessions
+from ...zookeeper.quorum.ensemble_machine import (
+    EnsembleMachine,
+    MemberSessions,
+    ensemble_secret,
+)
 from ...zookeeper.quorum.leader import LearnerStage, Limits
 from ...zookeeper.quorum.member import LEADER_LINK, EnsembleSpec, Member
 from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, Connection
 from .election_port import ElectionPort
 from .member_storage import MemberStorage, open_member_storage
-from .quorum_port import QuorumLink, dial
-from .server import MAX_WAITING_FRAMES, Clock, ZooKeeperServer, listen, restore_sessions
+from .quorum_port import CONNECT_S, QuorumLink, dial
+from .quorum_tls import QuorumTls, accepted, quorum_tls
+from .server import (
+    MAX_WAITING_FRAMES,
+    Clock,
+    ZooKeeperServer,
+    check_loopback,
+    listen,
+    restore_sessions,
+)
 
 logger = logging.getLogger("pybroker.broker.zookeeper.member_server")
 
@@ -39,12 +52,19 @@ async def serve_member(
     *,
     fsync: bool = True,
     container_check_ms: int = CONTAINER_CHECK_MS,
+    credentials: bytes | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; `task_status.started(port)` once its ports are open.
 
-    Raises OSError if a port is taken, and DataDirectoryError if the directory cannot be used.
+    `credentials`, user:password, close it to all other clients; all members have the same. Raises
+    OSError if a port is taken, ConfigurationError for TLS that cannot be, NotLoopback if a closed
+    member would be reachable from other hosts, and DataDirectoryError if the directory cannot be
+    used.
     """
+    if credentials is not None:
+        check_loopback(config.client_host)
+    tls = None if config.tls is None else quorum_tls(config.tls)
     listener = listen(config.client_host, config.client_port)
     try:
         storage = open_member_storage(config.data_dir, fsync=fsync)
@@ -52,7 +72,11 @@ async def serve_member(
             clock = Clock()
             now_ms = clock.now_ms()
             sessions = MemberSessions(
-                config.tick_ms, b"", now_ms, config.my_id, config.session_limits_ms
+                config.tick_ms,
+                ensemble_secret(credentials),
+                now_ms,
+                config.my_id,
+                config.session_limits_ms,
             )
             restore_sessions(sessions, storage, now_ms)
             machine = EnsembleMachine(
@@ -60,13 +84,14 @@ async def serve_member(
                 sessions,
                 config.my_id,
                 container_check_ms=container_check_ms,
+                admitted=None if credentials is None else digest_id(credentials),
             )
             limits = Limits(config.tick_ms, config.init_limit, config.sync_limit)
             spec = EnsembleSpec(
                 config.my_id, config.voters, config.is_observer, limits, config.text
             )
             member = Member(spec, storage, machine, storage.recovered.recent, now_ms)
-            server = MemberServer(listener, storage, machine, clock, config, member)
+            server = MemberServer(listener, storage, machine, clock, config, member, tls)
             await server.run(task_status)
         finally:
             storage.close()
@@ -82,6 +107,7 @@ class MemberServer(ZooKeeperServer):
         "_links",
         "_member",
         "_state_told",
+        "_tls",
     )
 
     def __init__(
@@ -92,6 +118,7 @@ class MemberServer(ZooKeeperServer):
         clock: Clock,
         config: EnsembleConfig,
         member: Member,
+        tls: QuorumTls | None,
     ) -> None:
         super().__init__(
             listener,
@@ -103,7 +130,8 @@ class MemberServer(ZooKeeperServer):
         )
         self._config = config
         self._member = member
-        self._election_port = ElectionPort(config.my_id, config.servers, self._notified)
+        self._tls = tls
+        self._election_port = ElectionPort(config.my_id, config.reached, self._notified, tls)
         self._links: set[QuorumLink] = set()
         self._leader_link: QuorumLink | None = None
         self._state_told: tuple[PeerState, bool] | None = None
@@ -235,8 +263,12 @@ class MemberServer(ZooKeeperServer):
 
     async def _serve_learner(self, stream: trio.SocketStream) -> None:
         try:
-            link = QuorumLink(stream)
-        except OSError:
+            host, port = stream.socket.getpeername()[:2]
+            with trio.fail_after(CONNECT_S):
+                link = QuorumLink(await accepted(stream, self._tls), f"{host}:{port}")
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
+            told = error.__cause__ or error
+            logger.warning("closed a connection to the quorum port: %s", told)
             return
         member = self._member
 
@@ -271,7 +303,7 @@ class MemberServer(ZooKeeperServer):
             finally:
                 self._perform_effects()
 
-        link = await dial(self._config.servers[leader_id], is_wanted)
+        link = await dial(self._config.reached[leader_id], is_wanted, self._tls)
         if link is None or not is_wanted():
             if link is not None:
                 link.scope.cancel()

@@ -16,6 +16,7 @@ import trio
 from ...protocol.errors import ProtocolError
 from ...zookeeper.quorum.ensemble_config import Server
 from ...zookeeper.quorum.leader import Piece
+from .quorum_tls import QuorumTls, connected
 
 RECEIVE_BYTES = 256 * 1024
 SEND_BYTES = 256 * 1024
@@ -31,10 +32,9 @@ class QuorumLink:
 
     __slots__ = ("_queue", "_queued_bytes", "_stream", "_wake", "address", "scope")
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.abc.Stream, address: str) -> None:
         self._stream = stream
-        peer = stream.socket.getpeername()
-        self.address = f"{peer[0]}:{peer[1]}"
+        self.address = address
         self._queue: deque[bytes | Iterator[bytes]] = deque()
         self._queued_bytes = 0
         self._wake = trio.Event()
@@ -95,14 +95,18 @@ class QuorumLink:
                         await self._stream.send_all(chunk)
 
 
-async def dial(server: Server, wanted: Callable[[], bool]) -> QuorumLink | None:
+async def dial(
+    server: Server, wanted: Callable[[], bool], tls: QuorumTls | None
+) -> QuorumLink | None:
     """Connect to the quorum port of a server; None as soon as it is not `wanted` any more."""
     while wanted():
         try:
             with trio.move_on_after(CONNECT_S):
                 stream = await trio.open_tcp_stream(server.host, server.quorum_port)
-                return QuorumLink(stream)
-        except OSError as error:
-            logger.debug("the quorum port of server %d: %s", server.server_id, error)
+                address = f"{server.host}:{server.quorum_port}"
+                return QuorumLink(await connected(stream, server.host, tls), address)
+        except (OSError, trio.BrokenResourceError) as error:
+            told = error.__cause__ or error
+            logger.debug("the quorum port of server %d: %s", server.server_id, told)
         await trio.sleep(RETRY_S)
     return None

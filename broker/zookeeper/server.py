@@ -73,11 +73,8 @@ async def serve_zookeeper(
     reachable from other hosts, and DataDirectoryError if the directory is in use, not ours, or
     cannot be recovered.
     """
-    if credentials is not None and not _is_loopback(host):
-        raise NotLoopback(
-            f"ZooKeeper's credentials would cross the network from {host} in plain text: with them "
-            "it listens on 127.0.0.1, ::1 or localhost only"
-        )
+    if credentials is not None:
+        check_loopback(host)
     listener = listen(host, port)
     try:
         storage = open_storage(data_dir, fsync=fsync)
@@ -105,6 +102,15 @@ async def serve_zookeeper(
 def restore_sessions(sessions: SessionTable, storage: ZooKeeperStorage, now_ms: int) -> None:
     for session_id, timeout_ms in storage.recovered.sessions.items():
         sessions.add(session_id, timeout_ms, now_ms)
+
+
+def check_loopback(host: str) -> None:
+    """Raises NotLoopback."""
+    if not _is_loopback(host):
+        raise NotLoopback(
+            f"ZooKeeper's credentials would cross the network from {host} in plain text: with them "
+            "it listens on 127.0.0.1, ::1 or localhost only"
+        )
 
 
 def _is_loopback(host: str) -> bool:

@@ -12,6 +12,8 @@ const PLACES = { leader: ["L", "leader"], sync: ["●", "in sync"], behind: ["�
 export function clusterPage(main) {
   const summary = h("div");
   const nodes = h("div");
+  const ensembleTable = h("div"), ensembleSaid = h("p", { role: "status" });
+  const ensemble = h("section", { hidden: true }, h("h2", {}, "Ensemble of ZooKeepers"), ensembleSaid, scrolling("ensemble", ensembleTable), tableTools("ensemble", () => ensembleTable.querySelector("table")));
   const grid = h("div");
   const line = h("ol", { class: "timeline" });
   const filter = h("input", { type: "search", oninput: () => { page = 0; drawGrid(); } });
@@ -28,6 +30,7 @@ export function clusterPage(main) {
   fill(main,
     h("h1", {}, "Cluster"), summary,
     h("section", {}, h("h2", {}, "Nodes"), scrolling("nodes", nodes), tableTools("nodes", () => nodes.querySelector("table"))),
+    ensemble,
     h("div", { class: "columns" },
       h("section", {}, h("h2", {}, "Partitions and brokers"),
         h("p", {}, Object.entries(PLACES).filter(([name]) => name !== "none").map(([, [sign, word]]) => h("span", { class: "key" }, h("b", { "aria-hidden": "true" }, sign), word))),
@@ -62,7 +65,11 @@ export function clusterPage(main) {
   }
 
   function role(node) {
-    if (node.kind !== "broker") return "";
+    if (node.kind !== "broker") {
+      if (node.status !== "running") return "";
+      if (!node.zookeeper?.mode) return h("span", { class: "badge bad" }, "no leader");
+      return node.zookeeper.mode === "leader" ? h("span", { class: "badge good" }, "leader") : node.zookeeper.mode;
+    }
     if (!(node.id in state.brokers)) return h("span", { class: "badge bad" }, "absent");
     return node.id === state.controller ? h("span", { class: "badge good" }, "controller") : "broker";
   }
@@ -82,10 +89,30 @@ export function clusterPage(main) {
     if (state.facts.is_local && state.facts.may_write) columns.push(["Actions", buttons, "plain"]);
     fill(nodes, table("Processes of the cluster", columns, nodeRows(), "no node is known"));
     if (held) nodes.querySelector(`[data-order="${CSS.escape(held)}"]`)?.focus();
+    drawEnsemble();
+  }
+
+  function drawEnsemble() {
+    const members = state.nodes.filter((node) => node.kind === "zookeeper");
+    ensemble.hidden = members.length < 2;
+    if (ensemble.hidden) return;
+    const serving = members.filter((node) => node.zookeeper.mode);
+    const epoch = Math.max(0, ...serving.map((node) => node.zookeeper.epoch));
+    const newest = Math.max(0, ...serving.filter((node) => node.zookeeper.epoch === epoch).map((node) => node.zookeeper.counter));
+    const of = (node, name) => (node.zookeeper.mode ? count(node.zookeeper[name]) : "–");
+    const behind = (node) => (!node.zookeeper.mode ? "–" : node.zookeeper.epoch < epoch ? "an epoch" : count(newest - node.zookeeper.counter));
+    fill(ensembleTable, table("Members of the ensemble", [
+      ["Member", (node) => node.name], ["Role", role], ["Epoch", (node) => of(node, "epoch"), "number"],
+      ["Last transaction", (node) => of(node, "counter"), "number"], ["Behind", behind, "number"],
+      ["Clients", (node) => of(node, "clients"), "number"], ["Znodes", (node) => of(node, "znodes"), "number"],
+    ], members, "no member is known"));
+    const quorum = Math.floor(members.length / 2) + 1;
+    fill(ensembleSaid, serving.length >= quorum ? `${serving.length} of ${members.length} members serve; ${serving.length - quorum} more may be lost.`
+      : `${serving.length} of ${members.length} members serve, and ${quorum} are needed: no topic, leader or in-sync replica can change.`);
   }
 
   function buttons(node) {
-    const name = node.kind === "broker" ? String(node.id) : node.kind;
+    const name = node.kind === "broker" ? String(node.id) : node.name;
     const alive = node.status === "running" || node.status === "paused";
     const usable = { kill: alive, pause: node.status === "running", resume: node.status === "paused", restart: true };
     return Object.entries(usable).map(([command, can]) => [h("button", {

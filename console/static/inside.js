@@ -152,11 +152,14 @@ function replication(main, broker, [topic, partition]) {
 function zookeeper(main, broker, rest) {
   const path = `/${rest.join("/")}`;
   const place = h("div"), words = h("pre", { tabindex: "0" });
-  const word = (name, title) => h("button", { type: "button", onclick: () => doing(async () => { fill(words, (await ask("zookeeper", { word: name })).text); }) }, title);
+  const members = state.nodes.filter((node) => node.kind === "zookeeper").map((node) => node.name);
+  const member = h("select", {}, members.map((name) => h("option", { value: name }, name)));
+  const asked = (name) => (members.length ? { word: name, node: member.value } : { word: name });
+  const word = (name, title) => h("button", { type: "button", onclick: () => doing(async () => { fill(words, (await ask("zookeeper", asked(name))).text); }) }, title);
   fill(main, h("section", {}, h("h2", {}, "ZooKeeper's tree"),
     said("The shared state of the cluster: the live brokers (znodes that vanish with their session), the controller, topics, leaders and ISRs, configs."),
     place),
-  h("section", {}, h("h2", {}, "Sessions and watches"), h("div", { class: "bar" }, word("dump", "Sessions and ephemeral znodes"), word("wchp", "Watches by path"), word("cons", "Connections"), word("srvr", "Server")), words));
+  h("section", {}, h("h2", {}, "Sessions and watches"), h("div", { class: "bar" }, members.length > 1 ? h("label", {}, "Member", member) : null, word("dump", "Sessions and ephemeral znodes"), word("wchp", "Watches by path"), word("cons", "Connections"), word("srvr", "Server"), word("mntr", "Monitoring")), words));
   return kept(place, async () => {
     const found = await ask("inside", { view: "znode", broker, path });
     const steps = path === "/" ? [] : rest;

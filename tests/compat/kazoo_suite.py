@@ -1,6 +1,7 @@
 """kazoo's own test suite, out of its sdist, against our embedded ZooKeeper.
 
     .venv/bin/python -m tests.compat.kazoo_suite            all of it, ten at a time
+    .venv/bin/python -m tests.compat.kazoo_suite --members 3    at members of an ensemble
     .venv/bin/python -m tests.compat.kazoo_suite --real     the same on ZooKeeper itself (Java)
 
 The sdist of the installed version comes from PyPI and is kept in the user's cache, with the
@@ -18,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tests.support import real_zookeeper
-from tests.support.kazoo_harness import REAL_JARS, ROOT
+from tests.support.kazoo_harness import MEMBERS, REAL_JARS, ROOT
 from tests.support.maven import cache_directory
 
 EXTRAS = ("gevent", "eventlet", "objgraph")
@@ -79,9 +80,10 @@ def command(workers: int, tests: list[str]) -> list[str]:
     return [sys.executable, "-m", "pytest", *options, *harness, *parallel, *tests]
 
 
-def environment(*more_paths: Path, real: bool = False) -> dict[str, str]:
+def environment(members: int, *more_paths: Path, real: bool = False) -> dict[str, str]:
     paths = os.pathsep.join(map(str, (ROOT, *more_paths)))
     result = {**os.environ, "PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    result[MEMBERS] = str(members)
     jars = real_zookeeper.jars() if real else None
     if real and jars is None:
         raise Unavailable("no Java, or no pyspark with ZooKeeper's jars")
@@ -91,13 +93,14 @@ def environment(*more_paths: Path, real: bool = False) -> dict[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--real", action="store_true", help="on ZooKeeper itself")
+    parser.add_argument("--members", type=int, default=1, help="of the ensemble; 1: one server")
     parser.add_argument("--workers", type=int, default=WORKERS)
     parser.add_argument("tests", nargs="*", default=["kazoo/tests"], help="default: all")
     arguments = parser.parse_args()
     return subprocess.run(
         command(arguments.workers, arguments.tests),
         cwd=sources(),
-        env=environment(extras(), real=arguments.real),
+        env=environment(arguments.members, extras(), real=arguments.real),
         check=False,
     ).returncode
 

@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,14 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 
 from pybroker_kafka.cli.main import main
+from pybroker_kafka.local.zookeeper_nodes import mode_of
+from tests.support.patience import until
 from tests.support.processes import PYBROKER, ROOT, free_port
 
 VOLUME = "/var/lib/pybroker"
 INSIDE_PORT = "19092"
 BROKERS = 3
+ZOOKEEPERS = 3
 WAIT_SECONDS = 120.0
 
 
@@ -71,7 +75,14 @@ def service_here(
 
     def local(text: object) -> str:
         found = str(text).replace(VOLUME, str(directory / name))
-        found = found.replace("zookeeper:2181", f"127.0.0.1:{ports['zookeeper']}")
+        found = re.sub(r"(zookeeper-\d):2181", lambda m: f"127.0.0.1:{ports[m[1]]}", found)
+        found = re.sub(
+            r"(zookeeper-\d):2888:3888;2181",
+            lambda m: "127.0.0.1:{}:{};127.0.0.1:{}".format(
+                ports[f"{m[1]} quorum"], ports[f"{m[1]} election"], ports[m[1]]
+            ),
+            found,
+        )
         found = re.sub(r"(broker-\d):" + INSIDE_PORT, lambda m: f"127.0.0.1:{ports[m[1]]}", found)
         found = found.replace(f"0.0.0.0:{INSIDE_PORT}", f"127.0.0.1:{ports.get(name, 0)}")
         return re.sub(
@@ -79,31 +90,49 @@ def service_here(
         )
 
     command = [local(part) for part in service["command"]]
-    if name == "zookeeper":
-        command[command.index("2181")] = str(ports["zookeeper"])
     environment = {key: local(value) for key, value in service.get("environment", {}).items()}
     return command, environment
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(240)
 def test_the_composed_cluster_takes_acknowledged_records(tmp_path: Path) -> None:
+    """Each ZooKeeper may be killed, one at a time, and a broker."""
     services = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())["services"]
-    names = ["zookeeper", *(f"broker-{n}" for n in range(1, BROKERS + 1))]
+    members = [f"zookeeper-{n}" for n in range(1, ZOOKEEPERS + 1)]
+    brokers = [f"broker-{n}" for n in range(1, BROKERS + 1)]
+    names = [*members, *brokers]
     assert sorted(services) == sorted(names)
-    outside = [port.split(":")[0] for n in names[1:] for port in services[n]["ports"]]
+    outside = [port.split(":")[0] for n in brokers for port in services[n]["ports"]]
     assert outside == ["9092", "9093", "9094"]
-    wanted = [*names, *outside]
+    inner = [f"{name} {kind}" for name in members for kind in ("quorum", "election")]
+    wanted = [*names, *outside, *inner]
     ports = {name: free_port() for name in wanted}
     with ExitStack() as stack:
-        for name in names:
+
+        def start(name: str) -> subprocess.Popen[bytes]:
             command, environment = service_here(name, services[name], ports, tmp_path)
             log = tmp_path / f"{name}.log"
-            stack.enter_context(running(command, environment, log))
+            return stack.enter_context(running(command, environment, log))
+
+        processes = {name: start(name) for name in names}
         wait_for(ports[port] for port in outside)
         servers = [f"127.0.0.1:{ports[port]}" for port in outside]
-        producer = KafkaProducer(bootstrap_servers=servers, acks="all", max_block_ms=60_000)
+        producer = KafkaProducer(
+            bootstrap_servers=servers, acks="all", max_block_ms=60_000, retries=1000
+        )
         sent = producer.send("composed", b"hello").get(timeout=60)
         assert sent.offset == 0
+        admin = KafkaAdminClient(bootstrap_servers=servers)
+        for name in members:
+            processes[name].kill()
+            processes[name].wait()
+            admin.create_topics([NewTopic(f"without-{name}", 1, 3)])
+            producer.send("composed", name.encode()).get(timeout=60)
+            processes[name] = start(name)
+            until(partial(mode_of, "127.0.0.1", ports[name]))
+        processes[brokers[0]].kill()
+        producer.send("composed", b"bye").get(timeout=120)
+        admin.close()
         producer.close()
         consumer = KafkaConsumer(
             "composed",
@@ -111,7 +140,8 @@ def test_the_composed_cluster_takes_acknowledged_records(tmp_path: Path) -> None
             auto_offset_reset="earliest",
             consumer_timeout_ms=30_000,
         )
-        assert next(consumer).value == b"hello"
+        expected = [b"hello", *(name.encode() for name in members), b"bye"]
+        assert [next(consumer).value for _ in expected] == expected
         consumer.close()
 
 

@@ -20,6 +20,7 @@ WAITING = 50  # more than any pool of threads has
 IMMEDIATE = {
     "address", "bootstrap", "brokers", "client_settings", "data_dir",
     "get_bootstrap_server", "is_running", "is_whole", "network", "node", "zookeeper",
+    "zookeepers",
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from kazoo.exceptions import (
 )
 from kazoo.security import CREATOR_ALL_ACL, make_digest_acl
 
+from pybroker_kafka.local.certificates import prepare_certificates
 from tests.support.ensembles import (
     Ensemble,
     OurMember,
@@ -280,3 +281,27 @@ def test_four_letter_words(tmp_path: Path) -> None:
         follows = next(m.port for n, m in running.members.items() if n != leader)
         assert "zk_server_state\tfollower" in four_letter_answer(follows, b"mntr")
         assert four_letter_answer(follows, b"isro") == "rw"
+
+
+@pytest.mark.parametrize("kinds", [OURS, *MIXED], ids="-".join)
+def test_members_with_tls(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    """`sslQuorum=true`: each kind is leader and follower once, and a plain connection gets none."""
+    skip_without_java(kinds)
+    prepare_certificates(tmp_path, "a member", ["member"], ["127.0.0.1", "localhost"])
+    settings = {
+        "sslQuorum": "true",
+        "ssl.quorum.keyStore.location": str(tmp_path / "member.pem"),
+        "ssl.quorum.trustStore.location": str(tmp_path / "ca.pem"),
+    }
+    with ensemble(tmp_path, kinds, settings=settings) as running:
+        running.launch()
+        first = running.await_leader()
+        write_at_each(running, "first")
+        running.kill(first)
+        rest = [number for number in running.members if number != first]
+        running.await_leader(*rest)
+        with running.client(*rest) as client:
+            write_until_done(client, "/second")
+        running.launch(first)
+        running.await_leader()
+        assert_equal_trees(running)

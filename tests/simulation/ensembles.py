@@ -3,10 +3,11 @@
 The members are the real machines (`zookeeper.quorum.member`); here are their disks, their network
 and their clients. A disk keeps what was flushed, and of the rest a random part at a power cut. The
 election port may lose messages; a stream loses nothing, but breaks. Each client creates nodes with
-numbers, one after the other, reads each behind the create, and notes what was acknowledged.
+numbers, one after the other, reads each behind the create, and notes what was acknowledged. All of
+them write one register, too, and read it behind a sync.
 
 Checked all the time: one leader an epoch; a zxid has one content on all members; a client's answers
-come in order, and a read behind a write sees it. At the end, when
+come in order, and a read behind a write sees it. `Register` checks the register. At the end, when
 all are well again: equal trees, all acknowledged nodes, no ephemeral node without its session.
 
     python -m tests.simulation.ensembles --seeds 100 [--first 1] [--plant NAME]
@@ -28,8 +29,12 @@ from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, CreateMode, Op
 from pybroker_kafka.protocol.zookeeper.jute import (
     ConnectRequest,
     CreateRequest,
+    GetDataResponse,
+    PathRequest,
     PathResponse,
     PathWatchRequest,
+    SetDataRequest,
+    StatResponse,
 )
 from pybroker_kafka.zookeeper.quorum.ensemble_machine import EnsembleMachine, MemberSessions
 from pybroker_kafka.zookeeper.quorum.leader import Leader, Limits, Piece
@@ -48,7 +53,10 @@ LIMITS = Limits(tick_ms=100, init_limit=20, sync_limit=6)
 START_MS = 1_700_000_000_000
 CHAOS_MS = 15_000
 CALM_MS = 30_000
-PLANTS = ("ack_before_fsync", "commit_without_quorum", "wrong_truncation")
+SLOW_MS = 150
+PLANTS = ("ack_before_fsync", "commit_without_quorum", "wrong_truncation", "sync_without_leader")
+REGISTER, FIRST_VALUE = "/register", b"x"
+WRITES_OF_REGISTER, READS_OF_REGISTER = 0.25, 0.25
 
 
 _REPLY = Struct(">iqi")  # xid, zxid, error
@@ -109,6 +117,65 @@ class Disk:
         self.flushed = []
 
 
+class Found(NamedTuple):
+    """The answer to a read, and the epoch of the leader whom its member follows."""
+
+    stat: jute.Stat
+    epoch: int
+
+
+class Register:
+    """The history of one node that all clients write and read, and its checks.
+
+    Writes are linearizable: a write that begins after the answer to another has a larger zxid, no
+    two have one version, and versions follow the zxids. A read sees a value that was written at its
+    zxid, and no older one than its client saw before. Behind a sync it sees all writes that were
+    acknowledged when the sync began, those of newer leaders excepted than its member follows: as
+    in ZooKeeper, a sync does not ask a quorum.
+    """
+
+    def __init__(self) -> None:
+        self.acked: list[int] = []  # zxids of writes, in the order of their answers
+        self.asked = {FIRST_VALUE}
+        self.values: dict[int, tuple[bytes, int]] = {}  # value and version by zxid
+        self.reads = 0
+
+    def newest(self) -> int:
+        return max(self.acked, default=0)
+
+    def wrote(self, client: int, floor: int, value: bytes, stat: jute.Stat) -> None:
+        if stat.mzxid <= floor:
+            raise Violation(
+                f"client {client} wrote at {stat.mzxid:#x} after the answer to {floor:#x}"
+            )
+        self.saw(value, stat)
+        self.acked.append(stat.mzxid)
+
+    def read(self, client: int, floor: int, seen: int, value: bytes, found: Found) -> None:
+        """`seen`: the newest zxid that the client saw before."""
+        stat, epoch = found
+        self.reads += 1
+        if value not in self.asked:
+            raise Violation(f"client {client} reads {value!r}, which was not written")
+        if stat.mzxid < seen:
+            raise Violation(f"client {client} reads {stat.mzxid:#x} after {seen:#x}")
+        if stat.mzxid < floor and floor >> 32 <= epoch:
+            raise Violation(
+                f"client {client} reads {stat.mzxid:#x} behind a sync that began after {floor:#x}"
+            )
+        self.saw(value, stat)
+
+    def saw(self, value: bytes, stat: jute.Stat) -> None:
+        known = self.values.setdefault(stat.mzxid, (value, stat.version))
+        if known != (value, stat.version):
+            raise Violation(f"the register has {known} and {value!r} at {stat.mzxid:#x}")
+
+    def check_versions(self) -> None:
+        versions = [version for _, (_, version) in sorted(self.values.items())]
+        if versions != sorted(set(versions)):
+            raise Violation(f"versions of the register do not follow its zxids: {versions}")
+
+
 class Stream(NamedTuple):
     """A connection of the quorum port, from a learner to the one that it takes for its leader."""
 
@@ -148,6 +215,12 @@ class SimClient:
         self.answered_xid = 0
         self.asked_xid = 0
         self.read_must_find = False
+        # Of the register: the question under way, what was acknowledged when it began, and the
+        # newest zxid that was seen.
+        self.value: bytes | None = None
+        self.reads_register = False
+        self.floor = 0
+        self.seen = 0
 
 
 class Ensemble:
@@ -164,10 +237,12 @@ class Ensemble:
         self._stream_numbers = itertools.count()
         self._arrivals: dict[tuple[int, bool], int] = {}
         self.cut: set[frozenset[int]] = set()
+        self.slow = 0  # the learner that its leader's bytes reach late
         self.leaders: dict[int, int] = {}
         self.contents: dict[int, bytes] = {}
         self.committed: dict[int, int] = {}
         self.clients = [SimClient(n) for n in range(3)]
+        self.register = Register()
         self.is_chaotic = True
         self.elections = 0
 
@@ -191,6 +266,7 @@ class Ensemble:
         self.run_until(START_MS + CHAOS_MS)
         self.is_chaotic = False
         self.cut.clear()
+        self.slow = 0
         for node in self.nodes.values():
             if node.member is None:
                 self.start(node)
@@ -202,7 +278,9 @@ class Ensemble:
             return
         chance = self.random
         node = chance.choice(list(self.nodes.values()))
-        kind = chance.choice(("kill", "kill_leader", "cut", "isolate", "heal", "snapshot", "all"))
+        kind = chance.choice(
+            ("kill", "kill_leader", "cut", "isolate", "heal", "snapshot", "all", "slow")
+        )
         if kind == "kill_leader":
             led = [n for n in self.nodes.values() if n.member is not None and n.member.leader]
             node = led[0] if led else node
@@ -219,8 +297,11 @@ class Ensemble:
             for other in self.nodes:
                 if other != node.number:
                     self.cut.add(frozenset((node.number, other)))
+        elif kind == "slow":
+            self.slow = node.number
         elif kind == "heal":
             self.cut.clear()
+            self.slow = 0
         elif kind == "snapshot" and node.member is not None and not node.is_flushing:
             machine = node.member.machine
             node.disk.snapshot(machine.tree, machine.sessions.timeouts_ms())
@@ -409,9 +490,10 @@ class Ensemble:
 
     def transmit(self, stream: Stream, from_learner: bool, data: bytes) -> None:
         key = (stream.number, from_learner)
-        arrival = max(
-            self.now_ms + self.random.choice((1, 1, 2, 4, 30)), self._arrivals.get(key, 0)
-        )
+        delay_ms = self.random.choice((1, 1, 2, 4, 30))
+        if stream.learner == self.slow and not from_learner:
+            delay_ms += SLOW_MS
+        arrival = max(self.now_ms + delay_ms, self._arrivals.get(key, 0))
         self._arrivals[key] = arrival
         self.at(arrival - self.now_ms, lambda: self.arrive(stream, from_learner, data))
 
@@ -439,7 +521,8 @@ class Ensemble:
         if self.is_chaotic:
             self.at(self.random.randrange(10, 150), partial(self.client_step, client))
         if not client.is_connected:
-            client.asked = None
+            client.asked = client.value = None
+            client.reads_register = False
             serving = [n for n in self.nodes.values() if n.member and n.member.is_serving]
             if not serving:
                 return
@@ -450,13 +533,20 @@ class Ensemble:
             client.connection = node.member.machine.connected(client, "127.0.0.1")
             request = ConnectRequest(0, client.last_zxid, 1500, client.session_id, client.password)
             self.ask(client, jute.encode(request) + b"\0")
-        elif not client.awaits_session and client.asked is None and self.is_chaotic:
+        elif client.awaits_session or client.asked is not None or not self.is_chaotic:
+            return
+        elif client.acked and (chance := self.random.random()) < WRITES_OF_REGISTER:
+            self.write_register(client)
+        elif client.acked and chance < WRITES_OF_REGISTER + READS_OF_REGISTER:
+            self.read_register(client)
+        else:
             client.counter += 1
             client.xid += 1
-            is_ephemeral = self.random.random() < 0.2
-            path = f"/c{client.number}-{client.counter}"
+            is_first = client.counter == 1
+            is_ephemeral = self.random.random() < 0.2 and not is_first
+            path = REGISTER if is_first else f"/c{client.number}-{client.counter}"
             mode = CreateMode.EPHEMERAL if is_ephemeral else CreateMode.PERSISTENT
-            body = jute.encode(CreateRequest(path, b"x", list(OPEN_ACL), mode))
+            body = jute.encode(CreateRequest(path, FIRST_VALUE, list(OPEN_ACL), mode))
             client.asked, client.asked_xid = path, client.xid
             # The read waits behind the write, and has to see it.
             client.xid += 1
@@ -464,6 +554,51 @@ class Ensemble:
             self.ask(client, self.header(client.xid - 1, Op.CREATE) + body)
             read = jute.encode(PathWatchRequest(path, False))
             self.ask(client, self.header(client.xid, Op.EXISTS) + read)
+
+    def write_register(self, client: SimClient) -> None:
+        client.xid += 1
+        client.counter += 1
+        client.asked, client.asked_xid = REGISTER, client.xid
+        client.value = f"{client.number}-{client.counter}".encode()
+        client.floor = self.register.newest()
+        self.register.asked.add(client.value)
+        body = jute.encode(SetDataRequest(REGISTER, client.value, -1))
+        self.ask(client, self.header(client.xid, Op.SET_DATA) + body)
+
+    def read_register(self, client: SimClient) -> None:
+        client.xid += 2
+        client.asked, client.asked_xid = REGISTER, client.xid
+        client.reads_register = True
+        client.floor = self.register.newest()
+        self.ask(client, self.header(client.xid - 1, Op.SYNC) + jute.encode(PathRequest(REGISTER)))
+        node = client.node
+        if self.plant == "sync_without_leader" and node is not None and node.member is not None:
+            node.member.machine.synced(self.now_ms)
+        body = jute.encode(PathWatchRequest(REGISTER, False))
+        self.ask(client, self.header(client.xid, Op.GET_DATA) + body)
+
+    def read_at_once(self, client: SimClient) -> None:
+        """Read what another client has just written, if this one is at leisure."""
+        is_busy = client.awaits_session or client.asked is not None
+        if client.is_connected and not is_busy and self.is_chaotic:
+            self.read_register(client)
+
+    def answer_register(self, client: SimClient, data: memoryview) -> None:
+        value, client.value = client.value, None
+        is_read, client.reads_register = client.reads_register, False
+        if value is not None:
+            stat = jute.decode(StatResponse, data).stat
+            self.register.wrote(client.number, client.floor, value, stat)
+            for other in self.clients:
+                self.at(0, partial(self.read_at_once, other))
+        elif is_read:
+            read = jute.decode(GetDataResponse, data)
+            assert client.node is not None
+            assert client.node.member is not None
+            found = Found(read.stat, client.node.member.epochs.current)
+            self.register.read(client.number, client.floor, client.seen, read.data or b"", found)
+            stat = read.stat
+        client.seen = max(client.seen, stat.mzxid)
 
     @staticmethod
     def header(xid: int, op: int) -> bytes:
@@ -495,7 +630,12 @@ class Ensemble:
         if xid != client.answered_xid + 1:
             raise Violation(f"client {client.number} has answer {xid} after {client.answered_xid}")
         client.answered_xid = xid
-        if xid == client.asked_xid:
+        if xid == client.asked_xid and (client.value is not None or client.reads_register):
+            if error:
+                client.value, client.reads_register = None, False
+            else:
+                self.answer_register(client, data[16:])
+        elif xid == client.asked_xid:
             if not error and jute.decode(PathResponse, data[16:]).path == client.asked:
                 client.acked.append(client.asked or "")
         elif error and client.read_must_find:
@@ -546,6 +686,7 @@ class Ensemble:
             if tree_of != first:
                 other = first.keys() ^ tree_of.keys()
                 raise Violation(f"member {number} has another tree: {sorted(other)[:5]}")
+        self.register.check_versions()
         made = set(first)
         for client in self.clients:
             for path in client.acked:
@@ -592,7 +733,12 @@ def main() -> int:
                 raise
         else:
             acked = sum(len(client.acked) for client in ensemble.clients)
-            print(f"seed {seed}: {len(ensemble.leaders)} leaders, {acked} acknowledged", flush=True)
+            register = ensemble.register
+            print(
+                f"seed {seed}: {len(ensemble.leaders)} leaders, {acked} nodes acknowledged, "
+                f"register: {len(register.acked)} writes acknowledged, {register.reads} reads",
+                flush=True,
+            )
     print(f"{failures} of {options.seeds} seeds broke a promise")
     return 1 if failures else 0
 

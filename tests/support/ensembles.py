@@ -6,8 +6,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
@@ -34,8 +35,17 @@ def four_letter_answer(port: int, word: bytes) -> str:
 class OurMember:
     """One `pybroker zookeeper zoo.cfg`."""
 
-    def __init__(self, directory: Path, member_id: int, servers: str, *, tick_ms: int) -> None:
-        self.port = free_port()
+    def __init__(
+        self,
+        directory: Path,
+        member_id: int,
+        servers: str,
+        *,
+        tick_ms: int,
+        settings: Mapping[str, str],
+        port: int = 0,
+    ) -> None:
+        self.port = port or free_port()
         self.directory = directory
         data = directory / "data"
         data.mkdir(parents=True, exist_ok=True)
@@ -45,6 +55,7 @@ class OurMember:
         self._config.write_text(
             f"dataDir={data}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
             f"tickTime={tick_ms}\ninitLimit=10\nsyncLimit=5\nmaxClientCnxns=0\n{servers}"
+            + "".join(f"{key}={value}\n" for key, value in settings.items())
         )
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -78,8 +89,15 @@ class Ensemble:
     """`kinds`: "ours" or "real" for each member, in the order of their numbers."""
 
     def __init__(
-        self, directory: Path, kinds: Sequence[str], *, tick_ms: int = 500, observers: int = 0
+        self,
+        directory: Path,
+        kinds: Sequence[str],
+        *,
+        tick_ms: int = 500,
+        observers: int = 0,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._settings = settings
         ports = {n: (free_port(), free_port()) for n in range(1, len(kinds) + 1)}
         voters = len(kinds) - observers
         servers = "".join(
@@ -94,14 +112,27 @@ class Ensemble:
         for number, kind in enumerate(kinds, 1):
             self.place(number, kind)
 
-    def place(self, number: int, kind: str) -> None:
-        """A member of this kind with an empty directory, in place of an older one."""
+    def place(self, number: int, kind: str, *, port: int = 0) -> None:
+        """A member of this kind with an empty directory, in place of an older one; `port` for its
+        clients, 0 for a free one."""
         directory = self._directory / f"{number}-{kind}"
         if kind == "ours":
-            member: Member = OurMember(directory, number, self._servers, tick_ms=self._tick_ms)
+            member: Member = OurMember(
+                directory,
+                number,
+                self._servers,
+                tick_ms=self._tick_ms,
+                settings=self._settings,
+                port=port,
+            )
         else:
             member = RealZooKeeper(
-                directory, tick_ms=self._tick_ms, member_id=number, members=self._ports
+                directory,
+                tick_ms=self._tick_ms,
+                member_id=number,
+                members=self._ports,
+                settings=self._settings,
+                port=port,
             )
         self.members[number] = member
 
@@ -167,9 +198,14 @@ def tree_of(client: KazooClient, path: str = "/") -> dict[str, tuple[object, ...
 
 @contextlib.contextmanager
 def ensemble(
-    directory: Path, kinds: Sequence[str], *, tick_ms: int = 500, observers: int = 0
+    directory: Path,
+    kinds: Sequence[str],
+    *,
+    tick_ms: int = 500,
+    observers: int = 0,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Ensemble]:
-    running = Ensemble(directory, kinds, tick_ms=tick_ms, observers=observers)
+    running = Ensemble(directory, kinds, tick_ms=tick_ms, observers=observers, settings=settings)
     try:
         yield running
     finally:

@@ -2,10 +2,11 @@
 
 kazoo's harness (`kazoo.testing`) writes a zoo.cfg and starts `java ... QuorumPeerMain zoo.cfg`. It
 is left as it is: a program named `java`, first on PATH, starts `pybroker zookeeper` with the port
-and the directory of that file instead. With REAL_JARS set to a directory of jars, the real server
-runs under the same suite, for comparison.
+and the directory of that file instead, and `pybroker zookeeper zoo.cfg` for a member of an
+ensemble; MEMBERS has their number. With REAL_JARS set to a directory of jars, the real server runs
+under the same suite, for comparison.
 
-Left out, each with its reason: what needs an ensemble or TLS. Without TLS the harness's
+Left out, each with its reason: tests that need an ensemble or TLS. Without TLS the harness's
 certificates are of no use, so the two libraries that make them are replaced by mocks.
 """
 
@@ -22,20 +23,41 @@ from tests.support.processes import free_port
 ROOT = Path(__file__).resolve().parent.parent.parent
 REAL_JARS = "PYBROKER_KAZOO_SUITE_JARS"
 ENSEMBLE = "needs an ensemble; fails on one real server too"
+NO_TLS = "the embedded ZooKeeper has no TLS for clients"
 LEFT_OUT = {
     "test_update_host_list": ENSEMBLE,
     "TestReconfig": ENSEMBLE,
     "TestReadOnlyMode": ENSEMBLE,
-    "TestSSLClient": "the embedded ZooKeeper has no TLS",
+    "TestSSLClient": NO_TLS,
 }
+LEFT_OUT_OF_ENSEMBLES = {
+    "TestReconfig": "the members of an ensemble are fixed",
+    "TestReadOnlyMode": "a member without a leader serves no clients",
+    "TestSSLClient": NO_TLS,
+}
+MEMBERS = "PYBROKER_KAZOO_SUITE_MEMBERS"
 SERVER = """#!{python} -P
 import os, sys
 from pybroker_kafka.cli.main import main
 with open(sys.argv[-1]) as file:
-    config = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
+    lines = [line for line in file if "=" in line]
+config = dict(line.rstrip().split("=", 1) for line in lines)
+if "server.1" in config:
+    member = sys.argv[-1] + ".member"
+    with open(member, "w") as file:
+        file.writelines(line for line in lines if not line.startswith({not_ours}))
+    sys.exit(main(["zookeeper", member]))
 directory = os.path.join(config["dataDir"], "version-2")
 main(["zookeeper", "--port", config["clientPort"], "--data-dir", directory])
 """
+
+
+# Of the harness's zoo.cfg: refused by a member.
+NOT_OURS = ("secureClientPort=", "reconfigEnabled=")
+
+
+def members() -> int:
+    return int(os.environ.get(MEMBERS, "1"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,19 +65,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if jars is None:
         directory = Path(tempfile.mkdtemp(prefix="kazoo-suite-"))
         program = directory / "java"
-        program.write_text(SERVER.format(python=sys.executable))
+        program.write_text(SERVER.format(python=sys.executable, not_ours=NOT_OURS))
         program.chmod(0o755)
         os.environ["PATH"] = f"{directory}{os.pathsep}{os.environ['PATH']}"
     os.environ["ZOOKEEPER_CLASSPATH"] = f"{jars or ROOT}/*"
     os.environ["ZOOKEEPER_VERSION"] = "3.9.3"
-    os.environ["ZOOKEEPER_CLUSTER_SIZE"] = "1"
-    os.environ["ZOOKEEPER_PORT_OFFSET"] = str(free_port(10))  # it counts on from there
+    os.environ["ZOOKEEPER_CLUSTER_SIZE"] = str(members())
+    os.environ["ZOOKEEPER_PORT_OFFSET"] = str(free_port(10 * members()))  # it counts on from there
     for name in ("OpenSSL", "jks"):
         sys.modules[name] = mock.MagicMock()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    left_out = LEFT_OUT if members() == 1 else LEFT_OUT_OF_ENSEMBLES
     for item in items:
-        for name, reason in LEFT_OUT.items():
+        for name, reason in left_out.items():
             if name in item.nodeid.split("::"):
                 item.add_marker(pytest.mark.skip(reason=reason))

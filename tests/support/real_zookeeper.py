@@ -43,8 +43,9 @@ class RealZooKeeper:
         words: str = WORDS,
         settings: Mapping[str, object] | None = None,
         jvm_options: Sequence[str] = (),
+        port: int = 0,
     ) -> None:
-        self.port = free_port()
+        self.port = port or free_port()
         self._jvm_options = jvm_options
         self._directory = directory
         self._container_check_ms = container_check_ms

@@ -6,12 +6,13 @@ that the command can tell them.
 
     server.N=host:quorumPort:electionPort[:participant|:observer][;[clientHost:]clientPort]
 
-Leaves out: groups and weights, reconfiguration (reconfigEnabled, dynamicConfigFile), TLS and SASL
-between members, several addresses of one server: each is refused.
+Leaves out: groups and weights, reconfiguration (reconfigEnabled, dynamicConfigFile), SASL between
+members, several addresses of one server: each is refused. TLS between members: `quorum_tls`.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 DEFAULT_TICK_MS = 3000
@@ -20,11 +21,29 @@ MAX_SERVER_ID = 255
 
 _REFUSED = {
     "dynamicConfigFile": "the members of an ensemble are fixed here",
-    "sslQuorum": "connections between members are not encrypted here",
     "secureClientPort": "ZooKeeper's client port has no TLS here",
-    "quorum.auth.enableSasl": "members do not log in at each other here",
+    "quorum.auth.enableSasl": "members log in with certificates here: use sslQuorum=true",
+    "portUnification": "the ports of members take connections of one kind, with TLS or without",
+    "sslQuorumReloadCertFiles": "certificates are read at the start",
+    "ssl.quorum.crl": "lists of revoked certificates are not read here",
+    "ssl.quorum.ocsp": "OCSP is not asked here",
     "multiAddress.enabled": "a member has one address here",
 }
+TLS_PREFIX = "ssl.quorum."
+_TLS_KEYS = frozenset(
+    {
+        "keyStore.location",
+        "keyStore.password",
+        "keyStore.type",
+        "trustStore.location",
+        "trustStore.password",
+        "trustStore.type",
+        "enabledProtocols",
+        "ciphersuites",
+        "clientAuth",
+        "hostnameVerification",
+    }
+)
 _KNOWN = frozenset(
     {
         "dataDir",
@@ -44,6 +63,7 @@ _KNOWN = frozenset(
         "admin.enableServer",
         "minSessionTimeout",
         "maxSessionTimeout",
+        "sslQuorum",
     }
 )
 
@@ -84,6 +104,10 @@ class EnsembleConfig(NamedTuple):
     ignored: tuple[str, ...] = ()
     session_limits_ms: tuple[int, int] | None = None
     """Shortest and longest; None: 2 and 20 ticks."""
+    detours: Mapping[int, Server] = MappingProxyType({})
+    """Members that are reached at other ports than their own: through the proxy of a test."""
+    tls: Mapping[str, str] | None = None
+    """The keys `ssl.quorum.*` with sslQuorum=true; None: no TLS between members."""
 
     @property
     def voters(self) -> frozenset[int]:
@@ -92,6 +116,11 @@ class EnsembleConfig(NamedTuple):
     @property
     def is_observer(self) -> bool:
         return self.servers[self.my_id].is_observer
+
+    @property
+    def reached(self) -> Mapping[int, Server]:
+        """The servers at the addresses by which this member connects to them."""
+        return {**self.servers, **self.detours}
 
     @property
     def text(self) -> bytes:
@@ -126,13 +155,18 @@ def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> Ensem
         raise ConfigurationError("dataDir is not set")
     servers: dict[int, Server] = {}
     ignored: list[str] = []
+    tls: dict[str, str] = {}
     for key, value in properties.items():
         if key.startswith(("group.", "weight.")):
             raise ConfigurationError(f"{key}: each member has one vote here")
         if key.startswith("server."):
             server = _server(key, value)
             servers[server.server_id] = server
-        elif key not in _KNOWN:
+        elif key.startswith(TLS_PREFIX) and key not in _REFUSED:
+            if key.removeprefix(TLS_PREFIX) not in _TLS_KEYS:
+                raise ConfigurationError(f"{key}: there is no such key here")
+            tls[key] = value
+        elif key not in _KNOWN and key not in _REFUSED:
             ignored.append(key)
     my_id = _my_id(my_id_text, servers)
     own = servers.get(my_id)
@@ -161,6 +195,7 @@ def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> Ensem
         servers=servers,
         ignored=tuple(ignored),
         session_limits_ms=(shortest_ms, longest_ms),
+        tls=tls if properties.get("sslQuorum", "false").lower() == "true" else None,
     )
 
 

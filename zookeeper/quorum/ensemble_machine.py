@@ -19,8 +19,10 @@ Invariant: transactions are applied in the order of their zxids, on a leader in 
 Leaves out: local sessions, read-only mode, a closed server.
 """
 
+import hmac
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
@@ -28,10 +30,10 @@ from ...protocol.errors import ProtocolError
 from ...protocol.primitives import Buffer
 from ...protocol.zookeeper import jute
 from ...protocol.zookeeper.constants import PING_XID, KeeperError, Op, ZkCode
-from ...protocol.zookeeper.jute import ConnectResponse, PathRequest, PathResponse, Stat
+from ...protocol.zookeeper.jute import ConnectResponse, Id, PathRequest, PathResponse, Stat
 from ..prepare import Overlay, prepare
 from ..requests import READ_REQUESTS, WRITE_REQUESTS, Reads, multi_reply, read_multi, read_write
-from ..sessions import PASSWORD_SIZE, SessionTable
+from ..sessions import PASSWORD_SIZE, SessionTable, session_password
 from ..transactions import (
     CloseSessionTxn,
     CreateSessionTxn,
@@ -72,13 +74,29 @@ def member_password(session_id: int) -> bytes:
     return bytes(out)
 
 
+def ensemble_secret(credentials: bytes | None) -> bytes:
+    """The secret of the passwords of sessions, which all members have; empty for passwords as all
+    members of an open ensemble have them, Apache ZooKeeper's included.
+    """
+    if credentials is None:
+        return b""
+    return hmac.digest(credentials, b"passwords of sessions", "sha256")
+
+
+def member_passwords(credentials: bytes | None) -> Callable[[int], bytes]:
+    """The password of each session, by its id."""
+    if credentials is None:
+        return member_password
+    return partial(session_password, ensemble_secret(credentials))
+
+
 class MemberSessions(SessionTable):
-    """Sessions with the passwords of the ensemble."""
+    """Sessions with the passwords of the ensemble; those of a closed one cannot be guessed."""
 
     __slots__ = ()
 
     def password(self, session_id: int) -> bytes:
-        return member_password(session_id)
+        return super().password(session_id) if self._secret else member_password(session_id)
 
 
 class _Waiting(NamedTuple):
@@ -96,6 +114,7 @@ class EnsembleMachine(ZooKeeperMachine):
         "_early",
         "_owners",
         "_queues",
+        "_strangers",
         "_syncs",
         "_touched",
         "epoch",
@@ -114,8 +133,9 @@ class EnsembleMachine(ZooKeeperMachine):
         my_id: int,
         *,
         container_check_ms: int = CONTAINER_CHECK_MS,
+        admitted: Id | None = None,
     ) -> None:
-        super().__init__(tree, sessions, container_check_ms=container_check_ms)
+        super().__init__(tree, sessions, container_check_ms=container_check_ms, admitted=admitted)
         self.my_id = my_id
         self.epoch = 0
         self.is_serving = False
@@ -129,6 +149,8 @@ class EnsembleMachine(ZooKeeperMachine):
         self._queues: dict[Connection, deque[_Waiting]] = {}
         self._claims: dict[int, Connection] = {}
         self._early: dict[Connection, list[bytes]] = {}
+        # Of a closed learner: connections that have a claim, and have not logged in.
+        self._strangers: set[Connection] = set()
         self._syncs: deque[Connection] = deque()
         self._touched: dict[int, int] = {}
         # Of a leader: the member that has a session's client, by session.
@@ -152,6 +174,7 @@ class EnsembleMachine(ZooKeeperMachine):
         self._queues.clear()
         self._claims.clear()
         self._early.clear()
+        self._strangers.clear()
         self._syncs.clear()
         self._touched.clear()
         self._owners.clear()
@@ -187,8 +210,10 @@ class EnsembleMachine(ZooKeeperMachine):
         super().disconnected(connection)
         self._queues.pop(connection, None)
         self._early.pop(connection, None)
-        if connection.claim is not None:
-            self._claims.pop(connection.claim.session_id, None)
+        self._strangers.discard(connection)
+        claim = connection.claim
+        if claim is not None and self._claims.get(claim.session_id) is connection:
+            del self._claims[claim.session_id]
 
     def receive(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         if self.is_leading:
@@ -205,13 +230,18 @@ class EnsembleMachine(ZooKeeperMachine):
 
     def _receive_at_learner(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         if connection.session_id == 0:
-            if connection.claim is not None:
+            claim = connection.claim
+            if connection.is_refused:
+                return
+            if claim is None:
+                self._connect_at_learner(connection, frame)
+            elif connection in self._strangers:
+                self._log_in_at_learner(connection, claim, frame, now_ms)
+            else:
                 early = self._early.setdefault(connection, [])
                 if len(early) >= MAX_EARLY_FRAMES:
                     raise ProtocolError(f"more than {MAX_EARLY_FRAMES} requests before a session")
                 early.append(bytes(frame))
-            elif not connection.is_refused:
-                self._connect_at_learner(connection, frame)
             return
         session = self.sessions.sessions.get(connection.session_id)
         if session is None or session.connection is not connection:
@@ -272,8 +302,10 @@ class EnsembleMachine(ZooKeeperMachine):
         connection.answers_read_only = read_only is not None
         if request.session_id == 0:
             claim = Claim(self.sessions.next_id(), timeout_ms, is_new=True)
-            body = _TIMEOUT.pack(timeout_ms)
-            self.forwards.append(ForwardedRequest(claim.session_id, 0, Op.CREATE_SESSION, body, []))
+            if self.is_closed:
+                self._await_login(connection, claim)
+                return
+            self._ask_for_session(claim)
         elif self.sessions.password_is_right(request.session_id, request.password):
             claim = Claim(request.session_id, timeout_ms, is_new=False)
             self.revalidations.append((claim.session_id, timeout_ms))
@@ -283,11 +315,40 @@ class EnsembleMachine(ZooKeeperMachine):
         connection.claim = claim
         self._claims[claim.session_id] = connection
 
+    def _ask_for_session(self, claim: Claim) -> None:
+        body = _TIMEOUT.pack(claim.timeout_ms)
+        self.forwards.append(ForwardedRequest(claim.session_id, 0, Op.CREATE_SESSION, body, []))
+
+    def _await_login(self, connection: Connection, claim: Claim) -> None:
+        """Answer a stranger, so that it can log in; it has no session until then."""
+        connection.claim = claim
+        self._strangers.add(connection)
+        self._answer_claim(connection, claim)
+
+    def _log_in_at_learner(
+        self, connection: Connection, claim: Claim, frame: Buffer, now_ms: int
+    ) -> None:
+        """Handle the first frame of a stranger: it must be the admitted login."""
+        xid = self._admitted_login(connection, frame)
+        if xid is None:
+            return
+        self._strangers.discard(connection)
+        self._send(connection, jute.reply_frame(xid, 0, 0))
+        if claim.is_new:
+            self._claims[claim.session_id] = connection
+            self._ask_for_session(claim)
+        else:
+            self._claim(connection, claim, now_ms)
+
     def revalidated(self, session_id: int, is_valid: bool, now_ms: int) -> None:
         connection = self._claims.pop(session_id, None)
         if connection is None or connection.claim is None:
             return
-        if is_valid:
+        if is_valid and self.is_closed:
+            self._await_login(connection, connection.claim)
+            for frame in self._early.pop(connection, ()):
+                self._receive_at_learner(connection, frame, now_ms)
+        elif is_valid:
             self._claim(connection, connection.claim, now_ms)
         else:
             connection.claim = None
@@ -303,11 +364,15 @@ class EnsembleMachine(ZooKeeperMachine):
         session.connection = connection
         connection.session_id = claim.session_id
         connection.claim = None
+        if not self.is_closed:
+            self._answer_claim(connection, claim)
+        for frame in self._early.pop(connection, ()):
+            self._receive_at_learner(connection, frame, now_ms)
+
+    def _answer_claim(self, connection: Connection, claim: Claim) -> None:
         password = self.sessions.password(claim.session_id)
         response = ConnectResponse(0, claim.timeout_ms, claim.session_id, password)
         self._send_connect_response(connection, response, connection.answers_read_only or None)
-        for frame in self._early.pop(connection, ()):
-            self._receive_at_learner(connection, frame, now_ms)
 
     def _refuse_session(self, connection: Connection) -> None:
         refusal = ConnectResponse(0, 0, 0, bytes(PASSWORD_SIZE))

@@ -22,7 +22,7 @@ BOOTSTRAP = "127.0.0.1:9092,127.0.0.1:9093"
 def files(tmp_path: Path) -> SecurityFiles:
     made = SecurityFiles(tmp_path)
     made.prepare_secrets()
-    made.prepare_certificates([1, 2])
+    made.prepare_certificates([1, 2], ["zookeeper-1"])
     write_client_files(made, BOOTSTRAP)
     return made
 

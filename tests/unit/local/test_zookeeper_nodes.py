@@ -105,10 +105,17 @@ def test_the_config_of_a_member(tmp_path: Path) -> None:
     assert len({port for pair in ports.values() for port in pair}) == 6
     node = NodeState("zookeeper", 2, 0, "127.0.0.1", 0, str(tmp_path), "")
     assert (node.name, node.label) == ("zookeeper-2", "zookeeper-2")
-    config = member_config(node, ports)
+    config = member_config(node, ports, {(2, 1): (7001, 7002), (1, 2): (7003, 7004)})
     assert config.my_id == 2
     assert config.voters == {1, 2, 3}
-    assert (config.servers[2].quorum_port, config.servers[2].election_port) == ports[2]
+    for servers, number, expected in (
+        (config.servers, 1, ports[1]),
+        (config.servers, 2, ports[2]),
+        (config.reached, 1, (7001, 7002)),
+        (config.reached, 2, ports[2]),
+        (config.reached, 3, ports[3]),
+    ):
+        assert (servers[number].quorum_port, servers[number].election_port) == expected
 
 
 def test_a_server_that_is_not_there_has_no_mode() -> None:

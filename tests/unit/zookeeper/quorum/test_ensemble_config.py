@@ -64,7 +64,10 @@ def test_one_server_alone() -> None:
         ("server.x=zk:1:2", "1", "no number"),
         ("server.300=zk:1:2", "1", "from 0 to 255"),
         ("server.5=a:1:2|b:1:2", "1", "one address"),
-        ("sslQuorum=true", "1", "not encrypted"),
+        ("portUnification=true", "1", "of one kind"),
+        ("quorum.auth.enableSasl=true", "1", "certificates"),
+        ("ssl.quorum.crl=true", "1", "revoked"),
+        ("ssl.quorum.context.supplier.class=x", "1", "no such key"),
         ("reconfigEnabled=true", "1", "fixed"),
         ("group.1=1:2", "1", "one vote"),
         ("nonsense", "1", "has no value"),
@@ -76,6 +79,18 @@ def test_one_server_alone() -> None:
 def test_refusals(change: str, my_id: str | None, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         parse_config(parse_properties(THREE + change + "\n"), my_id)
+
+
+def test_tls_between_members() -> None:
+    keys = "ssl.quorum.keyStore.location=/k.pem\nssl.quorum.trustStore.location=/t.pem\n"
+    assert parse_config(parse_properties(THREE), "1").tls is None
+    assert parse_config(parse_properties(THREE + keys), "1").tls is None
+    config = parse_config(parse_properties(THREE + keys + "sslQuorum=true\n"), "1")
+    assert config.tls == {
+        "ssl.quorum.keyStore.location": "/k.pem",
+        "ssl.quorum.trustStore.location": "/t.pem",
+    }
+    assert config.ignored == ("autopurge.purgeInterval",)
 
 
 def test_members_need_their_limits() -> None:
