@@ -3,7 +3,8 @@
 Invariants: epochs and start offsets both grow along the list. `sync` alone writes
 `leader-epoch-checkpoint`, in a worker thread: no election and no append waits for a disk. It has
 written all changes before two numbers get to disk that rely on them: the recovery point, below
-which no batches are read again, and the log start.
+which no batches are read again, and the log start; and before segments go whose records are then in
+the remote tier only (`storage.retention`).
 
 So a power cut loses only epochs that recovery finds in the batches from the recovery point on, and
 those without a record: the epoch in which the replica leads or follows next says the same of them.
@@ -35,6 +36,7 @@ class LeaderEpochCache:
     __slots__ = (
         "_entries",
         "_files",
+        "_is_awaited",
         "_is_relied_on",
         "_is_unsynced",
         "_path",
@@ -57,6 +59,7 @@ class LeaderEpochCache:
         self._is_unsynced = bool(self._entries)
         # Whether recovery relies on the file; else it will read all epochs from the batches.
         self._is_relied_on = bool(self._entries)
+        self._is_awaited = False  # see `ask_for_sync`
         self._update_latest()
 
     def moved_to(self, directory: str) -> None:
@@ -69,8 +72,19 @@ class LeaderEpochCache:
 
     @property
     def needs_sync(self) -> bool:
-        """Whether `sync` is due: a change is not on disk, and recovery may not find it."""
+        """Whether `sync` is due: a change is not on disk, and recovery may not find it; or someone
+        waits for all to be on disk."""
+        if self._is_awaited:
+            return not self.is_on_disk
         return self._is_relied_on and self._written is not self._entries
+
+    @property
+    def is_on_disk(self) -> bool:
+        return self._written is self._entries and not self._is_unsynced
+
+    def ask_for_sync(self) -> None:
+        """Have the next flush force all to disk, also what recovery would find in the batches."""
+        self._is_awaited = True
 
     @property
     def checkpointed_start_offset(self) -> int:
@@ -178,6 +192,7 @@ class LeaderEpochCache:
         """Force all changes to disk; whether the directory must be forced, too. Blocks; any thread
         may call, one at a time."""
         self._is_relied_on = True
+        self._is_awaited = False
         entries = self._entries
         if self._written is not entries:
             checkpoints.write_epochs(self._files, self._path, entries)

@@ -46,7 +46,12 @@ def delete_old_segments(
     calls.
     """
     count = delete_segments_below_start(log, now_ms, limit)
-    if log.config.delete:
+    if log.has_remote_tier and not log.leader_epochs.is_on_disk:
+        # The epochs say where in the tier a record is, and recovery finds in the batches only those
+        # of local segments. (Kafka's are on disk before the first record of the epoch.)
+        log.leader_epochs.ask_for_sync()
+        _roll_for_tier(log, now_ms, by_age=not log.wall.rests(now_ms, interval_ms))
+    elif log.config.delete:
         count += _delete(log, now_ms, _breaching_size(log), limit - count)
         is_clock_good = not log.wall.rests(now_ms, interval_ms)
         if is_clock_good:

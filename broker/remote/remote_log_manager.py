@@ -10,8 +10,8 @@ after the metadata of the finished copy is written, never before; the log start 
 remote segment is deleted; an id is used for one copy only.
 
 A copy that fails is removed again, as far as that is possible; the rest of it is an orphan, which a
-later look of the expiry removes (`replication.remote.expiry`). So does a copy whose last record of
-metadata is refused because another leader has deleted it meanwhile.
+later look of the expiry removes (`replication.remote.expiry`). So is a copy that was abandoned, and
+one whose last record of metadata is refused because another leader has deleted it meanwhile.
 
 Mirrors: RemoteLogManager. Leaves out: `remote.log.copy.disable`, which needs KRaft. Reads are in
 `remote_reads`.
@@ -52,6 +52,7 @@ from ...storage.remote.segments import (
 )
 from ...storage.remote.storage_manager import (
     IndexType,
+    LogSegmentData,
     RemoteStorageError,
     RemoteStorageManager,
 )
@@ -98,6 +99,28 @@ class _Tasks:
     directory: str = ""  # of the log that the next two fields are of
     is_log_start_found: bool = False
     copied_offset: int | None = None  # the last offset in the tier; None: not looked up yet
+
+
+class _Copy:
+    """The copy of a segment in a thread. Once it is abandoned, it removes at its end what it has
+    stored: by then the next leader may have deleted it as an orphan, with its metadata."""
+
+    __slots__ = ("_data", "_metadata", "_store", "is_abandoned")
+
+    def __init__(
+        self, store: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
+    ) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._data = data
+        self.is_abandoned = False
+
+    def run(self) -> bytes | None:
+        try:
+            return self._store.copy_log_segment_data(self._metadata, self._data)
+        finally:
+            if self.is_abandoned:
+                self._store.delete_log_segment_data(self._metadata)
 
 
 class RemoteLogManager:
@@ -297,20 +320,18 @@ class RemoteLogManager:
         if tasks.copied_offset is None:
             tasks.copied_offset = copying.highest_copied_offset(log, tasks.id, self.metadata)
             log.update_highest_offset_in_remote_storage(tasks.copied_offset)
-        for candidate in list(copying.candidates(log, tasks.copied_offset)):
-            await self._await_copy_quota(candidate.segment.size)
+        # Found anew each time: records, and their segments, may have been deleted meanwhile.
+        while (candidate := next(copying.candidates(log, tasks.copied_offset), None)) is not None:
+            if self.copy_quota.is_exceeded(self._replicas.clock()):
+                await trio.sleep(QUOTA_RETRY_SECONDS)
+                continue
+            self.copy_quota.record(candidate.segment.size, self._replicas.clock())
             try:
                 await self._copy_segment(tasks, hosted, log, candidate)
             except Exception:
                 hosted.stats.failed_remote_copy_requests += 1
                 raise
             tasks.copied_offset = candidate.next_offset - 1
-
-    async def _await_copy_quota(self, size: int) -> None:
-        is_exceeded = self.copy_quota.is_exceeded
-        while is_exceeded(self._replicas.clock()):  # noqa: ASYNC110 (time passes: no event)
-            await trio.sleep(QUOTA_RETRY_SECONDS)
-        self.copy_quota.record(size, self._replicas.clock())
 
     async def _copy_segment(
         self, tasks: _Tasks, hosted: Partition, log: Log, candidate: Candidate
@@ -323,11 +344,14 @@ class RemoteLogManager:
         try:
             await self.metadata.add(metadata)
             hosted.stats.remote_copy_requests += 1
-            copy = partial(self.store.copy_log_segment_data, metadata, data)
+            copy = _Copy(self.store, metadata, data)
             try:
-                custom = await self._in_thread(copy, self._copiers)
+                custom = await self._in_thread(copy.run, self._copiers)
             except RemoteStorageError:
                 await self._remove_failed(metadata)
+                raise
+            except trio.Cancelled:
+                copy.is_abandoned = True
                 raise
             update = self._update_of(metadata, RemoteLogSegmentState.COPY_SEGMENT_FINISHED, custom)
             limit = self._settings.custom_metadata_max_bytes

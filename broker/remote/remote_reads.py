@@ -155,6 +155,10 @@ class RemoteReads:
         while found is not None:
             first = max(wanted.offset, found.start_offset)
             end_offset = reading.end_of_valid(log, found, first)
+            # After an unclean election, the tier may have records above these.
+            limit = log.last_stable_offset if wanted.include_aborted else log.high_watermark
+            if limit <= found.end_offset:
+                end_offset = limit if end_offset is None else min(limit, end_offset)
             batches = await self._in_thread(partial(self._batches_of, found, wanted, end_offset))
             if batches is not None or wanted.max_bytes <= 0:
                 break
@@ -193,7 +197,9 @@ class RemoteReads:
         is_complete = False
         while metadata is not None and not is_complete:
             entry = await self._in_thread(partial(self._indexes.entry, metadata))
-            entries, is_complete = entry.aborted(batches.first_offset, upper)
+            start = max(batches.first_offset, metadata.start_offset)
+            valid = reading.end_of_valid(log, metadata, start)
+            entries, is_complete = entry.aborted(batches.first_offset, upper, valid)
             found.update(dict.fromkeys(entries))
             metadata = reading.segment_at(log, name, self._metadata, metadata.end_offset + 1)
         for segment in log.segments:

@@ -70,13 +70,27 @@ def log_start_in_tier(log: Log, partition: TopicIdPartition, known: KnownSegment
     the tier has no more; a follower may not know that. A segment may begin before its first epoch,
     with deleted records. (Kafka takes the start of any segment with a known epoch.)
     """
+    first = _first_in_tier(log, partition, known)
+    if first is not None:
+        return first
+    return max(log.local_log_start_offset, highest_copied_offset(log, partition, known) + 1)
+
+
+def first_readable(log: Log, partition: TopicIdPartition, known: KnownSegments) -> int:
+    """The first record of the log that the tier or this broker has."""
+    first = _first_in_tier(log, partition, known)
+    local = log.local_log_start_offset
+    return local if first is None else min(first, local)
+
+
+def _first_in_tier(log: Log, partition: TopicIdPartition, known: KnownSegments) -> int | None:
     for epoch, _ in log.leader_epochs.entries:
         _, end = log.end_offset_for_epoch(epoch)
         for metadata in known.segments(partition, epoch):
             first = dict(metadata.segment_leader_epochs)[epoch]
             if metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and first < end:
                 return first
-    return max(log.local_log_start_offset, highest_copied_offset(log, partition, known) + 1)
+    return None
 
 
 def candidates(log: Log, copied_offset: int) -> Iterator[Candidate]:

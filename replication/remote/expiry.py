@@ -2,7 +2,10 @@
 
 Segments are looked at epoch by epoch of the leader's log, oldest first; the first one of this log
 that stays ends the search. The log start moves behind a segment before the segment is deleted, so
-that no consumer is sent to a segment that is gone.
+that no consumer is sent to a segment that is gone. It also moves to the first record that can be
+read: a deposed leader, which did not know that it was one, may have deleted what lies before it.
+(With Kafka a consumer that begins with the first record gets OFFSET_OUT_OF_RANGE until retention
+has passed these records here, too.)
 
 An orphan is a copy that was never finished: its broker was killed, or could not write its metadata.
 It is deleted ORPHAN_AGE_MS after its beginning, when the tier has its offsets from other copies, or
@@ -25,7 +28,7 @@ from ...storage.remote.segments import (
     RemoteLogSegmentState,
     TopicIdPartition,
 )
-from .copying import KnownSegments
+from .copying import KnownSegments, first_readable
 from .lineage import Epochs, is_of_this_log, with_records
 
 ORPHAN_AGE_MS = 600_000
@@ -91,8 +94,9 @@ def look(
         and metadata.state is not _DELETED
         and all(epoch < first_epoch for epoch, _ in metadata.segment_leader_epochs)
     ]
+    new_start = max(look.new_start or 0, first_readable(log, partition, known))
     return Expiry(
-        look.new_start,
+        new_start if new_start > log.log_start_offset else None,
         expired + orphans,
         unreferenced,
         len(all_segments),

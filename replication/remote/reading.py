@@ -21,7 +21,7 @@ from ...storage.remote.segments import (
     RemoteLogSegmentState,
     TopicIdPartition,
 )
-from ...storage.remote.storage_manager import RemoteStorageManager
+from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
 from ...storage.segment_reader import BatchToSearch
 from .copying import KnownSegments
 from .lineage import is_of_this_log, with_records
@@ -89,7 +89,12 @@ class RemoteSegmentFile:
         end = min(position + size, self._metadata.segment_size_bytes)
         if end <= position:
             return b""
-        return bytes(self._store.fetch_log_segment(self._metadata, position, end))
+        data = bytes(self._store.fetch_log_segment(self._metadata, position, end))
+        if len(data) != end - position:  # against its contract
+            raise RemoteStorageError(
+                f"{self.path} was read from {position} to {position + len(data)}, not to {end}"
+            )
+        return data
 
 
 class ReadRange(NamedTuple):

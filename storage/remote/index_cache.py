@@ -90,11 +90,16 @@ class SegmentIndexes:
         found = bisect_left(entries, position + size, key=self._position)
         return self._base + self._relative(found) if found < len(entries) else None
 
-    def aborted(self, offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
-        """The aborted transactions that overlap a range, and whether no other segment has more."""
+    def aborted(
+        self, offset: int, upper_bound: int, end_offset: int | None = None
+    ) -> tuple[list[AbortedTransaction], bool]:
+        """The aborted transactions that overlap a range, and whether no other segment has more.
+        Markers at `end_offset` and behind it do not count."""
         found = []
         for fields in _ABORTED.iter_unpack(bytes(self._aborted)):
             entry = AbortedTransaction(*fields[1:])
+            if end_offset is not None and entry.last_offset >= end_offset:
+                break
             if entry.last_offset >= offset and entry.first_offset < upper_bound:
                 found.append(entry)
             if entry.last_stable_offset >= upper_bound:

@@ -179,6 +179,8 @@ def test_the_same_segments_stay_beside_a_tier(
         start = round(shares[2] * high_watermark)
         log.maybe_increment_log_start_offset(start)
         log.update_highest_offset_in_remote_storage(in_tier - 1)
+        log.leader_epochs.ask_for_sync()
+        log.flush(0)  # segments go once the epochs are on disk
         left = kept_beside_a_tier(twin, end, start, high_watermark, in_tier, limits)
         rolled = 0
         while (count := delete_old_segments(log, NOW_MS, limit)) or rolled < 2:

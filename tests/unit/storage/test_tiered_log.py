@@ -22,6 +22,8 @@ def fill(log: Log, count: int, *, epoch: int = 0, timestamp: int = 1000) -> Log:
         batch = batch_of(b"x" * 20, timestamp=timestamp + number)
         append_as_leader(log, batch, leader_epoch=epoch, now_ms=0)
     log.update_high_watermark(log.log_end_offset)
+    log.leader_epochs.ask_for_sync()
+    log.flush(0)
     return log
 
 
@@ -48,6 +50,24 @@ def test_only_segments_in_the_tier_are_deleted(tmp_path: Path) -> None:
         log.read(3, 100, upper_bound_offset=6)
     assert caught.value.code is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
     assert log.read(4, 100, upper_bound_offset=6).records.size
+
+
+def test_segments_go_once_the_epochs_are_on_disk(tmp_path: Path) -> None:
+    """Else a log that is killed now would not know which epochs its records in the tier have."""
+    log = tiered_log(tmp_path, segment_bytes=2 * SIZE, local_retention_bytes=1)
+    for number in range(6):
+        append_as_leader(log, batch_of(b"x" * 20), leader_epoch=number // 4, now_ms=0)
+    log.update_high_watermark(6)
+    log.update_highest_offset_in_remote_storage(5)
+    assert delete_old_segments(log, 0) == 0
+    assert log.flush_is_due(0)
+    log.flush()
+    assert delete_old_segments(log, 0) == 2
+    log.release()
+    killed = manager_of(tmp_path, config=log.config)
+    again = killed.get_or_create_log("t", 0, log.topic_id, None, 0)
+    assert again.leader_epochs.entries == [(0, 0), (1, 4)]
+    assert again.local_log_start_offset == 4
 
 
 def test_age_counts_by_the_local_limit(tmp_path: Path) -> None:
