@@ -51,6 +51,7 @@ SECTIONS = {
             "SECURITY.md",
             "SCALE.md",
             "TIERED.md",
+            "TABLES.md",
         ],
     ],
     "Reference": [

@@ -19,6 +19,7 @@ from ..protocol.api import ApiKey
 from ..protocol.uuids import uuid_to_text
 from ..replication.fetch_session import FetchSessions
 from ..replication.metadata_cache import MetadataCache, MetadataUpdate
+from ..storage.table_configs import WAREHOUSE
 from . import gauges, settings
 from .authorization.guard import AccessGuard
 from .cleaner.runtime import CleanerRuntime
@@ -45,6 +46,7 @@ from .zk.delegation_token_store import DelegationTokenStore
 
 if TYPE_CHECKING:
     from .remote.parts import Remote
+    from .tables.runtime import TableRuntime
 
 
 class Parts(NamedTuple):
@@ -68,6 +70,8 @@ class Parts(NamedTuple):
     client_values: ClientValues
     remote: Remote | None
     """With tiered storage."""
+    tables: TableRuntime | None
+    """With a warehouse for tables of topics."""
 
 
 def assemble(
@@ -135,6 +139,7 @@ def assemble(
         client_instances=instances,
         client_values=values,
         remote=remote,
+        tables=_tables(ground, replicas, address_of),
     )
     _listen(ground, parts)
     _register_gauges(ground, parts, handlers.sessions)
@@ -148,6 +153,17 @@ def _remote(ground: Ground, replicas: Replicas, address_of: Callable[[str], str]
     from .remote.parts import build_remote
 
     return build_remote(ground, replicas, address_of)
+
+
+def _tables(
+    ground: Ground, replicas: Replicas, address_of: Callable[[str], str]
+) -> TableRuntime | None:
+    """Its modules cost brokers without tables nothing."""
+    if not ground.config.get_optional_string(WAREHOUSE):
+        return None
+    from .tables.parts import build_tables
+
+    return build_tables(ground, replicas, address_of)
 
 
 def _token_store(ground: Ground) -> DelegationTokenStore:
@@ -183,6 +199,9 @@ def _listen(ground: Ground, parts: Parts) -> None:
     if parts.remote is not None:
         orders.on_leadership.append(parts.remote.tasks.on_leadership)
         orders.on_stopped.append(parts.remote.tasks.on_stopped)
+    if parts.tables is not None:
+        orders.on_leadership.append(parts.tables.on_leadership)
+        orders.on_stopped.append(parts.tables.on_stopped)
     orders.on_metadata.append(replicas.fetchers.on_metadata)
     groups, transactions = parts.coordinators.groups, parts.coordinators.transactions
     shares = parts.coordinators.shares

@@ -417,6 +417,8 @@ class Broker:
             services.spawn("companion", self.companion.run, self)
         services.spawn("heap", heap.collect_now_and_then, parts.dispatcher.turns)
         await services.start("cleaner", parts.cleaner.run)
+        if parts.tables is not None:
+            await services.start("tables", parts.tables.run)
         return await self._serve_metrics(services, metrics_address)
 
     async def _serve_metrics(
@@ -492,6 +494,7 @@ class Broker:
                 lambda: self.broker_epoch,
             )
         await services.stop(
+            "tables",
             "tokens",
             "features",
             "configs",

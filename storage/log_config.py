@@ -22,6 +22,7 @@ from ..protocol.records.batch import TimestampType
 from ..protocol.records.compression import Compression
 from . import message_format
 from .config_def import LONG_MAX, InvalidConfig, parse_integer, trim
+from .table_configs import TABLE_CONFIGS, validate_table_configs
 from .topic_configs import SYNONYM_FACTORS_MS, TOPIC_CONFIGS
 
 __all__ = [
@@ -70,7 +71,7 @@ def topic_config_from_broker(name: str, broker_values: Mapping[str, str]) -> str
 
 def validate_topic_config(name: str, value: str | None) -> Any:
     """Check one topic config and return its typed value."""
-    definition = TOPIC_CONFIGS.get(name)
+    definition = TOPIC_CONFIGS.get(name) or TABLE_CONFIGS.get(name)
     if definition is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
     if value is None:
@@ -95,6 +96,7 @@ def validate_topic_configs(
     texts = {name: text for name, text in overrides.items() if text is not None}
     config = LogConfig.from_overrides(texts, broker_values)
     validate_together(config)
+    validate_table_configs(overrides, broker_values)
     if config.remote_log_copy_disable or config.remote_log_delete_on_disable:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

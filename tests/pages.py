@@ -33,6 +33,7 @@ from pybroker_kafka.broker.observability.catalogue import CATALOGUE
 from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 from pybroker_kafka.storage.config_def import ConfigDef, DynamicMode
 from pybroker_kafka.storage.remote.loading import LOCAL_TIERED_STORAGE
+from pybroker_kafka.storage.table_configs import TABLE_CONFIGS
 from pybroker_kafka.storage.topic_configs import TOPIC_CONFIGS
 from pybroker_kafka.tls.settings import OF_JAVA
 from tests.support.apis_page import apis_page
@@ -93,6 +94,7 @@ def config_page() -> str:
     parts = [_CONFIG_HEAD, "| section | keys |\n|---|---|\n"]
     sections = [(title, counts[word]) for title, word in groups]
     sections += [("Only dynamic", len(DYNAMIC_ONLY_CONFIGS)), ("Topics", len(TOPIC_CONFIGS))]
+    sections.append(("Tables of topics", len(TABLE_CONFIGS)))
     parts += [f"| [{title}](#{_anchor(title)}) | {count} |\n" for title, count in sections]
     parts.append(_LISTENERS_TEXT)
     for title, word in groups:
@@ -100,6 +102,7 @@ def config_page() -> str:
         parts.append(f"\n## {title}\n\n{_CONFIG_TEXTS[word]}\n\n{_broker_table(chosen, word)}")
     parts += ["\n## Only dynamic\n\n", _DYNAMIC_ONLY_TEXT, _dynamic_only_table()]
     parts += ["\n## Topics\n\n", _TOPICS_TEXT, _topic_table()]
+    parts += ["\n## Tables of topics\n\n", _TABLES_TEXT, _table_table()]
     return "".join(parts)
 
 
@@ -163,6 +166,12 @@ _TOPICS_TEXT = (
 )
 
 
+_TABLES_TEXT = (
+    "Topic configs of ours ([TABLES](TABLES.md)): a topic that has none of them is described "
+    "without them.\n\n"
+)
+
+
 def _broker_table(definitions: Iterable[ConfigDef], word: str) -> str:
     if word == "no effect":
         rows = [(_code(d.name), d.type.name.lower(), _default(d.default)) for d in definitions]
@@ -217,6 +226,14 @@ def _topic_table() -> str:
             )
         )
     return _table(("key", "type", "default", "effect", "what it does", "the broker's key"), rows)
+
+
+def _table_table() -> str:
+    rows = [
+        (_code(d.name), _type(d), _default(d.default), d.documentation)
+        for d in TABLE_CONFIGS.values()
+    ]
+    return _table(("key", "type", "default", "what it does"), rows)
 
 
 def _type(definition: ConfigDef) -> str:
@@ -349,6 +366,7 @@ async def metrics_page() -> str:
                 remote_log_storage_system_enable="true",
                 remote_log_storage_manager_class_name=LOCAL_TIERED_STORAGE,
                 rsm_config_dir=directory,
+                pybroker_table_warehouse=str(Path(directory, "tables")),
             ) as running,
         ):
             rows = _metric_rows(made[-1])

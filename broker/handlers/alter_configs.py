@@ -39,6 +39,7 @@ from ...storage.config_def import (
     shortened,
 )
 from ...storage.log_config import TOPIC_CONFIGS, validate_topic_configs
+from ...storage.table_configs import TABLE_CONFIGS
 from ..config import ConfigError, dynamic, group_configs, passwords
 from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
@@ -84,6 +85,8 @@ class Change(NamedTuple):
     operation: int
     value: str | None
 
+
+_OF_TOPICS = {**TOPIC_CONFIGS, **TABLE_CONFIGS}
 
 MAX_VALUE_BYTES = 32767  # of a string on the wire
 MAX_CONFIG_BYTES = 900_000  # of a znode: jute.maxbuffer is 1 MiB, for a whole request
@@ -189,7 +192,7 @@ class AlterConfigsHandler:
         entity = self._entity_of(request, kind, name)
         stored = await self._store.read(entity)
         if kind == TOPIC:
-            config = apply_changes(stored if incremental else {}, changes, TOPIC_CONFIGS)
+            config = apply_changes(stored if incremental else {}, changes, _OF_TOPICS)
             try:
                 validate_topic_configs(config, self._config.explicit(), stored)
             except InvalidConfig as error:

@@ -33,6 +33,7 @@ from ...storage.config_def import (
     shortened,
 )
 from ...storage.log_config import TOPIC_CONFIGS, LogConfig
+from ...storage.table_configs import TABLE_CONFIGS
 from ..config import group_configs
 from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
 from ..config.kafka_config import ConfigSource, KafkaConfig
@@ -239,6 +240,9 @@ class DescribeConfigsHandler:
         config = LogConfig.from_overrides(overrides, self._config.explicit())
         for definition in TOPIC_CONFIGS.values():
             yield self._topic_entry(definition, config, overrides)
+        if TABLE_CONFIGS.keys() & overrides.keys():
+            for definition in TABLE_CONFIGS.values():
+                yield _table_entry(definition, overrides.get(definition.name))
 
     def _topic_entry(
         self, definition: ConfigDef, config: LogConfig, overrides: Mapping[str, str]
@@ -295,6 +299,13 @@ class DescribeConfigsHandler:
             text = self._config.dynamic_default.get(name)
             synonyms = [s for s in synonyms if s[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
         return _entry(name, definition, text, synonyms, read_only=not is_dynamic(definition))
+
+
+def _table_entry(definition: ConfigDef, stored: str | None) -> DescribeConfigsResourceResult:
+    name = definition.name
+    synonyms: list[Synonym] = [] if stored is None else [(name, stored, ConfigSource.TOPIC_CONFIG)]
+    text = definition.default if stored is None else stored
+    return _entry(name, definition, text, synonyms, read_only=False)
 
 
 def _describe_client_metrics(

@@ -333,6 +333,12 @@ _LISTED = {
     "pybroker_cold_reads_total": Described(
         "Ranges of logs that were read from the disk before they could be sent: 1 MB or less each."
     ),
+    "pybroker_tables_failed": Described(
+        "Tables of topics, of those that this broker keeps, that cannot be written at present."
+    ),
+    "pybroker_table_lag": Described(
+        "Committed records of a topic that are not in its table yet; by the broker that keeps it."
+    ),
     "kafka_network_socketserver_receivebufferbytes": Described(
         "Bytes of requests that have arrived in part."
     ),

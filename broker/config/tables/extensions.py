@@ -65,6 +65,36 @@ DEFINITIONS = (
         "`pybroker features upgrade` changes them.",
     ),
     key(
+        "pybroker.table.warehouse",
+        STRING,
+        None,
+        LOW,
+        doc="Where the tables of topics are: a directory that all brokers share, or the URL of an "
+        "object store. Without it topics have no tables.",
+    ),
+    key(
+        "pybroker.table.catalog",
+        STRING,
+        None,
+        LOW,
+        doc="The catalogue of Iceberg: the URL of a REST catalogue (http, https) or of a database "
+        "(sqlite, postgresql). By default SQLite in the file catalog.db of the warehouse.",
+    ),
+    key(
+        "pybroker.table.namespace",
+        STRING,
+        "kafka",
+        LOW,
+        doc="The namespace of the tables in the catalogue: topic flights is kafka.flights.",
+    ),
+    key(
+        "pybroker.table.registry",
+        STRING,
+        None,
+        LOW,
+        doc="The URL of the schema registry of topics whose pybroker.table.schema is a subject.",
+    ),
+    key(
         "pybroker.jaas.file",
         STRING,
         None,

@@ -19,7 +19,7 @@ from pybroker_kafka.zookeeper.quorum.packets import (
 @pytest.mark.parametrize(
     ("info", "why"),
     [
-        (LearnerInfo(1, PROTOCOL_VERSION, 0), "our own id, 1"),  # two members have one myid
+        (LearnerInfo(1, PROTOCOL_VERSION, 0), "our own id, 1"),  # two members with one id
         (LearnerInfo(2, PROTOCOL_VERSION - 1, 0), "ZAB before 1.0"),
         (LearnerInfo(2, PROTOCOL_VERSION, 1), "reconfigured"),
     ],

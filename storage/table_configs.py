@@ -1,0 +1,245 @@
+"""Topic configs of ours: a topic whose records are kept in a table as well, of Iceberg or Delta.
+
+Apache Kafka does not have these keys, so a topic on which none is set is described without them.
+`table_settings` has the values of a topic; `None` if it has no table.
+
+Leaves out: the schemas themselves, which the process that writes tables reads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..protocol.errors import KafkaError
+from .config_def import (
+    ConfigDef,
+    ConfigType,
+    DynamicMode,
+    Importance,
+    InvalidConfig,
+    InvalidValue,
+    OneOf,
+    Range,
+    shortened,
+)
+
+TABLE: Final = "pybroker.table"
+WAREHOUSE: Final = "pybroker.table.warehouse"  # the broker's key without which there are no tables
+RAW: Final = "raw"
+NONE: Final = "none"
+
+MAX_SUBJECT_LENGTH: Final = 255
+MAX_TARGET_LAG_MS: Final = 7 * 24 * 3_600_000
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_PARTITION_FIELD = re.compile(
+    r"(?P<plain>[A-Za-z_]\w*)"
+    r"|(?P<period>year|month|day|hour)\(\s*(?P<of_period>[A-Za-z_]\w*)\s*\)"
+    r"|(?P<width>bucket|truncate)\(\s*(?P<number>[1-9]\d{0,8})\s*,\s*(?P<of_width>[A-Za-z_]\w*)\s*\)",
+    re.ASCII,
+)
+_COMMA = re.compile(r"\s*,\s*(?![^(]*\))", re.ASCII)  # outside of parentheses
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionField:
+    """One field by which a table is partitioned: a column, or a function of one."""
+
+    column: str
+    function: str = "identity"  # or year, month, day, hour, bucket, truncate
+    number: int = 0  # of buckets, or the width
+
+
+def _partition_field(text: str) -> PartitionField:
+    found = _PARTITION_FIELD.fullmatch(text)
+    if found is None:
+        raise InvalidValue(
+            "Each field is a column, year(column), month(column), day(column), hour(column), "
+            f"bucket(number, column) or truncate(width, column), not {shortened(text)}"
+        )
+    if found["plain"]:
+        return PartitionField(found["plain"])
+    if found["period"]:
+        return PartitionField(found["of_period"], found["period"])
+    return PartitionField(found["of_width"], found["width"], int(found["number"]))
+
+
+def _partition_fields(value: str) -> tuple[PartitionField, ...]:
+    return tuple(map(_partition_field, _COMMA.split(value))) if value else ()
+
+
+def _check_partition_fields(value: Any) -> None:
+    _partition_fields(value)
+
+
+def _schema(value: Any) -> None:
+    if not value:
+        raise InvalidValue("It is raw, a subject of the schema registry, or a schema as JSON")
+    if value.startswith("{"):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            raise InvalidValue("The schema is no JSON") from None
+        if found.get("type") not in ("record", "object"):
+            raise InvalidValue(
+                'A schema is an Avro record ("type": "record") or a JSON Schema of an object '
+                '("type": "object")'
+            )
+    elif len(value) > MAX_SUBJECT_LENGTH:
+        raise InvalidValue(
+            f"A subject of the schema registry has at most {MAX_SUBJECT_LENGTH} characters"
+        )
+
+
+def _dead_letter_topic(value: Any) -> None:
+    if value and (not _TOPIC_NAME.fullmatch(value) or value in (".", "..")):
+        raise InvalidValue("It is not the name of a topic")
+
+
+def _key(
+    name: str, config_type: ConfigType, default: str, validator: Any, documentation: str
+) -> ConfigDef:
+    return ConfigDef(
+        name,
+        config_type,
+        default,
+        documentation,
+        validator,
+        Importance.LOW,
+        DynamicMode.PER_TOPIC,
+        group="topic",
+    )
+
+
+TABLE_CONFIGS: Mapping[str, ConfigDef] = {
+    definition.name: definition
+    for definition in (
+        _key(
+            TABLE,
+            ConfigType.STRING,
+            NONE,
+            OneOf((NONE, "iceberg", "delta")),
+            "The format of the topic's table; none: it has no table.",
+        ),
+        _key(
+            "pybroker.table.schema",
+            ConfigType.STRING,
+            RAW,
+            _schema,
+            "The columns: raw has key, value, headers, timestamp, partition and offset; a subject "
+            "of the schema registry, or a schema as JSON, has the fields of the value.",
+        ),
+        _key(
+            "pybroker.table.partition.by",
+            ConfigType.STRING,
+            "",
+            _check_partition_fields,
+            "Fields by which the table is partitioned, such as day(timestamp), "
+            "bucket(16, key), carrier.",
+        ),
+        _key(
+            "pybroker.table.target.lag.ms",
+            ConfigType.LONG,
+            "60000",
+            Range(100, MAX_TARGET_LAG_MS),
+            "The time within which a committed record is in the table.",
+        ),
+        _key(
+            "pybroker.table.mode",
+            ConfigType.STRING,
+            "append",
+            OneOf(("append", "upsert")),
+            "append: each record is a row. upsert: each key is one row, that of its last record; "
+            "a record without a value deletes it.",
+        ),
+        _key(
+            "pybroker.table.dead.letter.topic",
+            ConfigType.STRING,
+            "",
+            _dead_letter_topic,
+            "The topic for records that do not fit the schema; empty: the table stops before one.",
+        ),
+        _key(
+            "pybroker.table.delete",
+            ConfigType.STRING,
+            "keep",
+            OneOf(("keep", "drop")),
+            "Whether the table stays when the topic is deleted.",
+        ),
+    )
+}
+
+
+@dataclass(slots=True, frozen=True)
+class TableSettings:
+    """The table of one topic, as its configs ask for it."""
+
+    format: str  # iceberg or delta
+    schema: str
+    partition_by: tuple[PartitionField, ...]
+    target_lag_ms: int
+    upserts: bool
+    dead_letter_topic: str
+    drops: bool  # the table, with the topic
+
+
+def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
+    """The table that a topic's configs ask for. Raises KafkaError(INVALID_CONFIG)."""
+    values = {
+        name: definition.parse(overrides.get(name, definition.default))
+        for name, definition in TABLE_CONFIGS.items()
+    }
+    if values[TABLE] == NONE:
+        return None
+    settings = TableSettings(
+        format=values[TABLE],
+        schema=values["pybroker.table.schema"],
+        partition_by=_partition_fields(values["pybroker.table.partition.by"]),
+        target_lag_ms=values["pybroker.table.target.lag.ms"],
+        upserts=values["pybroker.table.mode"] == "upsert",
+        dead_letter_topic=values["pybroker.table.dead.letter.topic"],
+        drops=values["pybroker.table.delete"] == "drop",
+    )
+    _check_together(settings)
+    return settings
+
+
+def _check_together(settings: TableSettings) -> None:
+    columns = [field.column for field in settings.partition_by]
+    if len(set(columns)) < len(columns):
+        raise InvalidConfig("pybroker.table.partition.by names a column twice")
+    functions = [field for field in settings.partition_by if field.function != "identity"]
+    if settings.format == "delta" and functions:
+        raise InvalidConfig(
+            "pybroker.table.partition.by: tables of Delta are partitioned by columns alone, not by "
+            f"{functions[0].function}({functions[0].column})"
+        )
+
+
+def validate_table_configs(
+    overrides: Mapping[str, str | None], broker_values: Mapping[str, str]
+) -> None:
+    """Check the table configs of a topic, each for itself and together; others are not looked at.
+    Raises KafkaError(INVALID_CONFIG)."""
+    texts = {
+        name: text for name, text in overrides.items() if name in TABLE_CONFIGS and text is not None
+    }
+    if not texts:
+        return
+    if table_settings(texts) is not None and not broker_values.get(WAREHOUSE):
+        raise InvalidConfig(
+            f"Tables are disabled in the broker: {WAREHOUSE} is not set. Topic cannot be "
+            "configured with a table."
+        )
+
+
+def usable_settings(overrides: Mapping[str, str]) -> TableSettings | KafkaError | None:
+    """The settings of stored configs, which may have been written by anything; an error if they
+    cannot be used."""
+    try:
+        return table_settings(overrides)
+    except KafkaError as error:
+        return error

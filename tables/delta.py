@@ -1,0 +1,151 @@
+"""A topic's table in Delta, through deltalake.
+
+Offsets are Delta's own application transactions: one for each partition, whose version is the
+offset of the next record. They stay in checkpoints, however old they are.
+
+Invariants: a commit has rows and offsets, and is made only upon the version that the offsets were
+read with. deltalake would commit an append upon any later version too, so it makes one attempt, and
+it refuses a commit if another has written the same application's transaction since.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import Schema as DeltaSchema
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from .errors import Conflict, TableError
+from .offsets import Offsets, to_properties
+from .place import Place
+
+if TYPE_CHECKING:
+    from ..storage.table_configs import PartitionField
+
+MAX_PARTITIONS: Final = 100_000
+
+
+class DeltaTopicTable:
+    def __init__(self, place: Place, topic: str, topic_id: str) -> None:
+        self._url = place.delta_url(topic)
+        self._is_local = place.is_local
+        self._topic_id = topic_id
+        self._table: DeltaTable | None = None
+        self._partition_by: list[str] = []
+
+    def open(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+        """Load the table; create it if there is none."""
+        self._partition_by = [field.column for field in partition_by]
+        for column in self._partition_by:
+            if column not in schema.names:
+                raise TableError(
+                    f"pybroker.table.partition.by: there is no column {column}; there are "
+                    f"{', '.join(schema.names)}"
+                )
+        if self._is_local:
+            os.makedirs(self._url, exist_ok=True)
+        if not DeltaTable.is_deltatable(self._url):
+            try:
+                DeltaTable.create(self._url, schema, mode="error", partition_by=self._partition_by)
+            except DeltaError as error:
+                raise Conflict(str(error)) from None
+        self._table = DeltaTable(self._url)
+        known = set(self.schema.names)
+        missing = [field.with_nullable(True) for field in schema if field.name not in known]
+        if missing:
+            fields = DeltaSchema.from_arrow(pa.schema(missing)).fields
+            try:
+                self.table.alter.add_columns(fields)
+            except DeltaError as error:
+                raise Conflict(str(error)) from None
+
+    @property
+    def table(self) -> DeltaTable:
+        assert self._table is not None, "open() comes first"
+        return self._table
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(self.table.schema().to_arrow())
+
+    def _application(self, partition: int) -> str:
+        return f"pybroker/{self._topic_id}/{partition}"
+
+    def offsets(self) -> Offsets:
+        """Those of the loaded version. Partitions count up from 0 without a gap, as in Kafka."""
+        found: Offsets = {}
+        for partition in range(MAX_PARTITIONS):
+            offset = self.table.transaction_version(self._application(partition))
+            if offset is None:
+                break
+            found[partition] = offset
+        return found
+
+    def rows(self) -> pa.Table:
+        return self.table.to_pyarrow_table()
+
+    def append(self, rows: pa.Table, offsets: Mapping[int, int]) -> None:
+        """Raises Conflict."""
+        try:
+            write_deltalake(
+                self.table,
+                rows,
+                mode="append",
+                partition_by=self._partition_by or None,
+                commit_properties=self._properties(offsets),
+            )
+        except CommitFailedError as error:
+            raise Conflict(str(error)) from None
+
+    def upsert(
+        self, rows: pa.Table, deleted: pa.Array, key: str, offsets: Mapping[int, int]
+    ) -> None:
+        """Raises Conflict."""
+        gone = pa.table(
+            [
+                deleted.cast(field.type)
+                if field.name == key
+                else pa.nulls(len(deleted), field.type)
+                for field in rows.schema
+            ],
+            schema=pa.schema([field.with_nullable(True) for field in rows.schema]),
+        )
+        source = pa.concat_tables([rows.cast(gone.schema), gone])
+        flags = pa.array([False] * rows.num_rows + [True] * len(deleted), pa.bool_())
+        source = source.append_column("__deleted", flags)
+        columns = {name: f"source.`{name}`" for name in rows.schema.names}
+        version = self.table.version()
+        try:
+            (
+                self.table.merge(
+                    source,
+                    f"target.`{key}` = source.`{key}`",
+                    source_alias="source",
+                    target_alias="target",
+                    commit_properties=self._properties(offsets),
+                )
+                .when_matched_delete("source.__deleted")
+                .when_matched_update(columns)
+                .when_not_matched_insert(columns, "not source.__deleted")
+                .execute()
+            )
+            if self.table.version() == version:  # nothing to change, and so no commit
+                self.append(rows.slice(0, 0), offsets)
+        except CommitFailedError as error:
+            raise Conflict(str(error)) from None
+
+    def _properties(self, offsets: Mapping[int, int]) -> CommitProperties:
+        """All partitions have an application transaction, those without a record of offset 0."""
+        count = max(offsets, default=-1) + 1
+        return CommitProperties(
+            custom_metadata=to_properties(self._topic_id, offsets),
+            max_commit_retries=0,
+            app_transactions=[
+                Transaction(self._application(partition), offsets.get(partition, 0))
+                for partition in range(count)
+            ],
+        )

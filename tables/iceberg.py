@@ -1,0 +1,206 @@
+"""A topic's table in Iceberg, through pyiceberg.
+
+Offsets stand in the summary of each snapshot that has them, and, for snapshots that were expired,
+in the table's properties. The newest snapshot of ours among the ancestors of the current one
+counts: a table that is rolled back gets the later records again.
+
+Invariants: a commit carries rows and offsets, and the catalogue takes it only if the current
+snapshot is the one that the offsets were read with. pyiceberg would repeat a refused commit upon
+the newer snapshot, and so add rows twice: the table's property `commit.retry.num-retries` is 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    ResolveError,
+    TableAlreadyExistsError,
+    ValidationError,
+)
+from pyiceberg.expressions import BooleanExpression, In, Reference
+from pyiceberg.table import Table
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    YearTransform,
+)
+
+from .errors import Conflict, TableError
+from .offsets import Offsets, from_properties, to_properties
+from .place import CATALOG_NAME, Place
+
+if TYPE_CHECKING:
+    from ..storage.table_configs import PartitionField
+
+RETRIES: Final = "commit.retry.num-retries"
+TOPIC: Final = "pybroker.topic"
+_PERIODS: Final[Mapping[str, type[Transform[Any, Any]]]] = {
+    "year": YearTransform,
+    "month": MonthTransform,
+    "day": DayTransform,
+    "hour": HourTransform,
+}
+
+
+def open_catalog(place: Place) -> Catalog:
+    """Raises ValueError."""
+    return load_catalog(CATALOG_NAME, **place.catalog_properties)
+
+
+class IcebergTable:
+    def __init__(self, catalog: Catalog, place: Place, topic: str, topic_id: str) -> None:
+        self._catalog = catalog
+        self._name = (place.namespace, place.table_name(topic))
+        self._topic = topic
+        self._topic_id = topic_id
+        self._table: Table | None = None
+
+    def open(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+        """Load the table; create it if there is none."""
+        try:
+            self._table = self._catalog.load_table(self._name)
+        except NoSuchTableError:
+            self._create(schema, partition_by)
+        self._forbid_retries()
+        self._evolve(schema)
+
+    def _evolve(self, schema: pa.Schema) -> None:
+        """Add the columns that the table lacks, and widen those of numbers."""
+        known = set(self.table.schema().column_names)
+        if all(
+            name in known and _fits(schema.field(name).type, self.schema.field(name).type)
+            for name in schema.names
+        ):
+            return
+        try:
+            with self.table.update_schema() as update:
+                update.union_by_name(schema)
+        except CommitFailedException as error:
+            raise Conflict(str(error)) from None
+        except (ValidationError, ResolveError) as error:
+            raise TableError(
+                f"the table's columns cannot become those of the schema: {error}"
+            ) from None
+
+    def _create(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+        with contextlib.suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace_if_not_exists(self._name[:1])
+        properties = {RETRIES: "0", TOPIC: self._topic, "format-version": "2"}
+        for field in partition_by:
+            if field.column not in schema.names:
+                raise TableError(
+                    f"pybroker.table.partition.by: there is no column {field.column}; there are "
+                    f"{', '.join(schema.names)}"
+                )
+        try:
+            creation = self._catalog.create_table_transaction(
+                self._name, schema=schema, properties=properties
+            )
+            with creation as transaction:
+                if partition_by:
+                    with transaction.update_spec() as spec:
+                        for field in partition_by:
+                            spec.add_field(field.column, _transform(field), _field_name(field))
+        except (TableAlreadyExistsError, CommitFailedException):
+            raise Conflict from None
+        self._table = self._catalog.load_table(self._name)
+
+    def _forbid_retries(self) -> None:
+        table = self.table
+        if table.properties.get(RETRIES) != "0":
+            with table.transaction() as transaction:
+                transaction.set_properties({RETRIES: "0"})
+
+    @property
+    def table(self) -> Table:
+        assert self._table is not None, "open() comes first"
+        return self._table
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema().as_arrow()
+
+    def offsets(self) -> Offsets:
+        """Those of the state that was loaded, upon which the next commit is made."""
+        table = self.table
+        snapshot = table.current_snapshot()
+        while snapshot is not None:
+            summary = snapshot.summary
+            if summary is not None:
+                found = from_properties(self._topic_id, summary.additional_properties)
+                if found is not None:
+                    return found
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else table.snapshot_by_id(parent)
+        found = from_properties(self._topic_id, table.properties)
+        return {} if found is None else found
+
+    def rows(self) -> pa.Table:
+        return self.table.scan().to_arrow()
+
+    def append(self, rows: pa.Table, offsets: Mapping[int, int]) -> None:
+        """Raises Conflict."""
+        self._commit(rows, offsets, None)
+
+    def upsert(
+        self, rows: pa.Table, deleted: pa.Array, key: str, offsets: Mapping[int, int]
+    ) -> None:
+        """Rows replace those of their keys, and rows of `deleted` keys are removed. Raises
+        Conflict."""
+        keys = pa.concat_arrays([rows[key].combine_chunks(), deleted.cast(rows[key].type)])
+        self._commit(rows, offsets, _one_of(key, keys) if len(keys) else None)
+
+    def _commit(
+        self, rows: pa.Table, offsets: Mapping[int, int], replaced: BooleanExpression | None
+    ) -> None:
+        properties = to_properties(self._topic_id, offsets)
+        table = self.table
+        assert table.properties.get(RETRIES) == "0"
+        try:
+            with table.transaction() as transaction:
+                if replaced is not None and table.current_snapshot() is not None:
+                    transaction.delete(replaced, snapshot_properties=properties)
+                # Without rows as well: the snapshot has the offsets.
+                transaction.append(rows, snapshot_properties=properties)
+                transaction.set_properties(properties)
+        except CommitFailedException as error:
+            raise Conflict(str(error)) from None
+
+
+def _fits(wanted: pa.DataType, there: pa.DataType) -> bool:
+    """Whether a column need not be widened: other differences are the reader's."""
+    widened = {pa.int64(): pa.int32(), pa.float64(): pa.float32()}
+    if pa.types.is_struct(wanted):
+        return False
+    return bool(widened.get(wanted) != there)
+
+
+def _one_of(column: str, values: pa.Array) -> BooleanExpression:
+    return In(Reference(column), set(values.to_pylist()))  # type: ignore[call-arg, arg-type]
+
+
+def _transform(field: PartitionField) -> Transform[Any, Any]:
+    if field.function in _PERIODS:
+        return _PERIODS[field.function]()  # type: ignore[call-arg]
+    if field.function == "bucket":
+        return BucketTransform(field.number)
+    if field.function == "truncate":
+        return TruncateTransform(field.number)
+    return IdentityTransform()
+
+
+def _field_name(field: PartitionField) -> str | None:
+    return None if field.function == "identity" else f"{field.column}_{field.function}"

@@ -1,0 +1,213 @@
+"""From fetched records to the rows of a table, as its schema asks: raw, inline, or a subject's.
+
+A row of a schema has the value's fields, then the record's own as `kafka_key`, `kafka_headers`,
+`kafka_timestamp`, `kafka_partition` and `kafka_offset`. A record without a value has null fields.
+
+A subject's columns are those of all its versions, by name, numbers as wide as the widest. A value
+names the version that wrote it. One that is not known yet makes the shaper read the subject again:
+if there are new columns, `NewColumns` asks for the table to be opened with them.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..storage.table_configs import RAW as RAW_SCHEMA
+from .errors import TableError
+from .raw import RAW
+from .values import AvroReader, Bad, JsonReader, divided, reader_of
+
+PREFIX: Final = "kafka_"
+HEAD_BYTES: Final = 5  # of a value: a zero, and the number of its schema
+FETCH_SECONDS: Final = 10.0
+MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
+_OF_RECORD: Final = ("key", "headers", "timestamp", "partition", "offset")
+RECORD_COLUMNS: Final = [RAW.field(name).with_name(PREFIX + name) for name in _OF_RECORD]
+
+
+class NewColumns(Exception):
+    """The subject has columns that the table has not."""
+
+
+class Shaper(Protocol):
+    key: str  # the column of the record's key
+    columns: pa.Schema
+
+    def load(self) -> None:
+        """Read the schema. Raises TableError."""
+
+    def shape(self, raw: pa.RecordBatch) -> tuple[pa.Table, list[Bad]]:
+        """The rows in the order of the records, and the records that do not fit. Raises NewColumns,
+        TableError."""
+
+
+def shaper_of(schema: str, registry: str | None) -> Shaper:
+    """Raises TableError."""
+    if schema == RAW_SCHEMA:
+        return RawShaper()
+    if schema.startswith("{"):
+        return InlineShaper(schema)
+    if registry is None:
+        raise TableError(
+            f"pybroker.table.schema={schema} is a subject, and pybroker.table.registry is not set"
+        )
+    return SubjectShaper(schema, registry)
+
+
+class RawShaper:
+    key = "key"
+    columns = RAW
+
+    def load(self) -> None:
+        pass
+
+    def shape(self, raw: pa.RecordBatch) -> tuple[pa.Table, list[Bad]]:
+        return pa.Table.from_batches([raw]), []
+
+
+def _with_record(columns: pa.Schema) -> pa.Schema:
+    taken = {field.name for field in RECORD_COLUMNS} & set(columns.names)
+    if taken:
+        raise TableError(f"the schema has the columns {', '.join(taken)}, which are the record's")
+    return pa.schema([*columns, *RECORD_COLUMNS])
+
+
+class _Pieces:
+    """The parts of a batch's rows, put into the order of its records."""
+
+    def __init__(self, raw: pa.RecordBatch, columns: pa.Schema) -> None:
+        self._raw = raw
+        self._columns = columns
+        self._tables = [columns.empty_table()]
+        self._rows: list[int] = []
+
+    def add(self, values: pa.Table, rows: list[int]) -> None:
+        """Values of these records; columns that they lack are null. Raises NewColumns, and
+        pa.ArrowInvalid for a value that its column cannot hold."""
+        if set(values.schema.names) - set(self._columns.names):
+            raise NewColumns
+        of_record = self._raw.take(pa.array(rows, pa.int64()))
+        found = []
+        for field in self._columns:
+            if field in RECORD_COLUMNS:
+                found.append(of_record[field.name.removeprefix(PREFIX)])
+            elif field.name in values.schema.names:
+                found.append(values[field.name].cast(field.type))
+            else:
+                found.append(pa.nulls(len(rows), field.type))
+        self._tables.append(pa.table(found, schema=self._columns))
+        self._rows += rows
+
+    def table(self) -> pa.Table:
+        order = pc.array_sort_indices(pa.array(self._rows, pa.int64()))
+        return pa.concat_tables(self._tables).take(order)
+
+
+def _add_tombstones(pieces: _Pieces, values: pa.Array) -> None:
+    empty = pc.indices_nonzero(pc.is_null(values)).to_pylist()
+    pieces.add(pa.table({"": pa.nulls(len(empty))}).drop_columns([""]), empty)
+
+
+def _add_values(
+    pieces: _Pieces, reader: AvroReader | JsonReader, values: pa.Array, rows: list[int]
+) -> list[Bad]:
+    """Read the values of these records; returns those that do not fit."""
+    found, good, bad = divided(values, reader.read)
+    pieces.add(found, [rows[number] for number in good])
+    return [Bad(rows[one.row], one.reason) for one in bad]
+
+
+class InlineShaper:
+    """Of a schema in the topic's config: an Avro record, or a JSON Schema. No value has a head."""
+
+    key = PREFIX + "key"
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def load(self) -> None:
+        kind = "AVRO" if json.loads(self._text)["type"] == "record" else "JSON"
+        self._reader = reader_of(kind, self._text)
+        self.columns = _with_record(self._reader.columns)
+
+    def shape(self, raw: pa.RecordBatch) -> tuple[pa.Table, list[Bad]]:
+        pieces = _Pieces(raw, self.columns)
+        values = raw["value"]
+        _add_tombstones(pieces, values)
+        rows = pc.indices_nonzero(pc.is_valid(values)).to_pylist()
+        bad = _add_values(pieces, self._reader, values.drop_null(), rows)
+        return pieces.table(), bad
+
+
+class SubjectShaper:
+    key = PREFIX + "key"
+
+    def __init__(self, subject: str, registry: str) -> None:
+        self._subject = subject
+        self._url = registry.rstrip("/")
+        self._readers: dict[int, AvroReader | JsonReader] = {}
+        self._others: set[int] = set()  # numbers of schemas that are not the subject's
+
+    def load(self) -> None:
+        columns = pa.schema([])
+        for version in self._ask(f"/subjects/{self._subject}/versions"):
+            found = self._ask(f"/subjects/{self._subject}/versions/{version}")
+            kind = found.get("schemaType", "AVRO")
+            if kind not in ("AVRO", "JSON") or found.get("references"):
+                raise TableError(
+                    f"version {version} of {self._subject} is of the kind {kind}"
+                    f"{' with references' if found.get('references') else ''}, and only AVRO and "
+                    "JSON without references have columns"
+                )
+            reader = self._readers[found["id"]] = reader_of(kind, found["schema"])
+            try:
+                columns = pa.unify_schemas([columns, reader.columns], promote_options="permissive")
+            except pa.ArrowTypeError:
+                continue  # the registry did not compare them; values that do not fit are bad ones
+        self.columns = _with_record(columns)
+
+    def _ask(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(self._url + path, timeout=FETCH_SECONDS) as answer:
+                return json.loads(answer.read(MAX_ANSWER_BYTES))
+        except urllib.error.HTTPError as error:
+            problem = f"status {error.code}"
+        except (OSError, ValueError) as error:
+            problem = str(error)
+        raise TableError(f"the schema registry {self._url}{path}: {problem}")
+
+    def shape(self, raw: pa.RecordBatch) -> tuple[pa.Table, list[Bad]]:
+        pieces = _Pieces(raw, self.columns)
+        values = raw["value"]
+        _add_tombstones(pieces, values)
+        heads = pc.binary_slice(values, 0, HEAD_BYTES)
+        bad: list[Bad] = []
+        for head in pc.unique(heads.drop_null()).to_pylist():
+            rows = pc.indices_nonzero(pc.equal(heads, pa.scalar(head, heads.type))).to_pylist()
+            reader, reason = self._reader_of(head)
+            if reader is None:
+                bad += [Bad(row, reason) for row in rows]
+                continue
+            bodies = pc.binary_slice(values.take(pa.array(rows, pa.int64())), HEAD_BYTES)
+            bad += _add_values(pieces, reader, bodies, rows)
+        return pieces.table(), bad
+
+    def _reader_of(self, head: bytes) -> tuple[AvroReader | JsonReader | None, str]:
+        if len(head) < HEAD_BYTES or head[0] != 0:
+            return None, "the value does not begin with the number of a schema"
+        number = int.from_bytes(head[1:], "big")
+        if number not in self._readers and number not in self._others:
+            before = set(self.columns.names)
+            self.load()
+            if number not in self._readers:
+                self._others.add(number)
+            elif set(self.columns.names) != before:
+                raise NewColumns
+        found = self._readers.get(number)
+        return found, "" if found else f"schema {number} is not one of {self._subject}"

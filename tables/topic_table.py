@@ -1,0 +1,47 @@
+"""The table of one topic, whatever its format: what the writer asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from .place import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..storage.table_configs import PartitionField
+
+
+class TopicTable(Protocol):
+    def open(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+        """Load the newest state; create the table if there is none. Raises Conflict, TableError."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def offsets(self) -> dict[int, int]:
+        """By partition, the first offset that the loaded state does not have."""
+
+    def rows(self) -> pa.Table:
+        """All rows of the loaded state."""
+
+    def append(self, rows: pa.Table, offsets: Mapping[int, int]) -> None:
+        """Add rows to the loaded state, which has the records before `offsets` then. Raises
+        Conflict if the table has changed since; other errors leave open whether it has them."""
+
+    def upsert(
+        self, rows: pa.Table, deleted: pa.Array, key: str, offsets: Mapping[int, int]
+    ) -> None:
+        """As `append`; rows replace those of the same key, and keys of `deleted` are removed."""
+
+
+def table_of(kind: str, place: Place, topic: str, topic_id: str) -> TopicTable:
+    """The topic's table, not open yet. Raises ImportError, ValueError."""
+    if kind == "delta":
+        from .delta import DeltaTopicTable
+
+        return DeltaTopicTable(place, topic, topic_id)
+    from .iceberg import IcebergTable, open_catalog
+
+    return IcebergTable(open_catalog(place), place, topic, topic_id)

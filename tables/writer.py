@@ -1,0 +1,235 @@
+"""Keeps the table of one topic: reads the offsets that the table has, then all later records.
+
+Order: records are fetched (committed ones only), columns made of them in a thread, and rows and
+offsets committed together once the target lag is over. After any error the table is opened anew,
+and its own offsets say where to continue: so a commit whose outcome is unknown is neither repeated
+nor lost, and a second writer changes nothing.
+
+A topic with more partitions than before is opened anew as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import trio
+
+from ..client.cluster import Cluster
+from ..client.consumer.consumer import MAX_BATCH_RECORDS, Consumer
+from ..client.consumer.received import ReceivedBatch
+from ..client.errors import ClientError
+from ..protocol.topics import TopicPartition
+from ..protocol.uuids import uuid_to_text
+from ..storage.table_configs import TableSettings
+from .dead_letters import send_dead_letters
+from .errors import Conflict, TableError
+from .intake import Intake
+from .place import Place
+from .raw import raw_columns
+from .shaping import NewColumns, Shaper, shaper_of
+from .topic_table import TopicTable, table_of
+from .upserts import last_by_key
+from .values import Bad
+
+POLL_SECONDS: Final = 0.5
+PARTITIONS_SECONDS: Final = 5.0  # between two looks whether the topic has more of them
+FIRST_BACKOFF_SECONDS: Final = 0.1
+MAX_BACKOFF_SECONDS: Final = 30.0
+
+
+@dataclass(slots=True)
+class TableState:
+    """What is known of a table, for its operator."""
+
+    topic: str
+    format: str
+    offsets: dict[int, int] = field(default_factory=dict)  # those committed
+    ends: dict[int, int] = field(default_factory=dict)  # of the topic, as far as known
+    rows: int = 0  # written by this process
+    dead_letters: int = 0
+    commits: int = 0
+    error: str | None = None
+
+
+class _MorePartitions(Exception):
+    pass
+
+
+class TopicWriter:
+    def __init__(
+        self,
+        cluster: Cluster,
+        place: Place,
+        topic: str,
+        settings: TableSettings,
+        report: Callable[[TableState], None],
+    ) -> None:
+        self._cluster = cluster
+        self._place = place
+        self._topic = topic
+        self._settings = settings
+        self._report = report
+        self._shaper: Shaper | None = None
+        self._pieces: list[pa.Table] = []
+        self._lives: list[pa.Array] = []  # upserts: whether the records of the pieces have a value
+        self._dead: list[tuple[ReceivedBatch, Bad]] = []
+        self.state = TableState(topic, settings.format)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        backoff = FIRST_BACKOFF_SECONDS
+        while True:
+            commits = self.state.commits
+            try:
+                await self._keep()
+            except (_MorePartitions, NewColumns):
+                continue
+            except Conflict as error:
+                problem = f"the table was changed by another process: {error}"
+            except (ClientError, TableError) as error:
+                problem = str(error)
+            except ImportError as error:
+                problem = f"{error}: pip install 'pybroker-kafka[tables]'"
+            except Exception as error:  # the formats' libraries raise all kinds
+                problem = f"{type(error).__name__}: {error}"
+            if self.state.commits > commits:
+                backoff = FIRST_BACKOFF_SECONDS
+            self.state.error = problem
+            self._report(self.state)
+            await trio.sleep(backoff)
+            backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
+
+    async def _keep(self) -> None:
+        """Open the table and follow the topic until something is wrong."""
+        found = await self._cluster.topic(self._topic)
+        partitions = [(self._topic, part.partition_index) for part in found.partitions]
+        table = await trio.to_thread.run_sync(
+            table_of,
+            self._settings.format,
+            self._place,
+            self._topic,
+            uuid_to_text(found.topic_id),
+        )
+        if self._shaper is None:
+            self._shaper = shaper_of(self._settings.schema, self._place.registry)
+        shaper = self._shaper
+        await trio.to_thread.run_sync(shaper.load)
+        await trio.to_thread.run_sync(table.open, shaper.columns, self._settings.partition_by)
+        offsets = await trio.to_thread.run_sync(table.offsets)
+        self._pieces, self._lives, self._dead = [], [], []
+        async with Consumer(
+            self._cluster,
+            auto_offset_reset="earliest",  # rows that the table has are cut off by the intake
+            auto_commit=False,
+            isolation_level="read_committed",
+            max_partition_fetch_bytes=4 * 1024 * 1024,
+        ) as consumer:
+            await consumer.assign(partitions)
+            starts = await consumer.beginning_offsets(partitions)
+            for partition in partitions:
+                wanted = offsets.get(partition[1], 0)
+                consumer.seek(partition, max(wanted, starts[partition]))
+                if wanted < starts[partition] and partition[1] in offsets:
+                    self._lost(partition, wanted, starts[partition])
+            intake = Intake(offsets, self._settings.target_lag_ms)
+            self.state.offsets, self.state.error = dict(offsets), None
+            self._report(self.state)
+            await self._follow(consumer, intake, table, len(partitions))
+
+    def _lost(self, partition: TopicPartition, wanted: int, start: int) -> None:
+        self.state.error = (
+            f"records {wanted} to {start - 1} of partition {partition[1]} were deleted before they "
+            "were in the table"
+        )
+        self._report(self.state)
+
+    async def _follow(
+        self, consumer: Consumer, intake: Intake, table: TopicTable, partition_count: int
+    ) -> None:
+        look_at = trio.current_time() + PARTITIONS_SECONDS
+        while True:
+            wait_ms = intake.wait_ms(_now_ms())
+            wait = POLL_SECONDS if wait_ms is None else min(POLL_SECONDS, wait_ms / 1000)
+            batch = await consumer.polling.next_batch(MAX_BATCH_RECORDS, wait)
+            if batch is not None:
+                consumer.progress.hold_all(batch)
+                await self._accept(intake, batch)
+            if intake.is_due(_now_ms()):
+                await self._commit(table, intake)
+                self._note_ends(consumer)
+            if trio.current_time() >= look_at:
+                look_at = trio.current_time() + PARTITIONS_SECONDS
+                self._note_ends(consumer)
+                found = await self._cluster.topic(self._topic)
+                if len(found.partitions) != partition_count:
+                    raise _MorePartitions
+
+    def _note_ends(self, consumer: Consumer) -> None:
+        for partition in consumer.assignment:
+            at, lag = consumer.position(partition), consumer.lag(partition)
+            if at is not None and lag is not None:
+                self.state.ends[partition[1]] = at + lag
+        self._report(self.state)
+
+    async def _accept(self, intake: Intake, batch: ReceivedBatch) -> None:
+        if not len(batch):
+            return
+        size = len(batch.columns.data) * len(batch) // max(1, len(batch.columns))
+        first = batch.offsets[0]
+        begin = intake.accept(batch.partition, first, batch.next_offset, size, _now_ms())
+        rest = batch if begin == first else batch.behind(begin - 1)
+        if rest is not None and begin < batch.next_offset:
+            await trio.to_thread.run_sync(self._shape, rest)
+
+    def _shape(self, batch: ReceivedBatch) -> None:
+        """In a thread."""
+        assert self._shaper is not None
+        raw = raw_columns(batch)
+        rows, bad = self._shaper.shape(raw)
+        self._pieces.append(rows)
+        if self._settings.upserts:
+            left_out = {one.row for one in bad}
+            fitting = [row for row in range(len(batch)) if row not in left_out]
+            self._lives.append(pc.is_valid(raw["value"]).take(pa.array(fitting, pa.int64())))
+        if bad and not self._settings.dead_letter_topic:
+            raise TableError(
+                f"offset {batch.offsets[bad[0].row]} of partition {batch.partition} does not fit "
+                f"the schema: {bad[0].reason}; the topic has no pybroker.table.dead.letter.topic"
+            )
+        self._dead += [(batch, one) for one in bad]
+
+    async def _commit(self, table: TopicTable, intake: Intake) -> None:
+        assert self._shaper is not None
+        rows = pa.concat_tables([self._shaper.columns.empty_table(), *self._pieces])
+        lives = pa.chunked_array(self._lives, pa.bool_())
+        dead, self._pieces, self._lives, self._dead = self._dead, [], [], []
+        if dead:
+            topic = self._settings.dead_letter_topic
+            await send_dead_letters(self._cluster, topic, dead)
+            self.state.dead_letters += len(dead)
+        offsets = dict(intake.offsets)
+        await trio.to_thread.run_sync(self._write, table, rows, lives, offsets)
+        intake.committed()
+        self.state.offsets, self.state.error = offsets, None
+        self.state.rows += rows.num_rows
+        self.state.commits += 1
+
+    def _write(
+        self, table: TopicTable, rows: pa.Table, lives: pa.ChunkedArray, offsets: dict[int, int]
+    ) -> None:
+        """In a thread."""
+        if self._settings.upserts:
+            assert self._shaper is not None
+            key = self._shaper.key
+            kept, deleted = last_by_key(rows, key, lives)
+            table.upsert(kept, deleted, key, offsets)
+        else:
+            table.append(rows, offsets)
+
+
+def _now_ms() -> int:
+    return int(trio.current_time() * 1000)

@@ -1,0 +1,241 @@
+"""Topics as tables: a real broker, a producer, and readers of the formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+
+import duckdb
+import psutil
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+from pyiceberg.exceptions import NoSuchTableError
+
+from pybroker_kafka.tables.iceberg import open_catalog
+from pybroker_kafka.tables.place import Place
+from tests.support.patience import until
+from tests.support.processes import BrokerProcess, running_broker
+
+LAG = {"pybroker.table.target.lag.ms": "200"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(str(tmp_path_factory.mktemp("warehouse")))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory, place: Place) -> Iterator[BrokerProcess]:
+    config = {"pybroker.table.warehouse": place.warehouse}
+    with running_broker(tmp_path_factory.mktemp("broker"), config) as running:
+        yield running
+
+
+def create(broker: BrokerProcess, topic: str, partitions: int = 1, **configs: str) -> None:
+    named = {name.replace("_", "."): text for name, text in configs.items()}
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+        admin.create_topics([NewTopic(topic, partitions, 1, topic_configs={**LAG, **named})])
+
+
+def iceberg_rows(place: Place, topic: str) -> pa.Table | None:
+    try:
+        table = open_catalog(place).load_table((place.namespace, place.table_name(topic)))
+    except NoSuchTableError:
+        return None
+    return table.scan().to_arrow()
+
+
+def test_each_record_of_a_topic_is_a_row_of_its_table(broker: BrokerProcess, place: Place) -> None:
+    create(broker, "plain.raw", 3, pybroker_table="iceberg")
+    sent = []
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for number in range(300):
+            key, value = b"k%d" % (number % 7), b"v%d" % number
+            headers = [("n", b"%d" % number)] if number % 3 == 0 else []
+            answer = producer.send(
+                "plain.raw", value, key, headers, partition=number % 3, timestamp_ms=1000 + number
+            )
+            sent.append((number % 3, answer, key, value, headers))
+        expected = [
+            (
+                partition,
+                answer.get(timeout=60).offset,
+                key,
+                value,
+                [{"key": name, "value": content} for name, content in headers],
+            )
+            for partition, answer, key, value, headers in sent
+        ]
+
+    def is_there() -> bool:
+        rows = iceberg_rows(place, "plain.raw")
+        return rows is not None and rows.num_rows >= len(expected)
+
+    until(is_there)
+    rows = iceberg_rows(place, "plain.raw")
+    assert rows is not None
+    found = [
+        (row["partition"], row["offset"], row["key"], row["value"], row["headers"])
+        for row in rows.to_pylist()
+    ]
+    assert sorted(found, key=lambda row: row[:2]) == sorted(expected, key=lambda row: row[:2])
+    table = open_catalog(place).load_table((place.namespace, "plain_raw"))
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    offsets = json.loads(snapshot.summary["pybroker.offsets"] or "")
+    assert offsets == {"0": 100, "1": 100, "2": 100}
+    con = duckdb.connect()
+    table_rows = table.scan().to_arrow()  # what DuckDB calls a replacement scan
+    assert con.sql("from table_rows").limit(1000).fetchall()
+    assert table_rows.num_rows == len(table.scan().to_pandas())
+
+
+# One log for all generations of brokers: records by number, exactly once in the table
+
+
+def test_a_killed_broker_and_a_killed_writer_repeat_and_lose_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    place = Place(str(tmp_path_factory.mktemp("warehouse")))
+    config = {"pybroker.table.warehouse": place.warehouse}
+    topic = "killed"
+    count = 0
+    with (
+        running_broker(tmp_path_factory.mktemp("broker"), config) as broker,
+    ):
+        create(broker, topic, 2, pybroker_table="iceberg")
+        for kill in ("writer", "broker", "writer", "none"):
+            with closing(KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")) as producer:
+                futures = []
+                for _ in range(2000):
+                    futures.append(producer.send(topic, b"%d" % count, partition=count % 2))
+                    count += 1
+                    if count % 500 == 0:
+                        producer.flush()
+                for future in futures:
+                    future.get(timeout=60)
+            if kill == "writer":
+                for child in psutil.Process(broker.pid).children(recursive=True):
+                    if "pybroker_kafka.tables.worker" in child.cmdline():
+                        child.kill()
+            elif kill == "broker":
+                broker.kill()
+                broker.start()
+
+        def is_whole() -> bool:
+            rows = iceberg_rows(place, topic)
+            return rows is not None and rows.num_rows >= count
+
+        until(is_whole)
+    rows = iceberg_rows(place, topic)
+    assert rows is not None
+    assert sorted(int(value) for value in rows["value"].to_pylist()) == list(range(count))
+    check_summaries(place, topic)
+
+
+def check_summaries(place: Place, topic: str) -> None:
+    """The offsets of snapshots only grow, and the last ones are those of the rows."""
+    table = open_catalog(place).load_table((place.namespace, place.table_name(topic)))
+    before: dict[str, int] = {}
+    for snapshot in table.snapshots():
+        assert snapshot.summary is not None
+        offsets = json.loads(snapshot.summary["pybroker.offsets"] or "")
+        assert all(offsets[name] >= offset for name, offset in before.items())
+        before = offsets
+    rows = table.scan(selected_fields=("partition", "offset")).to_arrow()
+    for partition, end in before.items():
+        ours = [row["offset"] for row in rows.to_pylist() if row["partition"] == int(partition)]
+        assert sorted(ours) == list(range(end))
+
+
+SCHEMA = {
+    "type": "object",
+    "required": ["id"],
+    "properties": {
+        "id": {"type": "integer"},
+        "name": {"type": "string"},
+        "at": {"type": "string", "format": "date-time"},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_values_become_columns_and_others_dead_letters(
+    broker: BrokerProcess, place: Place, kind: str
+) -> None:
+    topic, dead = f"shaped-{kind}", f"dead-{kind}"
+    create(broker, dead)
+    create(
+        broker,
+        topic,
+        pybroker_table=kind,
+        pybroker_table_schema=json.dumps(SCHEMA),
+        pybroker_table_dead_letter_topic=dead,
+    )
+    values = [
+        b'{"id": 1, "name": "Ada", "at": "2026-01-02T03:04:05Z"}',
+        b'{"id": "one"}',
+        b'{"id": 2, "colour": "red"}',
+        b"no JSON",
+        b'{"name": "without id"}',
+        None,
+        b'{"id": 3}',
+    ]
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for value in values:
+            producer.send(topic, value, b"k").get(timeout=60)
+
+    def found() -> list[dict[str, object]]:
+        rows = rows_of(kind, place, topic)
+        return [] if rows is None else rows.sort_by("kafka_offset").to_pylist()
+
+    until(lambda: len(found()) >= 4)
+    assert [(row["kafka_offset"], row["id"], row["name"]) for row in found()] == [
+        (0, 1, "Ada"),
+        (2, 2, None),
+        (5, None, None),
+        (6, 3, None),
+    ]
+    with closing(
+        KafkaConsumer(dead, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
+    ) as consumer:
+        letters = [next(consumer) for _ in range(3)]
+    assert [letter.value for letter in letters] == [values[1], values[3], values[4]]
+    headers = dict(letters[0].headers)
+    assert headers["__connect.errors.offset"] == b"1"
+    assert headers["__connect.errors.topic"] == topic.encode()
+
+
+def rows_of(kind: str, place: Place, topic: str) -> pa.Table | None:
+    if kind == "iceberg":
+        return iceberg_rows(place, topic)
+    url = place.delta_url(topic)
+    return DeltaTable(url).to_pyarrow_table() if DeltaTable.is_deltatable(url) else None
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_compacted_topic_is_one_row_for_each_key(
+    broker: BrokerProcess, place: Place, kind: str
+) -> None:
+    topic = f"compacted-{kind}"
+    create(
+        broker, topic, cleanup_policy="compact", pybroker_table=kind, pybroker_table_mode="upsert"
+    )
+    expected: dict[bytes, bytes | None] = {}
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for number in range(200):
+            key, value = b"k%d" % (number * 7 % 13), None if number % 5 == 0 else b"%d" % number
+            producer.send(topic, value, key).get(timeout=60)
+            expected[key] = value
+
+    def found() -> dict[bytes, bytes]:
+        rows = rows_of(kind, place, topic)
+        pairs = [] if rows is None else rows.select(["key", "value"]).to_pylist()
+        return {row["key"]: row["value"] for row in pairs}
+
+    until(lambda: found() == {key: value for key, value in expected.items() if value is not None})
