@@ -153,8 +153,8 @@ async def _configs_of(
 
 
 def _state_of(group: GroupDescription) -> str:
-    """The state, and for a group of the consumer protocol or of Streams how far it is."""
-    if not (group.is_consumer_group or group.is_streams_group):
+    """The state, and for a group that has epochs how far it is: a classic group has none."""
+    if group.epoch < 0:
         return group.state
     behind = "" if group.target_epoch == group.epoch else f", target of epoch {group.target_epoch}"
     return f"{group.state} in epoch {group.epoch}{behind}"

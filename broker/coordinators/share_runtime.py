@@ -60,7 +60,8 @@ async def share_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig)
 
 
 class WriteTimes:
-    """How long writes took, in ms: those of this window and the one before."""
+    """How many states were written, and how long writes took, in ms: in this window and the one
+    before."""
 
     __slots__ = ("_before", "_now", "_window")
 
@@ -71,7 +72,21 @@ class WriteTimes:
     def record(self, took_ms: int, now_ms: int) -> None:
         self._look_at(now_ms)
         now = self._now
-        self._now = _Writes(now.writes + 1, now.total_ms + took_ms, max(now.longest_ms, took_ms))
+        self._now = now._replace(
+            writes=now.writes + 1,
+            total_ms=now.total_ms + took_ms,
+            longest_ms=max(now.longest_ms, took_ms),
+        )
+
+    def count(self, states: int, now_ms: int) -> None:
+        """A write of so many states begins."""
+        self._look_at(now_ms)
+        self._now = self._now._replace(states=self._now.states + states)
+
+    def states_a_second(self, now_ms: int) -> float:
+        self._look_at(now_ms)
+        states = self._before.states + self._now.states
+        return states * 1000 / (WINDOW_MS + now_ms % WINDOW_MS)
 
     def average_ms(self, now_ms: int) -> float:
         self._look_at(now_ms)
@@ -91,12 +106,13 @@ class WriteTimes:
 
 
 class _Writes(NamedTuple):
+    states: int
     writes: int
     total_ms: int
     longest_ms: int
 
 
-_NO_WRITES: Final = _Writes(0, 0, 0)
+_NO_WRITES: Final = _Writes(0, 0, 0, 0)
 
 
 class _Write:
@@ -150,7 +166,9 @@ class ShareRuntime(CoordinatorRuntime[ShareCoordinator, Effect]):
 
     def write(self, token: Any, request: WriteShareGroupStateRequest, now_ms: int) -> None:
         """`machine.write`, timed."""
+        before = self.machine.writes
         self.machine.write(_Write(self, token, now_ms), request, now_ms)
+        self.write_times.count(self.machine.writes - before, now_ms)
 
     def on_topics_deleted(self) -> None:
         """Topics were deleted: so are the states of their share partitions."""
@@ -163,6 +181,7 @@ class ShareRuntime(CoordinatorRuntime[ShareCoordinator, Effect]):
         times = self.write_times
         metrics.gauge(prefix + "write_latency_avg", lambda: times.average_ms(self.now_ms))
         metrics.gauge(prefix + "write_latency_max", lambda: times.longest_ms(self.now_ms))
+        metrics.gauge(prefix + "write_rate", lambda: times.states_a_second(self.now_ms))
         metrics.gauge(prefix + "write_total", lambda: machine.writes)
         metrics.gauge_family(prefix + "last_pruned_offset", ("partition",), self._by_partition)
 

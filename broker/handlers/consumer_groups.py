@@ -14,7 +14,7 @@ Mirrors the handlers of the same names in KafkaApis.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...coordinator.group.consumer.requests import Beat
 from ...protocol.acls import AclOperation, ResourceType
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from ..network.request import Handler, Request
 
 # A member's subscription, and what it has, must fit into records of the offsets topic.
-MAX_HEARTBEAT_BYTES = 1024 * 1024
+MAX_HEARTBEAT_BYTES: Final = 1024 * 1024
 # The names of a megabyte would hold the loop; no cluster with ZooKeeper has as many topics.
-MAX_TOPICS = 50_000
+MAX_TOPICS: Final = 50_000
 
 
 class ConsumerGroupHandlers:

@@ -234,6 +234,7 @@ _ATTRIBUTES = {
     "kafka.server:type=share-coordinator-metrics": {
         "write-latency-avg": "Milliseconds of a write, its replication included: the average.",
         "write-latency-max": "Milliseconds of a write: the longest.",
+        "write-rate": "States of share partitions that leaders asked to write, a second.",
         "write-total": "States of share partitions that leaders asked to write.",
         "last-pruned-offset": "By partition of __share_group_state: records before it are gone.",
     },

@@ -79,8 +79,9 @@ class GroupMember:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
-    # Of the consumer protocol only: its epoch, and the partitions that it is to have.
+    # Its epoch; -1: of a classic group.
     epoch: int = -1
+    # Of the consumer protocol only: the partitions that it is to have.
     target: tuple[TopicPartition, ...] = ()
     # Of a Streams application only: its process, and its tasks, as subtopology_partition.
     process: str = ""
@@ -98,10 +99,9 @@ class GroupDescription:
     protocol_type: str
     assignor: str
     members: tuple[GroupMember, ...]
-    # Of the consumer protocol (KIP-848): the group's epoch, and that of the members' target.
-    is_consumer_group: bool = False
-    # Of a Streams application (KIP-1071): epochs as well.
-    is_streams_group: bool = False
+    is_consumer_group: bool = False  # of the consumer protocol (KIP-848)
+    is_streams_group: bool = False  # of a Streams application (KIP-1071)
+    # The group's epoch, and that of the members' target; -1: of a classic group.
     epoch: int = -1
     target_epoch: int = -1
 

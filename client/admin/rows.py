@@ -112,6 +112,7 @@ def member_rows(group: GroupDescription) -> list[Row]:
             "host": one.host,
             "partitions": [place_text(place) for place in one.assignment],
             **(_progress(one) if group.is_consumer_group else {}),
+            **({"epoch": one.epoch} if group.is_share_group else {}),
             **(_tasks(one) if group.is_streams_group else {}),
         }
         for one in group.members

@@ -8,8 +8,10 @@ Mirrors ModernGroup and the snapshots of CoordinatorRuntime.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
+
+from mypy_extensions import mypyc_attr
 
 from ...protocol.errors import ErrorCode
 from .timers import Timer
@@ -21,6 +23,7 @@ class TargetEpoch(NamedTuple):
     timestamp_ms: int = 0
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ChangingGroup(ABC):
     """One group; a `Group` has its offsets."""
 
@@ -30,20 +33,20 @@ class ChangingGroup(ABC):
         "_target_epoch",
         "group_id",
         "is_unproven",
+        "members",
         "rebalance_timers",
         "session_timers",
         "targets",
         "unproven_ms",
     )
 
-    # By member id.
-    members: Mapping[str, Any]
-
     def __init__(self, group_id: str) -> None:
         # Never changes.
         self.group_id = group_id
-        # From here on set by `apply` only. The epoch, and that of the target, with all that their
-        # records have; None: there is no such record.
+        # From here on set by `apply` only. By member id.
+        self.members: dict[str, Any] = {}
+        # The epoch, and that of the target, with all that their records have; None: there is no
+        # such record.
         self._epoch: Any = None
         self._target_epoch: TargetEpoch | None = None
         # The target of each member with one, by member id.
@@ -141,8 +144,8 @@ class ChangingGroup(ABC):
         later = list(self._in_flight.items())
         while later[0][0] != append_id:
             del later[0]
-        for _, (_, undo) in reversed(later):
-            for change in reversed(undo):
+        for _, (_, undo) in later[::-1]:
+            for change in undo[::-1]:
                 self.apply(change)
         del self._in_flight[append_id]
         for other, (changes, _) in later[1:]:

@@ -211,11 +211,11 @@ class Core:
     def append_values(
         self,
         partition: int,
-        records: Sequence[tuple[bytes, bytes]],
+        records: Sequence[tuple[bytes, bytes | None]],
         now_ms: int,
         completion: AppendCompletion,
     ) -> int:
-        """Like `append`, for pairs of key and value, all with the current timestamp."""
+        """Like `append`, for pairs of key and value, all with the timestamp of `now_ms`."""
         stamp_ms = self.wall.stamp_ms(now_ms)
         compression = self.config.offsets_topic_compression
         if compression is Compression.NONE:

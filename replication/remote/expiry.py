@@ -140,7 +140,7 @@ class _Look:
         seen = set()
         for metadata in self.in_order():
             if (
-                metadata.state in (_FINISHED, _DELETING)
+                metadata.state is _FINISHED
                 and metadata.segment_id not in seen
                 and is_of_this_log(metadata, log.log_end_offset, self._epochs)
             ):
@@ -159,10 +159,10 @@ class _Look:
             return False, False
         if metadata.state is _STARTED:
             return False, False  # it holds nothing, and ends no search
+        if metadata.state is _DELETING:
+            return True, False  # of an orphan: another copy may have its records
         size = metadata.segment_size_bytes
-        is_old = metadata.state is _DELETING or (
-            self._old_ms is not None and metadata.max_timestamp_ms <= self._old_ms
-        )
+        is_old = self._old_ms is not None and metadata.max_timestamp_ms <= self._old_ms
         is_excess = not is_old and self._excess > 0 and size <= self._excess
         if is_old or is_excess:
             self._excess = max(0, self._excess - size)

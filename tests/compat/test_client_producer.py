@@ -104,20 +104,29 @@ def new_topic() -> str:
 
 
 def read_all(broker: Kafka, topic: str, *, committed: bool = False) -> list[Read]:
-    """All that is there, up to the end of each partition."""
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": f"reader-{next(_names)}",
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed" if committed else "read_uncommitted",
-        }
-    )
+    """All that is there, up to the end of each partition.
+
+    With `committed` it also waits for the markers of transactions: a commit is answered before they
+    are written, and a reader of committed records takes an open transaction for the end."""
+    config = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": f"reader-{next(_names)}",
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+    }
+    level = "read_committed" if committed else "read_uncommitted"
+    uncommitted = confluent_kafka.Consumer({**config, "isolation.level": "read_uncommitted"})
+    consumer = confluent_kafka.Consumer({**config, "isolation.level": level})
     found: list[Read] = []
     try:
         partitions = consumer.list_topics(topic, READ_SECONDS).topics[topic].partitions
+        ends = {
+            number: uncommitted.get_watermark_offsets(
+                confluent_kafka.TopicPartition(topic, number), READ_SECONDS
+            )[1]
+            for number in partitions
+        }
         consumer.assign([confluent_kafka.TopicPartition(topic, p, 0) for p in partitions])
         at_end = set[int]()
         while len(at_end) < len(partitions):
@@ -128,7 +137,8 @@ def read_all(broker: Kafka, topic: str, *, committed: bool = False) -> list[Read
             assert partition is not None
             if error is not None:
                 assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
-                at_end.add(partition)
+                if offset is not None and offset >= ends[partition]:
+                    at_end.add(partition)
                 continue
             assert offset is not None
             found.append(
@@ -143,6 +153,7 @@ def read_all(broker: Kafka, topic: str, *, committed: bool = False) -> list[Read
             )
     finally:
         consumer.close()
+        uncommitted.close()
     return found
 
 

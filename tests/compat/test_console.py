@@ -19,12 +19,6 @@ import confluent_kafka
 import pytest
 import trio
 
-from pybroker_kafka.client.admin.admin import Admin
-from pybroker_kafka.client.admin.group_offsets import CommittedOffset
-from pybroker_kafka.client.admin.topics import NewTopic
-from pybroker_kafka.client.cluster import Cluster
-from pybroker_kafka.client.producer.producer import Producer
-from pybroker_kafka.protocol.records.record import SimpleRecord
 from pybroker_kafka.testing import KafkaCluster
 from tests.support.browser import (
     browser_page,
@@ -33,6 +27,15 @@ from tests.support.browser import (
     never_pressed,
     press_what_only_copies,
     skip_unless_whole,
+)
+from tests.support.console_contents import (
+    LARGE,
+    commit_first,
+    fill_segments,
+    make_many,
+    send_order,
+    send_shapes,
+    send_to_each,
 )
 from tests.support.hanging import hang, transactional
 from tests.support.leader_watch import leader_watch
@@ -246,7 +249,7 @@ def test_records_are_written_found_and_shown_harmlessly(seen: Seen) -> None:
     page.get_by_label("That have the text").fill("")
     page.get_by_label("follow what comes").check()
     expect(page.locator("main tbody tr")).to_have_count(2)
-    trio.run(send, seen.kafka.bootstrap, b"while it is followed")
+    trio.run(send_order, seen.kafka.bootstrap, b"while it is followed")
     expect(page.locator("main tbody")).to_contain_text("while it is followed")
     page.get_by_label("follow what comes").uncheck()
 
@@ -391,55 +394,6 @@ def test_what_a_cluster_without_security_refuses_is_said_in_a_line(seen: Seen) -
     expect(refusals).to_have_count(2)
     expect(refusals.first).to_contain_text("SECURITY_DISABLED")
     expect(refusals.last).to_contain_text("DELEGATION_TOKEN_REQUEST_NOT_ALLOWED")
-
-
-async def fill_segments(bootstrap: str, topic: str) -> None:
-    async with Producer(bootstrap) as producer:
-        for number in range(5):
-            await producer.send(topic, bytes(150), key=b"%d" % (number % 2))
-
-
-LARGE = b"0123456789" * 1_000_000
-
-
-async def send_shapes(bootstrap: str, topic: str) -> None:
-    """By Protobuf's schema, a tombstone, by a schema that there is not, and 10 MB."""
-    protobuf = b"\0\0\0\0\3" + b"\4\0\0" + b"\n\x0bby-protobuf"
-    async with Producer(bootstrap, max_request_size=12_000_000) as producer:
-        for key, value in (
-            (b"one", protobuf),
-            (b"one", None),
-            (b"two", b"\0\0\0\0\x63?"),
-            (b"large", LARGE),
-        ):
-            await producer.send(topic, value, key=key)
-
-
-async def send(bootstrap: str, value: bytes) -> None:
-    async with Producer(bootstrap) as producer:
-        await producer.send("orders", value)
-
-
-def send_to_each(bootstrap: str) -> None:
-    """A record to each partition of `orders`, and so to each broker."""
-
-    async def send_all() -> None:
-        async with Producer(bootstrap) as producer:
-            for partition in range(3):
-                await producer.send("orders", b"measured", partition=partition)
-
-    trio.run(send_all)
-
-
-def commit_first(bootstrap: str) -> None:
-    """For the group `billing`: nothing of `orders` is read yet."""
-
-    async def commit() -> None:
-        async with Cluster(bootstrap) as cluster:
-            offsets = {("orders", index): CommittedOffset(0) for index in range(3)}
-            (await Admin(cluster).group_offsets.alter("billing", offsets)).all()
-
-    trio.run(commit)
 
 
 def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
@@ -632,7 +586,7 @@ def test_many_topics_and_records_do_not_freeze_the_page(seen: Seen) -> None:
 
     page = seen.page
     topic = seen.kafka.topic("many-records")
-    trio.run(make_many, seen.kafka.bootstrap, topic)
+    trio.run(make_many, seen.kafka.bootstrap, topic, TOPICS, RECORDS)
     page.evaluate("window.watched.long = []")
     seen.open("cluster")
     grid = page.locator("section", has=page.get_by_role("heading", name="Partitions and brokers"))
@@ -660,16 +614,6 @@ def test_many_topics_and_records_do_not_freeze_the_page(seen: Seen) -> None:
     expect(page.locator("main tbody tr")).to_have_count(1)
     longest = max(page.evaluate("window.watched.long"), default=0)
     assert longest < LONG_TASK_MS, f"the page stood still for {longest} ms"
-
-
-async def make_many(bootstrap: str, topic: str) -> None:
-    async with Cluster(bootstrap) as cluster:
-        new = [NewTopic(f"many-{number:04}", 1, 1) for number in range(TOPICS)]
-        (await Admin(cluster).topics.create(new)).all()
-    async with Producer(bootstrap) as producer:
-        now_ms = int(time.time() * 1000)
-        records = (SimpleRecord(now_ms, None, b"record %d." % n) for n in range(RECORDS))
-        await producer.send_all(topic, records)
 
 
 def test_every_button_was_pressed(seen: Seen, request: pytest.FixtureRequest) -> None:

@@ -11,6 +11,7 @@ import trio
 from pybroker_kafka import Admin, ClientError, Cluster, Producer, ShareConsumer, SharedRecord
 from pybroker_kafka.protocol.features import Feature
 from tests.support.apache_kafka_4 import ApacheKafka4Process, running_kafka_4
+from tests.support.commands import Commands
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient
@@ -206,6 +207,22 @@ async def test_a_lock_that_expires_gives_the_record_to_others(
             await slow.commit()
 
 
+def check_commands(bootstrap: str, topic: str, group: str) -> None:
+    """`pybroker groups` on a queue that one consumer has read to its end."""
+    run = Commands(bootstrap)
+    (listed,) = [r for r in run.json("groups", "list", "--type", "share") if r["group"] == group]
+    assert listed["state"] == "Stable"
+    (member,) = run.json("groups", "describe", group, "--members")
+    assert member["partitions"] == [f"{topic}-0", f"{topic}-1"]
+    assert member["epoch"] > 0
+    rows = run.json("groups", "describe", group)
+    assert [(one["partition"], one["lag"]) for one in rows] == [
+        (f"{topic}-0", 0),
+        (f"{topic}-1", 0),
+    ]
+    assert f"{group}: Stable in epoch {member['epoch']}\n" in run.text("groups", "describe", group)
+
+
 async def test_administration(kafka: Kafka, topic: str, group: str) -> None:
     places = [(topic, 0), (topic, 1)]
     async with Cluster(kafka.bootstrap) as cluster:
@@ -220,6 +237,7 @@ async def test_administration(kafka: Kafka, topic: str, group: str) -> None:
             of_any_kind = (await Admin(cluster).groups.describe([group])).all()[group]
             assert of_any_kind == described
             assert of_any_kind.is_share_group
+            await trio.to_thread.run_sync(check_commands, kafka.bootstrap, topic, group)
         offsets = await groups.offsets(group)
         assert [offsets[place].lag for place in places] == [0, 0]
         (await groups.alter_offsets(group, dict.fromkeys(places, RECORDS // 2 - 1))).all()

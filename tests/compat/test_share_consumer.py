@@ -33,6 +33,7 @@ CONFIG = {
     "group.share.record.lock.duration.ms": str(LOCK_MS),
     "group.share.min.record.lock.duration.ms": "1000",
     "share.coordinator.state.topic.num.partitions": "3",
+    "share.coordinator.state.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "3",
     "zookeeper.session.timeout.ms": "4000",
 }

@@ -16,7 +16,10 @@ import pytest
 
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.protocol.errors import ErrorCode
-from tests.support.admin_requests import BROKER, CASES, Case, at, described, said
+from tests.support.admin_requests.cases import BROKER, Case
+from tests.support.admin_requests.comparing import at, said
+from tests.support.admin_requests.configs import described
+from tests.support.admin_requests.table import CASES
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process

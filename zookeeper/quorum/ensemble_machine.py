@@ -53,6 +53,7 @@ from .packets import ForwardedRequest, first_zxid
 from .peer_txns import close_session_in
 
 MAX_QUEUED_REQUESTS = 10_000  # of one client behind its forwarded write
+MAX_EARLY_FRAMES = 100  # of one client before the leader has its session
 
 _TIMEOUT = Struct(">i")
 _FORWARDED = frozenset(WRITE_REQUESTS) | {Op.MULTI, Op.CLOSE_SESSION, Op.RECONFIG, Op.SYNC}
@@ -205,7 +206,10 @@ class EnsembleMachine(ZooKeeperMachine):
     def _receive_at_learner(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         if connection.session_id == 0:
             if connection.claim is not None:
-                self._early.setdefault(connection, []).append(bytes(frame))
+                early = self._early.setdefault(connection, [])
+                if len(early) >= MAX_EARLY_FRAMES:
+                    raise ProtocolError(f"more than {MAX_EARLY_FRAMES} requests before a session")
+                early.append(bytes(frame))
             elif not connection.is_refused:
                 self._connect_at_learner(connection, frame)
             return
@@ -315,21 +319,22 @@ class EnsembleMachine(ZooKeeperMachine):
         return touched
 
     def synced(self, now_ms: int) -> None:
-        """The leader has answered the oldest SYNC."""
-        while self._syncs:
-            connection = self._syncs.popleft()
-            queue = self._queues.get(connection)
-            if not queue or queue[0].op != Op.SYNC:
-                continue  # its client has gone
-            waiting = queue.popleft()
-            try:
-                path = jute.decode(PathRequest, waiting.body).path
-            except ProtocolError:
-                self._reply(connection, waiting.xid, ZkCode.MARSHALLING_ERROR)
-            else:
-                self._reply(connection, waiting.xid, 0, PathResponse(path))
-            self._go_on(connection)
+        """The leader has answered the oldest SYNC, and no later one, whether or not its client has
+        gone."""
+        if not self._syncs:
             return
+        connection = self._syncs.popleft()
+        queue = self._queues.get(connection)
+        if not queue or queue[0].op != Op.SYNC:
+            return
+        waiting = queue.popleft()
+        try:
+            path = jute.decode(PathRequest, waiting.body).path
+        except ProtocolError:
+            self._reply(connection, waiting.xid, ZkCode.MARSHALLING_ERROR)
+        else:
+            self._reply(connection, waiting.xid, 0, PathResponse(path))
+        self._go_on(connection)
 
     # Transactions of the leader, at a learner
 
@@ -385,7 +390,6 @@ class EnsembleMachine(ZooKeeperMachine):
         if failure is not None:
             self._log_error(session_id, cxid, failure, now_ms)
         elif op == Op.CLOSE_SESSION:
-            self._owners.pop(session_id, None)
             self._close_session(session_id, cxid, now_ms)
         elif op == Op.MULTI:
             self._multi_forwarded(request, now_ms)
@@ -456,6 +460,8 @@ class EnsembleMachine(ZooKeeperMachine):
     def _apply(self, txn: Txn, now_ms: int) -> list[Stat | None]:
         if self.is_leading:
             self.proposals.append(txn)
+            if isinstance(txn.body, CloseSessionTxn):
+                self._owners.pop(txn.header.session_id, None)
         return super()._apply(txn, now_ms)
 
     def _open_session(self, connection: Connection, claim: Claim, now_ms: int) -> None:

@@ -291,6 +291,8 @@ class Leader:
             raise ProtocolError(f"server {info.server_id} speaks ZAB before 1.0")
         if info.config_version > 0:
             raise ProtocolError(f"server {info.server_id} has a reconfigured ensemble")
+        if info.server_id == self._my_id:
+            raise ProtocolError(f"a learner has our own id, {info.server_id}")
         learner.info = info
         learner.is_observer = (
             packet.type == PacketType.OBSERVERINFO or info.server_id not in self._voters

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterator
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from ....protocol import invariants
 from ....protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ....protocol.errors import ErrorCode
@@ -63,12 +65,13 @@ class PutBack(NamedTuple):
 Undo = Change | PutBack
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ConsumerGroup(ChangingGroup):
     """One group; a `Group` has its offsets."""
 
     has_offsets: ClassVar[bool] = True
 
-    _epoch: GroupEpoch | None
+    members: dict[str, Member]
     targets: dict[str, Assignment]
 
     __slots__ = (
@@ -79,7 +82,6 @@ class ConsumerGroup(ChangingGroup):
         "has_new_topics",
         "has_partition_metadata",
         "is_refresh_due",
-        "members",
         "names",
         "owners",
         "regex_members",
@@ -92,7 +94,6 @@ class ConsumerGroup(ChangingGroup):
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         # From here on set by `apply` only.
-        self.members: dict[str, Member] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         # There is a record of Kafka 4.0's, to be removed.
         self.has_partition_metadata = False
@@ -138,11 +139,13 @@ class ConsumerGroup(ChangingGroup):
 
     @property
     def epoch(self) -> int:
-        return (self._epoch or FIRST_EPOCH).epoch
+        now: GroupEpoch = self._epoch or FIRST_EPOCH
+        return now.epoch
 
     @property
     def metadata_hash(self) -> int:
-        return (self._epoch or FIRST_EPOCH).metadata_hash
+        now: GroupEpoch = self._epoch or FIRST_EPOCH
+        return now.metadata_hash
 
     @property
     def target_epoch(self) -> int:

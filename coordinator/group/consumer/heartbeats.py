@@ -22,6 +22,8 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from ....protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatResponseAssignment,
@@ -81,6 +83,7 @@ logger = logging.getLogger("pybroker.coordinator.group.consumer")
 REGEX_MIN_INTERVAL_MS: Final = 10_000
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ConsumerGroups:
     """The part of the coordinator for the groups of the consumer protocol."""
 
@@ -275,6 +278,13 @@ class ConsumerGroups:
     @staticmethod
     def _updated(beat: Beat, member: Member) -> Member:
         request, metadata = beat.request, member.metadata
+        if (
+            not beat.says_more
+            and metadata.client_id == beat.client_id
+            and metadata.client_host == beat.client_host
+            and metadata.classic is None
+        ):
+            return member
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
         timeout_ms = request.rebalance_timeout_ms
         return member._replace(

@@ -12,12 +12,12 @@ Mirrors CurrentAssignmentBuilder. Legal states before and after are those of `st
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .assignment import Assignment, PartitionEpochs
 from .member import MemberState, Owned, Progress, owns_any
 
-FREE = -1
+FREE: Final = -1
 
 
 class UnknownStateError(Exception):
@@ -87,8 +87,9 @@ def _advance(progress: Progress, target: Target, owned: Owned | None, epoch: int
         mine = progress.revoking.get(topic_id, {})
         free = [
             partition
-            for partition in sorted(wanted - current.keys())
-            if partition in mine or target.owner_epoch(topic_id, partition) == FREE
+            for partition in sorted(wanted)
+            if partition not in current
+            and (partition in mine or target.owner_epoch(topic_id, partition) == FREE)
         ]
         is_waiting |= len(stay) + len(free) < len(wanted)
         if stay:

@@ -7,10 +7,12 @@ where they only make the group's metadata hash.
 Mirrors Kafka's UniformAssignor and UniformHomogeneousAssignmentBuilder.
 """
 
+from typing import Final
+
 from .assignment import Assignment, AssignorError, Division, frozen, id_order
 from .uniform_heterogeneous import assign_heterogeneous
 
-NAME = "uniform"
+NAME: Final = "uniform"
 
 
 def assign(division: Division) -> dict[str, Assignment]:

@@ -13,12 +13,11 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from ....protocol.errors import ErrorCode
-from ....protocol.records.record import SimpleRecord
 from ..changing_group import ChangingGroup
 from ..core import Core, Effect
 from ..group import Group
 from ..rebalance import Rebalance
-from ..records import group_tombstone
+from ..records import group_metadata_key
 from .changes import SetMember, SetProgress, SetTarget
 from .consumer_group import ConsumerGroup
 from .sessions import Sessions
@@ -71,7 +70,7 @@ class GroupEdit(Generic[GroupT]):
         self.changes.append(change)
 
     def take_back(self) -> None:
-        for change in reversed(self.undo):
+        for change in self.undo[::-1]:
             self.group.apply(change)
         if self.changes:
             self.group.forget_what_was_seen()
@@ -117,18 +116,18 @@ class Writer:
                 self.answer(group, token, response, failed)
             return
         core, group_id = self._core, group.group_id
-        stamp_ms = core.wall.stamp_ms(now_ms)
-        records = []
+        records: list[tuple[bytes, bytes | None]] = []
         holder = core.groups.get(group_id)
         if holder is None:
             holder = core.create_group(group_id, now_ms)
         if holder.modern is None:
             if holder.generation_id > 0 or holder.members:
-                records.append(group_tombstone(group_id, stamp_ms))
+                records.append((group_metadata_key(group_id), None))
             self._rebalance.stop_classic(holder)
             holder.modern = group
-        records += [SimpleRecord(stamp_ms, *group.record(change)) for change in edit.changes]
-        append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
+        records += [group.record(change) for change in edit.changes]
+        completion = partial(self._appended, holder, group)
+        append_id = core.append_values(holder.partition, records, now_ms, completion)
         group.sent(append_id, edit.changes, edit.undo)
         self._waiting[append_id] = (
             [] if token is None else [(token, response, failed or group.refusal)]
@@ -155,9 +154,9 @@ class Writer:
     def _prove(self, group: ChangingGroup) -> int:
         """Write the group's epoch again: with it, all that was written before is replicated."""
         core, holder = self._core, self._core.groups[group.group_id]
-        stamp_ms = core.wall.stamp_ms(group.unproven_ms)
-        records = [SimpleRecord(stamp_ms, *group.record(group.epoch_change))]
-        append_id = core.append(holder.partition, records, partial(self._appended, holder, group))
+        records = [group.record(group.epoch_change)]
+        completion = partial(self._appended, holder, group)
+        append_id = core.append_values(holder.partition, records, group.unproven_ms, completion)
         group.sent(append_id, [], [])
         self._waiting[append_id] = []
         return append_id

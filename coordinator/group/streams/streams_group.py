@@ -74,6 +74,7 @@ class StreamsGroup(ChangingGroup):
     """One group; a `Group` has its offsets."""
 
     _epoch: GroupEpoch | None
+    members: dict[str, Member]
     targets: dict[str, Tasks]
 
     __slots__ = (
@@ -85,7 +86,6 @@ class StreamsGroup(ChangingGroup):
         "delay_timer",
         "endpoint_epoch",
         "is_refresh_due",
-        "members",
         "shutdown_member_id",
         "topology",
     )
@@ -94,7 +94,6 @@ class StreamsGroup(ChangingGroup):
         super().__init__(group_id)
         # From here on set by `apply` only.
         self.topology: Topology | None = None
-        self.members: dict[str, Member] = {}
         # Derived.
         self._active: _Holders = {}
         self._standby: _Holders = {}

@@ -21,6 +21,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.invariants import BrokenInvariant
 from pybroker_kafka.replication.share.in_flight import RecordState, Run
 from tests.support.share_node import ShareNode
+from tests.support.sources import needs_sources
 
 
 @pytest.mark.parametrize("kind", [ConsumerGroup, ShareGroup])
@@ -62,6 +63,7 @@ def test_a_streams_group(break_it: Callable[[StreamsGroup], None], fact: str) ->
         group.check()
 
 
+@needs_sources
 def test_a_kind_of_group_has_all_members_of_the_base() -> None:
     class Kind(ChangingGroup):
         pass

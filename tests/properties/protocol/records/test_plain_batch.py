@@ -14,8 +14,8 @@ DATA = st.one_of(st.binary(max_size=100), st.integers(0, 20_000).map(bytes))
 
 @given(
     timestamp=st.integers(0, 2**63 - 1),
-    records=st.lists(st.tuples(DATA, DATA), min_size=1, max_size=90),
+    records=st.lists(st.tuples(DATA, st.none() | DATA), min_size=1, max_size=90),
 )
-def test_byte_for_byte(timestamp: int, records: list[tuple[bytes, bytes]]) -> None:
+def test_byte_for_byte(timestamp: int, records: list[tuple[bytes, bytes | None]]) -> None:
     expected = build_batch([SimpleRecord(timestamp, key, value) for key, value in records])
     assert build_plain_batch(timestamp, records) == expected

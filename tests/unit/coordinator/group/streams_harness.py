@@ -64,6 +64,10 @@ def topology(*subtopologies: Subtopology, epoch: int = 0) -> StreamsGroupHeartbe
 
 
 PLAIN = topology(subtopology("0", "in"))
+COUNTING = topology(
+    subtopology("0", "in", sinks=["repartition"]),
+    subtopology("1", repartition={"repartition": 0}, changelogs=["changelog"]),
+)
 
 
 def task_lists(tasks: TaskLists | None) -> list[StreamsGroupHeartbeatRequestTaskIds] | None:

@@ -13,17 +13,10 @@ import pytest
 from pybroker_kafka.coordinator.group.streams.config import StreamsGroupConfig
 from pybroker_kafka.coordinator.group.streams.member import MemberState
 from pybroker_kafka.coordinator.group.streams.topic_configuration import Status
-from pybroker_kafka.protocol.apis.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from pybroker_kafka.protocol.apis.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
-    StreamsGroupHeartbeatRequestKeyValue,
     StreamsGroupHeartbeatRequestTaskIds,
     StreamsGroupHeartbeatRequestTaskOffset,
-    StreamsGroupHeartbeatRequestTopology,
 )
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.unit.coordinator.group.consumer_harness import ConsumerHarness, Topics
@@ -33,7 +26,6 @@ from tests.unit.coordinator.group.streams_harness import (
     PLAIN,
     Streams,
     StreamsHarness,
-    TopicInfo,
     active,
     answer,
     error,
@@ -43,10 +35,6 @@ from tests.unit.coordinator.group.streams_harness import (
     topology,
 )
 
-COUNTING = topology(
-    subtopology("0", "in", sinks=["repartition"]),
-    subtopology("1", repartition={"repartition": 0}, changelogs=["changelog"]),
-)
 STATEFUL = topology(subtopology("0", "in", changelogs=["changelog"]))
 
 
@@ -177,152 +165,6 @@ def test_members_of_one_process_and_of_another() -> None:
     of_p = [*targets["a"].active.get("0", ()), *targets["b"].active.get("0", ())]
     of_p += [*targets["a"].standby.get("0", ()), *targets["b"].standby.get("0", ())]
     assert sorted(of_p) == [0, 1, 2, 3], "each task once in a process"
-
-
-# Topics
-
-
-def test_missing_source_topics(h: StreamsHarness) -> None:
-    call = h.join_streams("a", topology(subtopology("0", "in", "x"), subtopology("1", "y")))
-    assert statuses(call) == {Status.MISSING_SOURCE_TOPICS: "Source topics x, y are missing."}
-    assert active(call) == {}
-    assert h.streams_group().state.value == "NotReady"
-    h.topics.make("x", 1)
-    h.topics.make("y", 2)
-    h.machine.topics_changed({"x", "y"})
-    call = h.beat("a", answer(call).member_epoch)
-    assert (statuses(call), active(call)) == ({}, {"0": [0, 1, 2, 3], "1": [0, 1]})
-
-
-def test_missing_internal_topics_are_to_be_created(h: StreamsHarness) -> None:
-    call = h.join_streams("a", COUNTING)
-    assert statuses(call) == {
-        Status.MISSING_INTERNAL_TOPICS: "Internal topics are missing: changelog, repartition"
-    }
-    wanted = call.response.topics
-    assert wanted == {
-        "changelog": wanted["changelog"]._replace(partitions=4),
-        "repartition": wanted["repartition"]._replace(partitions=4),
-    }
-    h.topics.make("changelog", 4)
-    h.topics.make("repartition", 4)
-    h.machine.topics_changed({"changelog", "repartition"})
-    call = h.beat("a", answer(call).member_epoch)
-    assert call.response.topics == {}
-    assert active(call) == {"0": [0, 1, 2, 3], "1": [0, 1, 2, 3]}
-
-
-def test_a_topic_that_grows_begins_an_epoch(h: StreamsHarness) -> None:
-    h.join_streams("a")
-    h.topics.make("in", 5)
-    assert active(h.beat("a", 2)) is None, "nobody has told it yet"
-    h.machine.topics_changed({"other"})
-    assert active(h.beat("a", 2)) is None
-    h.machine.topics_changed({"in"})
-    call = h.beat("a", 2)
-    assert (answer(call).member_epoch, active(call)) == (3, {"0": [0, 1, 2, 3, 4]})
-
-
-def test_internal_topics_of_another_size(h: StreamsHarness) -> None:
-    h.topics.make("repartition", 3)
-    call = h.join_streams("a", COUNTING)
-    assert statuses(call) == {
-        Status.INCORRECTLY_PARTITIONED_TOPICS: "Existing topic repartition has different number of "
-        "partitions: expected 4, found 3"
-    }
-    assert call.response.topics == {}
-
-
-def test_copartitioned_topics_that_differ(h: StreamsHarness) -> None:
-    h.topics.make("other", 3)
-    of = topology(subtopology("0", "in", "other", together=[([0, 1], [])]))
-    assert statuses(h.join_streams("a", of)) == {
-        Status.INCORRECTLY_PARTITIONED_TOPICS: "Following topics do not have the same number of "
-        "partitions: [{in=4, other=3}]"
-    }
-
-
-@pytest.mark.parametrize(
-    ("of", "code"),
-    [
-        (topology(subtopology("0")), ErrorCode.STREAMS_INVALID_TOPOLOGY),
-        (topology(subtopology("0", repartition={"r": 0})), ErrorCode.STREAMS_INVALID_TOPOLOGY),
-        (
-            topology(
-                subtopology("0", sinks=["r"], repartition={"s": 0}),
-                subtopology("1", sinks=["s"], repartition={"r": 0}),
-            ),
-            ErrorCode.STREAMS_INVALID_TOPOLOGY,
-        ),
-        (
-            topology(subtopology("0", "in", together=[([1], [])])),
-            ErrorCode.UNKNOWN_SERVER_ERROR,
-        ),
-        (topology(subtopology("0", "in"), subtopology("0", "in")), ErrorCode.UNKNOWN_SERVER_ERROR),
-        (topology(subtopology("0", "in"), epoch=-1), ErrorCode.UNKNOWN_SERVER_ERROR),
-        (topology(*[subtopology(str(n), "in") for n in range(201)]),
-         ErrorCode.STREAMS_INVALID_TOPOLOGY),
-    ],
-)  # fmt: skip
-def test_topologies_that_cannot_be(
-    h: StreamsHarness, of: StreamsGroupHeartbeatRequestTopology, code: ErrorCode
-) -> None:
-    assert error(h.join_streams("a", of)) is code
-    assert not list(h.machine.groups)
-    assert error(h.join_streams("a")) is ErrorCode.NONE
-
-
-def test_topologies_and_heartbeats_of_too_many_parts(h: StreamsHarness) -> None:
-    part = subtopology("0", "in", changelogs=["c"])
-    part.state_changelog_topics[0].topic_configs = [
-        StreamsGroupHeartbeatRequestKeyValue(key=str(n), value="") for n in range(5_001)
-    ]
-    assert error(h.join_streams("a", topology(part))) is ErrorCode.STREAMS_INVALID_TOPOLOGY
-    part = subtopology("0", "in", together=[([0], [])] * 2_501)
-    assert error(h.join_streams("a", topology(part))) is ErrorCode.STREAMS_INVALID_TOPOLOGY
-    h.join_streams("a")
-    many: tuple[Any, ...] = ({"0": range(10_001)}, {str(n): [] for n in range(10_001)})
-    for tasks in many:
-        call = h.beat("a", 2, active=tasks)
-        assert answer(call).error_message == "More than 10000 tasks."
-
-
-def test_a_topology_of_too_many_tasks(h: StreamsHarness) -> None:
-    h.topics.make("large", 9_999)
-    of = topology(subtopology("0", "large"), subtopology("1", "in"))
-    call = h.join_streams("a", of)
-    assert (error(call), answer(call).error_message) == (
-        ErrorCode.STREAMS_INVALID_TOPOLOGY,
-        "The topology has more than 10000 tasks.",
-    )
-
-
-def test_a_changelog_topic_has_no_size_of_its_own(h: StreamsHarness) -> None:
-    wrong = subtopology("0", "in")
-    wrong.state_changelog_topics = [TopicInfo(name="c", partitions=4)]
-    call = h.join_streams("a", topology(wrong))
-    assert error(call) is ErrorCode.STREAMS_INVALID_TOPOLOGY
-    assert answer(call).error_message == (
-        "Changelog topic c must have an undefined partition count, but it is set to 4."
-    )
-
-
-def test_topologies_of_members_that_differ(h: StreamsHarness) -> None:
-    h.join_streams("a", topology(subtopology("0", "in"), epoch=3))
-    call = h.join_streams("b", topology(subtopology("0", "in"), epoch=2))
-    assert statuses(call) == {
-        Status.STALE_TOPOLOGY: "The member's topology epoch 2 is behind the group's topology epoch "
-        "3."
-    }
-    call = h.join_streams("c", topology(subtopology("1", "in"), epoch=3))
-    assert (error(call), answer(call).error_message) == (
-        ErrorCode.INVALID_REQUEST,
-        "Topology updates are not supported yet.",
-    )
-    assert error(h.join_streams("c", topology(subtopology("0", "in"), epoch=4))) is (
-        ErrorCode.INVALID_REQUEST
-    )
-    assert h.streams_group().members.keys() == {"a", "b"}
 
 
 # Requests that are refused
@@ -586,133 +428,3 @@ def test_an_answer_waits_for_the_log(h: StreamsHarness) -> None:
     assert quiet.is_waiting
     h.release()
     assert (error(second), error(quiet)) == (ErrorCode.NONE, ErrorCode.NONE)
-
-
-# Offsets, and the group as others see it
-
-
-def commit(h: StreamsHarness, member: str, epoch: int, *partitions: int, topic: str = "in") -> Any:
-    call = h._call("commit")
-    request = OffsetCommitRequest(
-        group_id=GROUP,
-        member_id=member,
-        generation_id_or_member_epoch=epoch,
-        topics=[
-            OffsetCommitRequestTopic(
-                name=topic,
-                partitions=[
-                    OffsetCommitRequestPartition(partition_index=n, committed_offset=1)
-                    for n in partitions
-                ],
-            )
-        ],
-    )
-    h.machine.commit_offsets(call, request, h.now_ms)
-    h.perform()
-    (answered,) = call.response.topics
-    return [ErrorCode(one.error_code) for one in answered.partitions]
-
-
-def test_offsets_with_epochs(h: StreamsHarness) -> None:
-    h.join_streams("a")
-    assert commit(h, "a", 2, 0, 1) == [ErrorCode.NONE] * 2
-    assert commit(h, "a", 3, 0) == [ErrorCode.STALE_MEMBER_EPOCH]
-    assert commit(h, "b", 2, 0) == [ErrorCode.UNKNOWN_MEMBER_ID]
-    assert commit(h, "", -1, 0) == [ErrorCode.UNKNOWN_MEMBER_ID]
-    h.join_streams("b")
-    h.beat("a", 2)
-    h.beat("a", 2, active={"0": [0, 1]})
-    # In its last epoch, what it has since then.
-    assert commit(h, "a", 2, 0, 3) == [ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH]
-    assert commit(h, "a", 2, 0, topic="other") == [ErrorCode.STALE_MEMBER_EPOCH]
-    h.beat("b", 3)
-    assert commit(h, "b", 2, 2) == [ErrorCode.STALE_MEMBER_EPOCH]
-
-    def fetched(member: str | None, epoch: int) -> ErrorCode:
-        answered = h.machine.fetch_offsets(GROUP, [("in", [0])], member, epoch)
-        return ErrorCode(answered.error_code)
-
-    assert fetched(None, -1) is ErrorCode.NONE
-    assert fetched("a", 3) is ErrorCode.NONE
-    assert fetched("a", 2) is ErrorCode.STALE_MEMBER_EPOCH
-    assert fetched("x", 3) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_the_group_in_lists_and_descriptions(h: StreamsHarness) -> None:
-    h.join_streams("a", rack_id="r", tags={"zone": "z"}, endpoint="a.example")
-    (listed,) = h.machine.list_groups(types=["Streams"]).groups
-    assert (listed.protocol_type, listed.group_type, listed.group_state) == (
-        "streams", "streams", "Stable",
-    )  # fmt: skip
-    assert not h.machine.list_groups(types=["consumer"]).groups
-    assert h.machine.describe_group(GROUP).group_state == "Dead"
-    assert h.machine.describe_consumer_group(GROUP).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    found = h.machine.describe_streams_group(GROUP)
-    assert (found.group_state, found.group_epoch, found.assignment_epoch) == ("Stable", 2, 2)
-    assert found.topology is not None
-    [one] = found.topology.subtopologies or []
-    assert (one.subtopology_id, one.source_topics) == ("0", ["in"])
-    (member,) = found.members
-    assert (member.member_id, member.rack_id, member.process_id) == ("a", "r", "process of a")
-    assert [(t.key, t.value) for t in member.client_tags] == [("zone", "z")]
-    assert member.assignment == member.target_assignment
-    assert [(t.subtopology_id, t.partitions) for t in member.assignment.active_tasks] == [
-        ("0", [0, 1, 2, 3])
-    ]
-    other = h.machine.describe_streams_group("other")
-    assert (other.error_code, other.error_message) == (
-        ErrorCode.GROUP_ID_NOT_FOUND, "Group other not found.",
-    )  # fmt: skip
-
-
-def test_the_sizes_of_topics_are_told_when_they_are_right(h: StreamsHarness) -> None:
-    call = h.join_streams("a", COUNTING)
-
-    def sizes() -> list[int]:
-        found = h.machine.describe_streams_group(GROUP).topology
-        assert found is not None
-        return [
-            topic.partitions
-            for one in found.subtopologies or ()
-            for topic in (*one.repartition_source_topics, *one.state_changelog_topics)
-        ]
-
-    assert sizes() == [0, 0]
-    h.topics.make("changelog", 4)
-    h.topics.make("repartition", 4)
-    h.machine.topics_changed({"changelog"})
-    h.beat("a", answer(call).member_epoch)
-    assert sizes() == [4, 4]
-
-
-def test_an_empty_group_is_deleted_and_its_offsets_expire(h: StreamsHarness) -> None:
-    h.join_streams("a")
-    commit(h, "a", 2, 0)
-    deleted = h._call("delete")
-    h.machine.delete_groups(deleted, [GROUP], h.now_ms)
-    h.perform()
-    assert deleted.response.results[0].error_code == ErrorCode.NON_EMPTY_GROUP
-    retention_ms = h.config.offsets_retention_ms
-    for _ in range(2 * retention_ms // 40_000_000 + 2):
-        h.beat("a", 2)
-        h.advance(40_000)
-    h.beat("a", -1)
-    assert h.streams_group().state.value == "Empty"
-    h.advance(retention_ms + h.config.offsets_retention_check_interval_ms)
-    assert not list(h.machine.groups)
-    h.restart()
-    assert not list(h.machine.groups), "nothing is left in the log"
-
-
-def test_an_empty_group_becomes_a_classic_one_and_back() -> None:
-    h = StreamsHarness(streams_config=StreamsGroupConfig())
-    h.join_streams("a")
-    joined = h.join("x")
-    assert joined.response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    h.beat("a", -1)
-    joined = h.join()
-    assert joined.response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
-    assert h.group().streams is None
-    h.advance(3_000)  # the delay of the group that is no more
-    h.restart()
-    assert all(group.streams is None for group in h.machine.groups)

@@ -1,0 +1,1 @@
+"""Requests of administration, valid and invalid ones, for two brokers of different makes."""

@@ -1,0 +1,74 @@
+"""Clients of a learner, whose leader is the test."""
+
+import struct
+
+import pytest
+
+from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.zookeeper import jute
+from pybroker_kafka.protocol.zookeeper.constants import Op
+from pybroker_kafka.protocol.zookeeper.jute import ConnectRequest, PathRequest
+from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
+    MAX_EARLY_FRAMES,
+    EnsembleMachine,
+    MemberSessions,
+)
+from pybroker_kafka.zookeeper.transactions import CreateSessionTxn, Txn, TxnHeader
+from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.zookeeper_server import Connection
+
+NOW_MS = 1_700_000_000_000
+CONNECT = jute.encode(ConnectRequest(0, 0, 1000, 0, bytes(16)))
+
+
+def learner() -> EnsembleMachine:
+    machine = EnsembleMachine(DataTree(), MemberSessions(100, b"", NOW_MS, 2), 2)
+    machine.learn(1)
+    return machine
+
+
+def request(xid: int, op: Op, path: str) -> bytes:
+    return struct.pack(">ii", xid, op) + jute.encode(PathRequest(path))
+
+
+def client(machine: EnsembleMachine) -> Connection:
+    """A connection whose session the leader has created."""
+    connection = machine.connected(object(), "127.0.0.1")
+    machine.receive(connection, CONNECT, NOW_MS)
+    (forwarded,) = machine.forwards
+    machine.forwards = []
+    zxid = max(machine.tree.last_zxid, 1 << 32) + 1
+    header = TxnHeader(forwarded.session_id, 0, zxid, NOW_MS, Op.CREATE_SESSION)
+    machine.log_from_leader(Txn(header, CreateSessionTxn(1000)), may_be_there=False, now_ms=NOW_MS)
+    assert connection.session_id == forwarded.session_id
+    machine.take_effects()
+    return connection
+
+
+def answered(machine: EnsembleMachine) -> list[Connection]:
+    return [connection for connection, _ in machine.take_effects().frames]
+
+
+def test_an_answer_to_a_client_that_has_gone_is_nobody_elses() -> None:
+    machine = learner()
+    gone, stays = client(machine), client(machine)
+    machine.receive(gone, request(1, Op.SYNC, "/"), NOW_MS)
+    machine.receive(stays, request(1, Op.SYNC, "/"), NOW_MS)
+    machine.disconnected(gone)
+    machine.synced(NOW_MS)  # the leader had not seen the second one
+    assert answered(machine) == []
+    machine.synced(NOW_MS)
+    assert answered(machine) == [stays]
+    machine.synced(NOW_MS)
+    assert answered(machine) == []
+
+
+def test_a_client_without_a_session_yet_cannot_queue_without_end() -> None:
+    machine = learner()
+    connection = machine.connected(object(), "127.0.0.1")
+    machine.receive(connection, CONNECT, NOW_MS)
+    frame = request(1, Op.EXISTS, "/")
+    for _ in range(MAX_EARLY_FRAMES):
+        machine.receive(connection, frame, NOW_MS)
+    with pytest.raises(ProtocolError):
+        machine.receive(connection, frame, NOW_MS)
