@@ -163,13 +163,6 @@ TABLE_CONFIGS: Mapping[str, ConfigDef] = {
             _dead_letter_topic,
             "The topic for records that do not fit the schema; empty: the table stops before one.",
         ),
-        _key(
-            "pybroker.table.delete",
-            ConfigType.STRING,
-            "keep",
-            OneOf(("keep", "drop")),
-            "Whether the table stays when the topic is deleted.",
-        ),
     )
 }
 
@@ -184,7 +177,6 @@ class TableSettings:
     target_lag_ms: int
     upserts: bool
     dead_letter_topic: str
-    drops: bool  # the table, with the topic
 
 
 def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
@@ -202,7 +194,6 @@ def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
         target_lag_ms=values["pybroker.table.target.lag.ms"],
         upserts=values["pybroker.table.mode"] == "upsert",
         dead_letter_topic=values["pybroker.table.dead.letter.topic"],
-        drops=values["pybroker.table.delete"] == "drop",
     )
     _check_together(settings)
     return settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import duckdb
 import psutil
@@ -21,7 +21,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pybroker_kafka.tables.iceberg import open_catalog
 from pybroker_kafka.tables.place import Place
 from tests.support.patience import until
-from tests.support.processes import BrokerProcess, free_port, running_broker
+from tests.support.processes import BrokerProcess, free_port, running_broker, zookeeper_process
 from tests.support.registry import registry_process
 
 LAG = {"pybroker.table.target.lag.ms": "200"}
@@ -272,7 +272,7 @@ def test_columns_follow_the_subject_of_the_registry(
             return [] if rows is None else rows.sort_by("kafka_offset").to_pylist()
 
         identity: dict[str, object] = {"name": "id", "type": "int"}
-        mail = {"name": "mail", "type": ["null", "string"], "default": None}
+        mail: dict[str, object] = {"name": "mail", "type": ["null", "string"], "default": None}
         # The subject is not there yet, and the table waits for it.
         create(broker, "users", pybroker_table="iceberg", pybroker_table_schema="users-value")
         produce([identity], {"id": 1})
@@ -285,3 +285,45 @@ def test_columns_follow_the_subject_of_the_registry(
             (2, "ada@example.org"),
             (2**40, None),
         ]
+
+
+def test_another_leader_continues_the_table(tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = Place(str(tmp_path_factory.mktemp("warehouse")))
+    directory = tmp_path_factory.mktemp("brokers")
+    config = {"pybroker.table.warehouse": place.warehouse, "zookeeper.session.timeout.ms": "6000"}
+    with zookeeper_process(directory) as connect, ExitStack() as stack:
+        brokers = []
+        for number in (1, 2):
+            broker = BrokerProcess(directory / str(number), connect, config, number)
+            stack.callback(broker.kill)
+            broker.start()
+            brokers.append(broker)
+        servers = [broker.bootstrap for broker in brokers]
+        configs = {**LAG, "pybroker.table": "iceberg"}
+        with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+            topic = NewTopic(
+                "led", replica_assignments={0: [1, 2], 1: [2, 1]}, topic_configs=configs
+            )
+            admin.create_topics([topic])
+        count = 1000
+        with closing(
+            KafkaProducer(bootstrap_servers=servers, acks="all", retries=1000, linger_ms=5)
+        ) as producer:
+            futures = []
+            for number in range(count):
+                futures.append(producer.send("led", b"%d" % number, partition=number % 2))
+                if number == count // 2:
+                    until(lambda: iceberg_rows(place, "led") is not None)
+                    brokers[0].kill()  # it leads partition 0
+            for future in futures:
+                future.get(timeout=120)
+
+        def is_whole() -> bool:
+            rows = iceberg_rows(place, "led")
+            return rows is not None and rows.num_rows >= count
+
+        until(is_whole)
+    rows = iceberg_rows(place, "led")
+    assert rows is not None
+    assert sorted(int(value) for value in rows["value"].to_pylist()) == list(range(count))
+    check_summaries(place, "led")

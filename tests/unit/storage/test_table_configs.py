@@ -32,7 +32,6 @@ def test_all_settings() -> None:
             "pybroker.table.target.lag.ms": "5000",
             "pybroker.table.mode": "upsert",
             "pybroker.table.dead.letter.topic": "flights-dead",
-            "pybroker.table.delete": "drop",
         }
     )
     assert found is not None
@@ -42,7 +41,7 @@ def test_all_settings() -> None:
         PartitionField("carrier"),
     )
     assert (found.format, found.schema, found.target_lag_ms) == ("iceberg", "flights-value", 5000)
-    assert (found.upserts, found.dead_letter_topic, found.drops) == (True, "flights-dead", True)
+    assert (found.upserts, found.dead_letter_topic) == (True, "flights-dead")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,6 @@ def test_all_settings() -> None:
         ("pybroker.table.target.lag.ms", "5", "Value must be at least 100"),
         ("pybroker.table.mode", "merge", "String must be one of: append, upsert"),
         ("pybroker.table.dead.letter.topic", "a b", "It is not the name of a topic"),
-        ("pybroker.table.delete", "maybe", "String must be one of: keep, drop"),
         ("pybroker.table.colour", "red", "Unknown topic config name"),
     ],
 )
