@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import trio
 from outcome import Error
@@ -188,7 +188,7 @@ class Broker:
         self.hosted = Hosted(self.log)
         self.scopes: dict[str, trio.CancelScope] = {}  # of its tasks that run
         replicas: Any = Replicas(self.hosted, lambda: world.now_ms)
-        self.metadata: Any = View(world, self.number)
+        self.metadata = cast(Any, View(world, self.number))
         indexes = RemoteIndexCache(f"{self.directory}-cache", world.store, 10_000, Lock)
         self.tasks = Tasks(
             replicas, world.store, self.metadata, indexes, RemoteSettings(self.number),

@@ -1,0 +1,143 @@
+"""Tiered topics on S3 (moto), and what goes wrong between a broker and its store.
+
+- SIGKILL before and behind each request of a copy: no acknowledged record is lost, and all that
+  the store has goes with the topic.
+- A store that answers 503 for a while, or whose answers are lost: copies go on later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pybroker_kafka.local.tier import tier_keys
+from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest
+from tests.support.moto_s3 import BUCKET, MotoS3
+from tests.support.patience import until
+from tests.support.processes import BrokerProcess, running_broker
+from tests.support.wire import Topic, WireClient
+from tests.unit.broker.remote.test_tiered_broker import (
+    EARLIEST_LOCAL,
+    LATEST_TIERED,
+    TIERED,
+    offset_of,
+)
+
+PREFIX = "tier"
+PUTS = 5  # requests for a segment without aborted transactions
+BATCHES = 6  # at least a segment
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[MotoS3]:
+    with MotoS3().running() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def tiered(store: MotoS3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    keys = tier_keys(f"s3://{BUCKET}/{PREFIX}", 1, {})
+    config = {
+        **keys,
+        **{f"rsm.config.{name}": text for name, text in store.configs().items()},
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "remote.log.manager.task.interval.ms": "50",
+        "log.retention.check.interval.ms": "100",
+        "log.initial.task.delay.ms": "0",
+    }
+    with running_broker(tmp_path_factory.mktemp("tiered"), config) as broker:
+        yield broker
+
+
+class Kill:
+    """SIGKILL at the number-th request of a kind, before or behind it."""
+
+    def __init__(self, store: MotoS3, broker: BrokerProcess, method: str, number: int) -> None:
+        self._store, self._broker = store, broker
+        self._method, self._left = method, number
+
+    def before(self, method: str, _path: str) -> str | None:
+        return "503 Slow Down" if self._is_now(method) else None
+
+    def after(self, method: str, _path: str) -> None:
+        self._is_now(method)
+
+    def _is_now(self, method: str) -> bool:
+        if method != self._method:
+            return False
+        self._left -= 1
+        if self._left == 0:
+            self._broker.kill()
+        return self._left == 0
+
+    def play(self, *, behind: bool) -> None:
+        """Wait for it, and start the broker again."""
+        if behind:
+            self._store.after = self.after
+        else:
+            self._store.before = self.before
+        until(lambda: not self._broker.is_running)
+        self._store.before, self._store.after = MotoS3.nothing, MotoS3.nothing
+        self._broker.start()
+
+
+class Ledger:
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._bootstrap = broker.bootstrap
+        self.count = 0
+        with WireClient(self._bootstrap) as kafka:
+            self.topic: Topic = kafka.configured_topic(TIERED)
+
+    def fill(self, batches: int = BATCHES) -> None:
+        with WireClient(self._bootstrap) as kafka:
+            for _ in range(batches):
+                kafka.append(self.topic.name, b"x" * 50 + b"%d" % self.count)
+                self.count += 1
+
+    def check(self) -> None:
+        """Each acknowledged record is there, and all but the newest segments are in the tier."""
+        with WireClient(self._bootstrap) as kafka:
+            until(lambda: offset_of(kafka, self.topic, EARLIEST_LOCAL) > self.count - 2 * BATCHES)
+            until(lambda: offset_of(kafka, self.topic, LATEST_TIERED) > self.count - 2 * BATCHES)
+            offset = 0
+            while offset < self.count:
+                for record in kafka.read(self.topic, offset):
+                    if record.offset == offset:
+                        assert record.value == b"x" * 50 + b"%d" % offset
+                        offset += 1
+
+    def delete(self) -> None:
+        with WireClient(self._bootstrap) as kafka:
+            kafka.call(DeleteTopicsRequest(topic_names=[self.topic.name], timeout_ms=30_000), 3)
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["before", "behind"])
+def test_sigkill_in_each_request_of_a_copy(
+    store: MotoS3, tiered: BrokerProcess, behind: bool
+) -> None:
+    ledger = Ledger(tiered)
+    for number in range(1, PUTS + 1):
+        kill = Kill(store, tiered, "PUT", number)
+        ledger.fill()
+        kill.play(behind=behind)
+        ledger.check()
+    ledger.delete()
+    until(lambda: store.objects == [])
+
+
+def test_a_store_that_is_away_or_loses_answers(store: MotoS3, tiered: BrokerProcess) -> None:
+    ledger = Ledger(tiered)
+    store.before = lambda *_: "503 Slow Down"
+    ledger.fill(3 * BATCHES)
+    until(lambda: "failed, and is tried again" in tiered.log_text)
+    assert "hunter2" not in tiered.log_text
+    store.before = MotoS3.nothing
+    ledger.check()
+    lost = iter([True, False, True, True, False])
+    store.after = lambda method, _: "500 Lost" if method == "PUT" and next(lost, False) else None
+    ledger.fill(3 * BATCHES)
+    ledger.check()
+    store.after = MotoS3.nothing
+    ledger.delete()
+    until(lambda: store.objects == [])
