@@ -1,4 +1,4 @@
-"""Tiered topics on S3 (moto), and what goes wrong between a broker and its store.
+"""Tiered topics on the S3 server of `moto`, and what goes wrong between a broker and its store.
 
 - SIGKILL before and behind each request of a copy: no acknowledged record is lost, and all that
   the store has goes with the topic.
