@@ -103,7 +103,7 @@ def test_members_die_and_are_replaced_below_a_cluster(
                 kafka.restart(leaders[1])
                 kafka.wait_for_isr(topic, 3)
                 before = registrations(running)
-                # One member after the other by one of the other kind.
+                # Each member in turn is replaced by a server of the other kind.
                 for number, kind in enumerate(kinds, 1):
                     port = running.members[number].port
                     without(running, kafka, number)
