@@ -12,6 +12,7 @@ the newer snapshot, and so add rows twice: the table's property `commit.retry.nu
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,7 +57,9 @@ _PERIODS: Final[Mapping[str, type[Transform[Any, Any]]]] = {
 
 
 def open_catalog(place: Place) -> Catalog:
-    """Raises ValueError."""
+    """The catalogue; a warehouse that is a directory is created. Raises OSError, ValueError."""
+    if place.is_local:
+        os.makedirs(place.warehouse, exist_ok=True)
     return load_catalog(CATALOG_NAME, **place.catalog_properties)
 
 

@@ -45,7 +45,7 @@ def keys_of(kind: str, place: Place) -> list[bytes]:
 
 @FORMATS
 def test_rows_and_offsets_are_one_commit(kind: str, tmp_path: Path) -> None:
-    place = Place(str(tmp_path))
+    place = Place(str(tmp_path / "not" / "there yet"))
     first, second = opened(kind, place), opened(kind, place)
     assert first.offsets() == {}
     first.append(rows_of(0, 3), {0: 3, 1: 0})
@@ -62,7 +62,7 @@ def test_rows_and_offsets_are_one_commit(kind: str, tmp_path: Path) -> None:
 
 @FORMATS
 def test_a_topic_that_was_created_again_begins_anew(kind: str, tmp_path: Path) -> None:
-    place = Place(str(tmp_path))
+    place = Place(str(tmp_path / "not" / "there yet"))
     opened(kind, place).append(rows_of(0, 3), {0: 3})
     again = opened(kind, place, "another id")
     assert again.offsets() == {}
@@ -72,7 +72,7 @@ def test_a_topic_that_was_created_again_begins_anew(kind: str, tmp_path: Path) -
 
 @FORMATS
 def test_upserts_replace_and_delete(kind: str, tmp_path: Path) -> None:
-    place = Place(str(tmp_path))
+    place = Place(str(tmp_path / "not" / "there yet"))
     table = opened(kind, place)
     table.upsert(rows_of(0, 4), pa.array([b"absent"], pa.binary()), "key", {0: 4})
     table.upsert(rows_of(1, 2), pa.array([b"k2", b"absent"], pa.binary()), "key", {0: 8})
@@ -83,7 +83,7 @@ def test_upserts_replace_and_delete(kind: str, tmp_path: Path) -> None:
 
 @FORMATS
 def test_partitions_of_the_table(kind: str, tmp_path: Path) -> None:
-    place = Place(str(tmp_path))
+    place = Place(str(tmp_path / "not" / "there yet"))
     by = "day(timestamp), bucket(2, key)" if kind == "iceberg" else "partition"
     opened(kind, place, by=by).append(rows_of(0, 48), {0: 48})
     assert len(keys_of(kind, place)) == 48
