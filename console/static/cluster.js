@@ -13,7 +13,7 @@ export function clusterPage(main) {
   const summary = h("div");
   const nodes = h("div");
   const ensembleTable = h("div"), ensembleSaid = h("p", { role: "status" });
-  const ensemble = h("section", { hidden: true }, h("h2", {}, "Ensemble of ZooKeepers"), ensembleSaid, scrolling("ensemble", ensembleTable), tableTools("ensemble", () => ensembleTable.querySelector("table")));
+  const ensemble = h("section", { hidden: true });
   const grid = h("div");
   const line = h("ol", { class: "timeline" });
   const filter = h("input", { type: "search", oninput: () => { page = 0; drawGrid(); } });
@@ -96,6 +96,7 @@ export function clusterPage(main) {
     const members = state.nodes.filter((node) => node.kind === "zookeeper");
     ensemble.hidden = members.length < 2;
     if (ensemble.hidden) return;
+    if (!ensemble.childElementCount) fill(ensemble, h("h2", {}, "Ensemble of ZooKeepers"), ensembleSaid, scrolling("ensemble", ensembleTable), tableTools("ensemble", () => ensembleTable.querySelector("table")));
     const serving = members.filter((node) => node.zookeeper.mode);
     const epoch = Math.max(0, ...serving.map((node) => node.zookeeper.epoch));
     const newest = Math.max(0, ...serving.filter((node) => node.zookeeper.epoch === epoch).map((node) => node.zookeeper.counter));

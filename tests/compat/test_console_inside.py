@@ -24,6 +24,7 @@ from tests.support.browser import (
     press_what_only_copies,
     skip_unless_whole,
 )
+from tests.support.patience import until
 
 CONFIG = {"segment.bytes": 20_000, "index.interval.bytes": 500}
 TOPIC = "orders"
@@ -79,8 +80,14 @@ def test_who_waits(seen: Seen) -> None:
         TOPIC, bootstrap_servers=kafka.bootstrap, client_id="patient", fetch_max_wait_ms=20_000,
         auto_offset_reset="latest",
     )  # fmt: skip
-    consumer.poll(500)
     mine = page.locator("tbody tr", has_text="patient")
+
+    def waits() -> bool:
+        """A poll may end before its fetch is sent."""
+        consumer.poll(200)
+        return mine.count() == 1
+
+    until(waits)
     expect(mine).to_contain_text("1 bytes, has 0")
     consumer.close()
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap, client_id="careful", acks="all")
@@ -160,7 +167,7 @@ def test_zookeepers_tree(seen: Seen) -> None:
     expect(page.locator("pre").last).to_contain_text("/brokers/ids/1")
     page.get_by_role("button", name="Watches by path").click()
     expect(page.locator("pre").last).to_contain_text("/controller")
-    for name in ("Connections", "Server"):
+    for name in ("Connections", "Server", "Monitoring"):
         page.get_by_role("button", name=name, exact=True).click()
         expect(page.locator("pre").last).not_to_contain_text("/controller")
 
