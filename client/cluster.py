@@ -463,8 +463,10 @@ class Cluster:
         raise ClientError(why_leaderless(found, leaderless))
 
     async def ask_controller(self, key: ApiKey, message: Question, answer_class: type[R]) -> R:
-        """Send to the controller, as administration must be. Raises ClientError."""
+        """Send to the controller, as administration must be; to its successor, if the broker is not
+        the controller any more. Raises ClientError."""
         problem = "the cluster has no controller"
+        refusal: R | None = None
         async for _ in retrying():
             await self.metadata([])
             if self.controller_id < 0:
@@ -476,8 +478,25 @@ class Cluster:
             except ClientError as error:  # it has died, and its successor is not known yet
                 problem = str(error)
                 continue
-            return await connection.request(key, message, answer_class)
+            answer = await connection.request(key, message, answer_class)
+            if not _is_of_no_controller(answer):
+                return answer
+            refusal = answer
+        if refusal is not None:
+            return refusal
         raise ClientError(problem)
+
+
+# Lists of answers of a controller, whose elements have an error each.
+_RESULTS = ("topics", "responses", "results")
+
+
+def _is_of_no_controller(answer: object) -> bool:
+    """Whether the broker has done nothing, since it was not the controller any more."""
+    results = [one for name in _RESULTS for one in getattr(answer, name, None) or ()]
+    return any(
+        getattr(one, "error_code", 0) == ErrorCode.NOT_CONTROLLER for one in (answer, *results)
+    )
 
 
 def _was_closed(error: ClientError) -> bool:

@@ -19,10 +19,10 @@ def _write(manager: LogManager, name: str) -> None:
         job.run()
 
 
-def cut(log: Log, offset: int) -> bool:
+def cut(log: Log, offset: int, now_ms: int = 0) -> bool:
     """Truncate, after the flush that notes it where that is needed."""
     try:
-        return log.truncate_to(offset)
+        return log.truncate_to(offset, now_ms)
     except CutNotNoted:
         log.flush()
-        return log.truncate_to(offset)
+        return log.truncate_to(offset, now_ms)

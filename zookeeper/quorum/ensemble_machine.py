@@ -147,7 +147,7 @@ class EnsembleMachine(ZooKeeperMachine):
         # Of a learner: what waits, by connection; connections by the session that they ask for;
         # frames that came before their session was there.
         self._queues: dict[Connection, deque[_Waiting]] = {}
-        self._claims: dict[int, Connection] = {}
+        self._claims: dict[int, deque[Connection]] = {}
         self._early: dict[Connection, list[bytes]] = {}
         # Of a closed learner: connections that have a claim, and have not logged in.
         self._strangers: set[Connection] = set()
@@ -211,9 +211,7 @@ class EnsembleMachine(ZooKeeperMachine):
         self._queues.pop(connection, None)
         self._early.pop(connection, None)
         self._strangers.discard(connection)
-        claim = connection.claim
-        if claim is not None and self._claims.get(claim.session_id) is connection:
-            del self._claims[claim.session_id]
+        connection.claim = None  # the leader's answer still comes
 
     def receive(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         if self.is_leading:
@@ -313,7 +311,21 @@ class EnsembleMachine(ZooKeeperMachine):
             self._refuse_session(connection)
             return
         connection.claim = claim
-        self._claims[claim.session_id] = connection
+        self._await_answer(connection, claim)
+
+    def _await_answer(self, connection: Connection, claim: Claim) -> None:
+        """The leader answers the claims of a session in their order."""
+        self._claims.setdefault(claim.session_id, deque()).append(connection)
+
+    def _answered(self, session_id: int) -> Connection | None:
+        """The connection whose claim the leader has answered; None if it has gone."""
+        waiting = self._claims.get(session_id)
+        if not waiting:
+            return None
+        connection = waiting.popleft()
+        if not waiting:
+            del self._claims[session_id]
+        return connection if connection.claim is not None else None
 
     def _ask_for_session(self, claim: Claim) -> None:
         body = _TIMEOUT.pack(claim.timeout_ms)
@@ -335,13 +347,13 @@ class EnsembleMachine(ZooKeeperMachine):
         self._strangers.discard(connection)
         self._send(connection, jute.reply_frame(xid, 0, 0))
         if claim.is_new:
-            self._claims[claim.session_id] = connection
+            self._await_answer(connection, claim)
             self._ask_for_session(claim)
         else:
             self._claim(connection, claim, now_ms)
 
     def revalidated(self, session_id: int, is_valid: bool, now_ms: int) -> None:
-        connection = self._claims.pop(session_id, None)
+        connection = self._answered(session_id)
         if connection is None or connection.claim is None:
             return
         if is_valid and self.is_closed:
@@ -417,7 +429,7 @@ class EnsembleMachine(ZooKeeperMachine):
             self.sessions.add(session_id, body.timeout_ms, now_ms)
         stats = self._apply(txn, now_ms)
         if isinstance(body, CreateSessionTxn):
-            asking = self._claims.pop(session_id, None)
+            asking = self._answered(session_id)
             if asking is not None and asking.claim is not None:
                 self._claim(asking, asking.claim, now_ms)
         elif isinstance(connection, Connection):
@@ -451,11 +463,13 @@ class EnsembleMachine(ZooKeeperMachine):
         if op == Op.CREATE_SESSION:
             self._create_forwarded(learner_id, request, now_ms)
             return
+        if op == Op.CLOSE_SESSION and session_id in self.sessions.sessions:
+            # Any member may close a session, one that it has just lost as well.
+            self._close_session(session_id, cxid, now_ms)
+            return
         failure = self._owner_error(session_id, learner_id)
         if failure is not None:
             self._log_error(session_id, cxid, failure, now_ms)
-        elif op == Op.CLOSE_SESSION:
-            self._close_session(session_id, cxid, now_ms)
         elif op == Op.MULTI:
             self._multi_forwarded(request, now_ms)
         elif op in WRITE_REQUESTS:

@@ -44,7 +44,7 @@ from pybroker_kafka.storage.recovery_notes import KEPT_FILES
 from tests.support.appends import append_as_leader
 from tests.support.cleaning import run_cleaning, surviving
 from tests.support.crashing_files import Crash, CrashingFiles
-from tests.support.log_checkpoints import checkpoint_recovery_points
+from tests.support.log_checkpoints import checkpoint_recovery_points, cut
 
 CONFIG = LogConfig.from_overrides(
     {
@@ -209,7 +209,7 @@ class CompactionMachine(RuleBasedStateMachine):
             low = self.log.log_end_offset
         target = low + int(share * (self.log.log_end_offset - low))
         target = min((r.offset for r in self.first_of_batches() if r.offset >= target), default=-1)
-        if target >= 0 and self.log.truncate_to(target, self.time):
+        if target >= 0 and cut(self.log, target, self.time):
             self.written = {o: r for o, r in self.written.items() if o < target}
 
     def first_of_batches(self) -> Iterator[Written]:

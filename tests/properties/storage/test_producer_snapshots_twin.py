@@ -28,6 +28,7 @@ from pybroker_kafka.storage.log_manager import Job, LogManager
 from pybroker_kafka.storage.producer_state import ProducerState
 from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
+from tests.support.log_checkpoints import cut
 from tests.support.sources import needs_sources
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of
 
@@ -169,7 +170,7 @@ class World:
     def truncate(self) -> None:
         log = self.log
         offset = self.chance.randint(log.high_watermark, log.log_end_offset)
-        log.truncate_to(offset)
+        cut(log, offset)
         for _ in range(self.chance.choice([0, 1, 3, 1000])):  # of the pieces that follow
             log.rebuild_some()
         end = log.log_end_offset

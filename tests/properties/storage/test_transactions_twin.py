@@ -36,6 +36,7 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager
 from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
+from tests.support.log_checkpoints import cut
 from tests.unit.storage.helpers import TOPIC_ID, config_of
 
 SEEDS = range(24)
@@ -227,7 +228,7 @@ class World:
         """As a follower does: whole batches above the high watermark."""
         ends = [e.next_offset for e in self.twin.entries if e.next_offset >= self.high_watermark]
         offset = self.chance.choice([*ends, self.twin.end])
-        self.log.truncate_to(offset)
+        cut(self.log, offset)
         self.twin.cut(offset)
         for producer in PRODUCERS:
             epoch = self.twin.epoch_of(producer)

@@ -16,6 +16,12 @@ from pybroker_kafka.client.metadata import Leader
 from pybroker_kafka.client.refusals import NotAllowed
 from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from pybroker_kafka.protocol.apis.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from pybroker_kafka.protocol.apis.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from pybroker_kafka.protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
 from pybroker_kafka.protocol.apis.metadata import (
     MetadataRequest,
@@ -27,7 +33,13 @@ from pybroker_kafka.protocol.apis.metadata import (
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.broker_streams import answer_requests
 
-NEWEST = {ApiKey.API_VERSIONS: 3, ApiKey.METADATA: 12, ApiKey.FIND_COORDINATOR: 4}
+NEWEST = {
+    ApiKey.API_VERSIONS: 3,
+    ApiKey.METADATA: 12,
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.CREATE_TOPICS: 7,
+    ApiKey.ELECT_LEADERS: 2,
+}
 NO_SUCH_FACTOR = ErrorCode.INVALID_REPLICATION_FACTOR
 
 
@@ -44,6 +56,7 @@ class World:
             bool
         ] = []  # whether a metadata answer names none at all; from its end
         self.coordinator = 2
+        self.refusing = 0  # how many more requests reach a broker that is not the controller
         self.leader = Leader(1, 7)
         self.dead: set[int] = set()
         self.paused: set[int] = set()
@@ -68,6 +81,8 @@ class World:
             ApiKey.API_VERSIONS: self._versions,
             ApiKey.METADATA: self._metadata,
             ApiKey.FIND_COORDINATOR: self._find,
+            ApiKey.CREATE_TOPICS: self._create,
+            ApiKey.ELECT_LEADERS: self._elect,
         }
         return answers[key](version, body)
 
@@ -104,6 +119,17 @@ class World:
             key=body.coordinator_keys[0], node_id=where, host=host, port=where, error_code=code
         )
         return FindCoordinatorResponse(coordinators=[found])
+
+    def _controller_code(self) -> ErrorCode:
+        self.refusing -= 1
+        return ErrorCode.NOT_CONTROLLER if self.refusing >= 0 else ErrorCode.NONE
+
+    def _create(self, _version: int, _body: Any) -> CreateTopicsResponse:
+        created = CreatableTopicResult(name="t", error_code=self._controller_code())
+        return CreateTopicsResponse(topics=[created])
+
+    def _elect(self, _version: int, _body: Any) -> ElectLeadersResponse:
+        return ElectLeadersResponse(error_code=self._controller_code())
 
     def count(self, key: ApiKey) -> int:
         return sum(one == key for one, _, _ in self.asked)
@@ -203,6 +229,34 @@ async def test_old_brokers_are_asked_as_they_can_be(world: World) -> None:
         await cluster.metadata(None)
         key, version, body = world.asked[-1]
         assert (key, version, body.topics) == (ApiKey.METADATA, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("key", "question", "answer_class"),
+    [
+        (ApiKey.CREATE_TOPICS, CreateTopicsRequest(), CreateTopicsResponse),
+        (ApiKey.ELECT_LEADERS, ElectLeadersRequest(), ElectLeadersResponse),
+    ],
+)
+async def test_the_successor_of_a_controller_is_asked(
+    world: World, autojump_clock: MockClock, key: ApiKey, question: Any, answer_class: type[Any]
+) -> None:
+    async with Cluster("one:1", network=world.reach) as cluster:
+        world.refusing = 3
+        answer = await cluster.ask_controller(key, question, answer_class)
+        assert codes_of(answer) == [ErrorCode.NONE]
+        assert world.count(key) == world.count(ApiKey.METADATA) == 4
+        world.refusing = 10_000
+        answer = await cluster.ask_controller(key, question, answer_class)
+        assert codes_of(answer) == [ErrorCode.NOT_CONTROLLER]
+
+
+def codes_of(answer: Any) -> list[int]:
+    return [
+        one.error_code
+        for one in (answer, *getattr(answer, "topics", ()))
+        if hasattr(one, "error_code")
+    ]
 
 
 async def test_who_leads_is_known_until_it_is_stale(world: World) -> None:

@@ -63,6 +63,26 @@ def test_an_answer_to_a_client_that_has_gone_is_nobody_elses() -> None:
     assert answered(machine) == []
 
 
+def test_each_claim_of_a_session_is_answered() -> None:
+    """Two connections want it; the later one has it in the end, and the other one is closed."""
+    machine = learner()
+    first = client(machine)
+    session = first.session_id
+    resume = ConnectRequest(0, 0, 1000, session, machine.sessions.password(session))
+    second, gone, third = (machine.connected(object(), "127.0.0.1") for _ in range(3))
+    for connection in (second, gone, third):
+        machine.receive(connection, jute.encode(resume), NOW_MS)
+    machine.disconnected(gone)
+    assert [asked for asked, _ in machine.revalidations] == [session] * 3
+    machine.revalidated(session, True, NOW_MS)
+    assert answered(machine) == [first, second]  # closed; has the session
+    machine.revalidated(session, True, NOW_MS)
+    assert answered(machine) == []
+    machine.revalidated(session, True, NOW_MS)
+    assert answered(machine) == [second, third]
+    assert machine.sessions.sessions[session].connection is third
+
+
 def test_a_client_without_a_session_yet_cannot_queue_without_end() -> None:
     machine = learner()
     connection = machine.connected(object(), "127.0.0.1")
