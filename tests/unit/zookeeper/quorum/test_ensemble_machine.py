@@ -13,6 +13,7 @@ from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
     EnsembleMachine,
     MemberSessions,
 )
+from pybroker_kafka.zookeeper.quorum.packets import ForwardedRequest
 from pybroker_kafka.zookeeper.transactions import CreateSessionTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
 from pybroker_kafka.zookeeper.zookeeper_server import Connection
@@ -61,6 +62,18 @@ def test_an_answer_to_a_client_that_has_gone_is_nobody_elses() -> None:
     assert answered(machine) == [stays]
     machine.synced(NOW_MS)
     assert answered(machine) == []
+
+
+def test_a_member_closes_a_session_that_it_has_just_lost() -> None:
+    leader = EnsembleMachine(DataTree(), MemberSessions(100, b"", NOW_MS, 1), 1)
+    leader.lead(1, NOW_MS)
+    session = leader.sessions.next_id()
+    timeout = struct.pack(">i", 1000)
+    leader.forwarded(2, ForwardedRequest(session, 0, Op.CREATE_SESSION, timeout, []), NOW_MS)
+    assert leader.revalidate(session, 1000, 3, NOW_MS)
+    leader.forwarded(2, ForwardedRequest(session, 5, Op.CLOSE_SESSION, b"", []), NOW_MS)
+    assert session not in leader.sessions.sessions
+    assert [txn.header.type for txn in leader.proposals] == [Op.CREATE_SESSION, Op.CLOSE_SESSION]
 
 
 def test_each_claim_of_a_session_is_answered() -> None:
