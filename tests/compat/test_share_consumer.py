@@ -227,12 +227,17 @@ def test_a_lock_that_ends(brokers: list[BrokerProcess], kafka: WireClient, group
         until(lambda: assigned(brokers, group) == 2)
         value = f"slow {4 * LOCK_MS}"
         produce(brokers, topic, value)
-        until(lambda: sorted(member.counts(value) for member in members) == [[1], [2]])
-        other, slow = sorted(members, key=lambda member: member.counts(value), reverse=True)
+        until(
+            lambda: all(member.counts(value) for member in members),
+            lambda: [member.got for member in members],
+        )
+        other, slow = sorted(members, key=lambda member: 1 in member.counts(value))
         until(lambda: other.stored == [0])
-        # Too late, and of no effect: the group is past this record.
-        until(lambda: slow.stored == [0])
-        assert (slow.counts(value), other.counts(value)) == ([1], [2])
+        # Too late, and of no effect: the group is past this record. The slow member's client may
+        # have fetched it once more meanwhile, and then has lost it again.
+        until(lambda: set(slow.stored) == {0})
+        assert len(other.counts(value)) == 1
+        assert slow.counts(value) in ([1], [1, 2])
     finally:
         for member in members:
             member.leave()
