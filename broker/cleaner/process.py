@@ -8,17 +8,14 @@ the process too, so that no answer to an old plan can be taken for an answer to 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import trio
 
 from ...storage.cleaner.plan import CleanedGroup, CleaningPlan, CleaningStats
+from ..resources.worker_process import start_worker, stop_worker
 
-EXIT_SECONDS = 2.0
 RECEIVE_BYTES = 1 << 16
 
 
@@ -95,32 +92,14 @@ class CleanerProcess:
         """End the process; kill it if it does not end."""
         process, self._process = self._process, None
         self._held = b""
-        if process is None:
-            return
-        with trio.CancelScope(shield=True):
-            assert process.stdin is not None
-            await process.stdin.aclose()
-            with trio.move_on_after(EXIT_SECONDS):
-                await process.wait()
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-            assert process.stdout is not None
-            await process.stdout.aclose()
+        if process is not None:
+            await stop_worker(process)
 
     async def _start(self) -> None:
         if self._process is not None and self._process.poll() is not None:
             await self.stop()  # it died while it was idle
         if self._process is None:
-            # Our own path, and nothing of the directory that the broker was started in (-P): a
-            # json.py there would be imported.
-            path = os.pathsep.join(entry for entry in sys.path if entry)
-            self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-P", "-m", "pybroker_kafka.broker.cleaner.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": path},
-            )
+            self._process = await start_worker("pybroker_kafka.broker.cleaner.worker")
 
     async def _send(self, message: dict[str, Any]) -> None:
         assert self._process is not None

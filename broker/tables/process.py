@@ -7,15 +7,13 @@ ends with its standard input.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
 import trio
 
-EXIT_SECONDS: Final = 2.0
+from ..resources.worker_process import start_worker, stop_worker
+
 RECEIVE_BYTES: Final = 1 << 16
 
 
@@ -30,14 +28,7 @@ class TablesProcess:
         return None if self._process is None else self._process.pid
 
     async def start(self) -> None:
-        # Our own path, and nothing of the directory that the broker was started in (-P).
-        path = os.pathsep.join(entry for entry in sys.path if entry)
-        self._process = await trio.lowlevel.open_process(
-            [sys.executable, "-P", "-m", "pybroker_kafka.tables.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        self._process = await start_worker("pybroker_kafka.tables.worker")
 
     async def send(self, message: dict[str, Any]) -> None:
         """Raises trio.BrokenResourceError once it has ended."""
@@ -58,15 +49,5 @@ class TablesProcess:
     async def stop(self) -> None:
         """End it; kill it if it does not end."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        with trio.CancelScope(shield=True):
-            assert process.stdin is not None
-            await process.stdin.aclose()
-            with trio.move_on_after(EXIT_SECONDS):
-                await process.wait()
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-            assert process.stdout is not None
-            await process.stdout.aclose()
+        if process is not None:
+            await stop_worker(process)
