@@ -9,7 +9,8 @@ is longer than Unix allows.
 Invariants: the socket is its owner's alone (mode 0600), under any umask. The supervisor waits for
 no caller: it reads the bytes that have come, of MAX_CALLERS at once, each for
 REQUEST_TIMEOUT_SECONDS; a further caller replaces the oldest. No bytes from a caller raise here,
-and every error of a command is its answer.
+and every error of a command is its answer. A command that must wait for another one (`Later`) is
+executed after it, in the order of arrival; MAX_CALLERS commands wait at most.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from struct import Struct
@@ -85,6 +87,10 @@ def parsed_request(line: bytes) -> dict[str, object]:
     return request
 
 
+class Later(Exception):
+    """A command cannot be executed while the present one is in progress."""
+
+
 class ControlSocket:
     """The supervisor's end. Each selector of the supervisor watches it while it waits
     (`watched_by`); `serve` handles ready sockets.
@@ -95,6 +101,7 @@ class ControlSocket:
         self._listener = listen_privately(data_dir / SOCKET_FILE)
         self._callers: dict[socket.socket, _Caller] = {}  # the oldest first
         self._answered: list[socket.socket] = []  # with a command in progress, one inside the other
+        self._waiting: deque[tuple[socket.socket, bytes]] = deque()  # the oldest first
         self._selectors: list[selectors.BaseSelector] = []
 
     def __enter__(self) -> ControlSocket:
@@ -108,13 +115,16 @@ class ControlSocket:
     ) -> None:
         for connection in list(self._callers):
             self._drop(connection)
+        for connection, _ in self._waiting:
+            connection.close()
         self._listener.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._data_dir / SOCKET_FILE)
 
     def descriptors(self) -> list[int]:
         """The descriptors that a forked node must close."""
-        return [one.fileno() for one in (self._listener, *self._callers, *self._answered)]
+        waiting = [connection for connection, _ in self._waiting]
+        return [one.fileno() for one in (self._listener, *self._callers, *self._answered, *waiting)]
 
     @contextlib.contextmanager
     def watched_by(self, selector: selectors.BaseSelector) -> Iterator[None]:
@@ -140,29 +150,40 @@ class ControlSocket:
 
     def serve(self, ready: object, execute: Callable[[str, str], str]) -> None:
         """Accept a caller, or read from one. A whole line is executed by `execute` and answered;
-        no exception of `execute` passes.
+        no exception of `execute` passes. A line for which it raises Later waits.
         """
         if ready is self._listener:
             self._accept()
         elif isinstance(ready, socket.socket) and ready in self._callers:
             line = self._received(ready)
             if line is not None:
+                self._forget(ready)
                 self._execute(ready, line, execute)
+
+    def serve_waiting(self, execute: Callable[[str, str], str]) -> None:
+        """Execute and answer what waited for a command that has ended now."""
+        for _ in range(len(self._waiting)):
+            connection, line = self._waiting.popleft()
+            self._execute(connection, line, execute)
 
     def _execute(
         self, connection: socket.socket, line: bytes, execute: Callable[[str, str], str]
     ) -> None:
         """Execute and answer. No time limit of a caller is running meanwhile; others are served, if
         the command waits for something."""
-        self._forget(connection)
         self._answered.append(connection)
         try:
             answer = _answer(line, execute)
-            with contextlib.suppress(OSError):
-                connection.send(json.dumps(answer).encode() + b"\n")
+        except Later:
+            if len(self._waiting) < MAX_CALLERS:
+                self._waiting.append((connection, line))
+                return
+            answer = {"error": f"{MAX_CALLERS} commands wait already; try again"}
         finally:
             self._answered.remove(connection)
-            connection.close()
+        with contextlib.suppress(OSError):
+            connection.send(json.dumps(answer).encode() + b"\n")
+        connection.close()
 
     def _accept(self) -> None:
         try:
@@ -225,6 +246,8 @@ def _answer(line: bytes, execute: Callable[[str, str], str]) -> Mapping[str, str
         return {"done": execute(command, node)}
     except ClusterError as error:
         return {"error": str(error)}
+    except Later:
+        raise
     except Exception as error:
         return {"error": f"{command} failed: {type(error).__name__}: {error}"}
 

@@ -11,7 +11,8 @@ broker at once: the controller is notified then, and not when the session has ex
 kill-as-lost leaves the session, as a machine that vanishes would.
 
 From its first moment it takes commands from `cluster_control`'s socket: shutdown, and for single
-nodes stop, kill, kill-as-lost, pause, resume, restart, expire-session.
+nodes stop, kill, kill-as-lost, pause, resume, restart, expire-session. While a node restarts, a
+further stop or restart waits; the other commands are executed at once.
 
 Limits, each longer than the limits inside it: a broker hands over for 20 s at most
 (`controlled_shutdown`), is killed 30 s after the order to stop, as is ZooKeeper, and `pybroker
@@ -33,7 +34,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from . import cluster_state
-from .cluster_control import ControlSocket
+from .cluster_control import ControlSocket, Later
 from .cluster_spec import HOST, ClusterSpec, check_ports
 from .cluster_state import ClusterError, ClusterState, NodeState, NodeStatus
 from .node_child import STATUS_LINE_MAX_BYTES, Lifeline, NodeChild
@@ -62,6 +63,7 @@ class Supervisor:
         self._reporter = report
         self._children: list[NodeChild] = []
         self._stopping = False
+        self._has_started = False  # once: nodes may be restarted since
         self._next_close = 0.0  # when sessions may be closed again, after a failure
         self._lifelines = {kind: Lifeline(*os.pipe()) for kind in ("broker", "zookeeper")}
         self._mine: list[int] = []  # of `_own_descriptors`, those that stay the same
@@ -102,6 +104,7 @@ class Supervisor:
                     check_ports(self.spec)
                     self._start_all()
                     if not self._stopping:
+                        self._has_started = True
                         self.state.save()
                         on_ready(self.state)
                     return self._wait(self._control)
@@ -376,7 +379,7 @@ class Supervisor:
                         self._tend(waiting)
                         self._need_zookeeper()
                     elif key.data is control:
-                        control.serve(key.fileobj, self._execute_while_starting)
+                        control.serve(key.fileobj, self._execute_meanwhile)
                     elif not self._stopping and self._read_status(key.data):
                         selector.unregister(key.data.status_fd)
                         pending.remove(key.data)
@@ -451,6 +454,7 @@ class Supervisor:
             selector.register(self._wake_read, selectors.EVENT_READ)
             self._watch_owner(selector)
             while not self._stopping:
+                control.serve_waiting(self._execute)
                 if self._tend():
                     self._save_state()
                 unclosed = any(child.has_open_session for child in self._children)
@@ -465,16 +469,20 @@ class Supervisor:
                 self._drain_wakeups()
         return 0
 
-    def _execute_while_starting(self, command: str, _node: str) -> str:
+    def _execute_meanwhile(self, command: str, node: str) -> str:
+        """As `_execute`, while nodes start. Raises Later for what would wait itself."""
         if command != "shutdown":
-            raise ClusterError("the cluster is still starting; try again")
-        self._stopping = True
-        return "stopping"
+            if not self._has_started:
+                raise ClusterError("the cluster is still starting; try again")
+            if command in ("restart", "stop"):
+                raise Later
+        return self._execute(command, node)
 
     def _execute(self, command: str, node: str) -> str:
         """Carry out a command; returns a text for the user. Raises ClusterError."""
         if command == "shutdown":
-            return self._execute_while_starting(command, node)
+            self._stopping = True
+            return "stopping"
         child = self._find(node)
         state = child.state
         if command == "restart":
@@ -520,7 +528,7 @@ class Supervisor:
             self._stop_group([child])
         if child.state.kind == "broker":
             self._need_zookeeper("; start it first, with: pybroker restart {}")
-        if child.state.kind == "broker" and child.exit_status:
+        if child.state.kind == "broker" and child.exit_status and self._zookeeper_may_answer():
             # It can close its own old session only with its session file: not so on a full disk.
             self._close_sessions_of([child.state.node_id])
         self._prepare_certificates()

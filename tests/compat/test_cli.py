@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click.testing
@@ -20,7 +21,7 @@ import pytest
 
 from pybroker_kafka.cli.main import COMMANDS, main
 from pybroker_kafka.local import cluster_state
-from pybroker_kafka.local.cluster_control import SOCKET_FILE
+from pybroker_kafka.local.cluster_control import SOCKET_FILE, command_node
 from pybroker_kafka.local.cluster_state import SUPERVISOR_LOG
 from pybroker_kafka.local.ephemeral import remove_left_behind
 from tests.support.patience import until
@@ -379,6 +380,26 @@ def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
         assert sorted(read.splitlines()) == ["before"] * 100 + ["meanwhile"] * 100
     assert through.returncode == 0
     assert "the nodes are: zookeeper, 1, 2, 3" in fail("stop", "7", *where)
+
+
+def test_nodes_are_commanded_while_one_restarts(data_dir: Path) -> None:
+    """It waits for ZooKeeper, which is paused."""
+    supervisor = psutil.Process(cluster_state.load(data_dir).supervisor_pid)
+    command_node(data_dir, "kill", "2")
+    nodes = len(supervisor.children())
+    command_node(data_dir, "pause", "zookeeper")
+    with ThreadPoolExecutor() as pool:
+        restart = pool.submit(command_node, data_dir, "restart", "2")
+        until(lambda: len(supervisor.children()) > nodes)
+        also = pool.submit(command_node, data_dir, "restart", "3")
+        assert command_node(data_dir, "pause", "3") == "broker 3 is paused"
+        assert command_node(data_dir, "resume", "3") == "broker 3 is running"
+        assert not restart.done()
+        assert command_node(data_dir, "resume", "zookeeper") == "zookeeper is running"
+        assert "broker 2 is ready" in restart.result()
+        assert "broker 3 is ready" in also.result()
+    where = ["--data-dir", str(data_dir)]
+    until(lambda: "all led and fully replicated" in succeed("status", *where))
 
 
 def test_what_comes_over_the_control_socket_ends_no_cluster(data_dir: Path) -> None:

@@ -20,9 +20,11 @@ from pybroker_kafka.local.cluster_control import (
     REQUEST_TIMEOUT_SECONDS,
     SOCKET_FILE,
     ControlSocket,
+    Later,
     command_node,
 )
 from pybroker_kafka.local.cluster_state import ClusterError
+from tests.support.patience import until
 
 PATIENCE_SECONDS = 5.0
 BAD_LINES = [
@@ -38,6 +40,7 @@ class Supervising:
     def __init__(self, control: ControlSocket) -> None:
         self._control = control
         self.obeyed: list[tuple[str, str]] = []
+        self.came_too_early = 0
         self.died_of: BaseException | None = None
         self._end_read, self._end_write = os.pipe()
         self._thread = threading.Thread(target=self._run)
@@ -48,6 +51,7 @@ class Supervising:
             with selectors.DefaultSelector() as selector, self._control.watched_by(selector):
                 selector.register(self._end_read, selectors.EVENT_READ)
                 while True:
+                    self._control.serve_waiting(self._obey)
                     for key, _ in selector.select(self._control.patience()):
                         if key.data is not self._control:
                             return
@@ -62,9 +66,24 @@ class Supervising:
         if command == "wait":  # as for a node that starts: others are served meanwhile
             time.sleep(1.2 * REQUEST_TIMEOUT_SECONDS)
             self._control.patience()
+        if command == "restart":
+            self._wait_for_a_node()
         if command == "break":
             raise KeyError("a defect")
         return f"{command} {node}"
+
+    def _wait_for_a_node(self) -> None:
+        """Until `kill` comes; what comes before it is served, but for another restart."""
+        with selectors.DefaultSelector() as selector, self._control.watched_by(selector):
+            while ("kill", "") not in self.obeyed:
+                for key, _ in selector.select(self._control.patience()):
+                    self._control.serve(key.fileobj, self._obey_meanwhile)
+
+    def _obey_meanwhile(self, command: str, node: str) -> str:
+        if command == "restart":
+            self.came_too_early += 1
+            raise Later
+        return self._obey(command, node)
 
     def end(self) -> None:
         os.write(self._end_write, b"x")
@@ -173,3 +192,32 @@ def test_a_command_that_takes_longer_than_a_caller_may_is_answered(
     assert command_node(tmp_path, "wait", "3") == "wait 3"
     assert command_node(tmp_path, "kill", "3") == "kill 3"
     assert supervising.died_of is None
+
+
+def test_commands_wait_for_the_one_in_progress_in_the_order_in_which_they_came(
+    supervising: Supervising, tmp_path: Path
+) -> None:
+    answers: dict[str, str] = {}
+
+    def ask(node: str) -> None:
+        try:
+            answers[node] = command_node(tmp_path, "restart", node)
+        except ClusterError as error:
+            answers[node] = str(error)
+
+    callers = []
+    for number in range(MAX_CALLERS + 2):
+        callers.append(threading.Thread(target=ask, args=[str(number)]))
+        callers[-1].start()
+        until(lambda: len(supervising.obeyed) + supervising.came_too_early == len(callers))
+    callers[-1].join()
+    assert answers == {str(MAX_CALLERS + 1): f"{MAX_CALLERS} commands wait already; try again"}
+    assert command_node(tmp_path, "pause", "2") == "pause 2", (
+        "what waits for nothing waits for none"
+    )
+    assert command_node(tmp_path, "kill", "") == "kill "
+    for caller in callers:
+        caller.join()
+    executed = [str(number) for number in range(MAX_CALLERS + 1)]
+    assert [node for command, node in supervising.obeyed if command == "restart"] == executed
+    assert all(answers[node] == f"restart {node}" for node in executed)
