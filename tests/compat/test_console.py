@@ -579,7 +579,7 @@ def test_a_search_goes_on_until_all_is_looked_at(seen: Seen) -> None:
 
 
 TOPICS, RECORDS = 1000, 100_000
-STEP_CPU_MS = 1000
+STEP_CPU_MS = 2000  # 766 is the most that was seen
 
 
 def test_many_topics_and_records_do_not_freeze_the_page(seen: Seen) -> None:
