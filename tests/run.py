@@ -4,7 +4,8 @@
 promises once, `make mixed` all, and what our client and commands do at Apache Kafka (marked
 at_kafka); both skip them, with the reason, where Java or Maven is missing.
 `make abuse` has the abuses that want the machine for themselves, too, and more mutated requests;
-`make faults` has all fault cases, and twice the torture; `make posix` runs what meets the operating
+`make faults` has all fault cases, and twice the torture; `make properties` has all examples of each
+property, of which this has half, and more seeds; `make posix` runs what meets the operating
 system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
@@ -16,7 +17,7 @@ tests that only waited beside what else the machine had to do: long on the wall'
 one that knows how busy it is (`tests.support.patience`), on which all limits of time are.
 Each run has both ways of a request: what is compiled runs in the wire tests, the real clients, the
 torture, the faults and once more in the unit and property tests of its rooms, with fewer examples
-of each property; the sources in all unit and property tests, the simulation and the abuse.
+still; the sources in all unit and property tests, the simulation and the abuse.
 The clusters of all stages have the features of the newest Kafka finalized; with `--features 3.9`
 (`make test FEATURES=3.9`) nothing is, and brokers answer as Kafka 3.9.
 The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
@@ -151,7 +152,9 @@ RECORDS = [
     "tests/properties/protocol/records",
 ]
 
-# One in four of the examples of properties, where the sources have been tried with all of them.
+# Each run tries other examples of properties: all of them in `make properties`.
+HALF_OF_THE_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=2"
+# One in four, where the sources have been tried with half of them.
 FEWER_EXAMPLES = [
     "env",
     "PYBROKER_ONE_EXAMPLE_IN=4",
@@ -230,7 +233,12 @@ def stages() -> list[Stage]:
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."], lane=1),
         Stage("layers", "lint", [str(BIN / "lint-imports")], lane=1),
         Stage("unit tests", "test", [*SOURCES, *pytest, *COMPUTING, "tests/unit"]),
-        Stage("property tests", "test", [*SOURCES, *pytest, "tests/properties"], lane=1),
+        Stage(
+            "property tests",
+            "test",
+            [*SOURCES, HALF_OF_THE_EXAMPLES, *pytest, "tests/properties"],
+            lane=1,
+        ),
         Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=2),
         Stage("compiled request path", "test", COMPILE, lane=2),
         Stage("wire tests", "test", [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"]),
@@ -303,6 +311,17 @@ def stages() -> list[Stage]:
                 (" of transactions", ["--seeds=50", "--transactions"]),
                 (" of transactions 2", ["--seeds=50", "--transactions-2"]),
                 (" of the client", ["--seeds=50", "--client"]),
+            )
+        ),
+        Stage("properties, all", "properties", [*SOURCES, *pytest, "tests/properties"]),
+        *(
+            Stage(f"simulation{kind}", "properties", [*SOURCES, *SIMULATION, *words])
+            for kind, words in (
+                ("", ["--seeds=500"]),
+                (" of transactions", ["--seeds=100", "--transactions"]),
+                (" of transactions 2", ["--seeds=100", "--transactions-2"]),
+                (" of the client", ["--seeds=50", "--client"]),
+                (" of the client 2", ["--seeds=50", "--client-2"]),
             )
         ),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),

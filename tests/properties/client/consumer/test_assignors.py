@@ -26,7 +26,7 @@ from pybroker_kafka.protocol.topics import TopicPartition
 from tests.support.apache_kafka import java_answers
 
 SEED = 3907
-CASES = 300  # of each assignor
+CASES = 100  # of each assignor
 # A former owner that cannot change any more: Java's leader stumbles, and ours does not.
 JAVA_FAILS = "failed: java.lang.NullPointerException"
 
