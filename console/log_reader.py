@@ -56,6 +56,7 @@ class Scan:
     limit: int
     wanted: Callable[[Row], bool]
     prepare: Callable[[list[Row]], Awaitable[None]]
+    seconds: float = READ_SECONDS
     found: list[Row] = field(default_factory=list)
     scanned: int = 0
     unread: set[TopicPartition] = field(default_factory=set)
@@ -69,12 +70,12 @@ class Scan:
         return not self.unread or len(self.found) >= self.limit or self.scanned >= SCANNED_MAX
 
     async def run(self, cluster: Cluster) -> None:
-        """Read until enough is found, the ends are reached, or READ_SECONDS have passed.
+        """Read until enough is found, the ends are reached, or `seconds` have passed.
 
         Raises ClientError.
         """
         idle_rounds = 0
-        with trio.move_on_after(READ_SECONDS):
+        with trio.move_on_after(self.seconds):
             while not self.is_over and idle_rounds < IDLE_ROUNDS_MAX:
                 before = dict(self.positions)
                 for leader, is_stable in self._rounds():

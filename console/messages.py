@@ -9,6 +9,7 @@ until it has enough records, or the reader stops it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -125,6 +126,7 @@ async def read_content(collector: Collector, asked: Mapping[str, str]) -> Respon
         limit=1,
         wanted=lambda row: not row.is_marker,
         prepare=lambda rows: collector.schemas.learn(getattr(row.record, part) for row in rows),
+        seconds=math.inf,  # as long as an answer may take
     )
     await scan.run(collector.cluster)
     content = getattr(scan.found[0].record, part) if scan.found else None

@@ -56,7 +56,7 @@ export function messagesPage(main, [name]) {
     fill(status, `${count(records.length)} records shown, ${count(scanned)} looked at${more ? `; ${more}` : ""}`);
   };
 
-  // With a filter, requests follow one another until enough records are found, nothing is left, or the reader stops them.
+  // Requests follow one another until enough records are found, nothing is left, or the reader stops them: each ends after some seconds.
   async function read(isMore) {
     const mine = ++searches, isSearch = Boolean(text.value || where.value);
     await doing(async () => {
@@ -66,14 +66,15 @@ export function messagesPage(main, [name]) {
       const first = isMore ? records.length : 0, backwards = !isMore && from.value === "end";
       take(found, isMore);
       before = found.before;
-      if (isSearch) await measure();
-      const enough = () => records.length - first >= Number(limit.value) || records.length >= KEPT;
+      const missing = () => Number(limit.value) - (records.length - first);
+      const enough = () => missing() <= 0 || records.length >= KEPT;
       const isLeft = () => (backwards ? before !== null : !more.disabled);
-      while (isSearch && isLeft() && !enough() && mine === searches) {
+      if (isLeft() && !enough()) await measure();
+      while (isLeft() && !enough() && mine === searches) {
         halt.hidden = progress.hidden = false;
         told("looking for more");
         const next = await ask("messages", backwards ? { ...wanted(), from: "before", at: JSON.stringify(before.at), window: before.window }
-          : { ...wanted(), from: "positions", at: JSON.stringify(positions) });
+          : { ...wanted(), limit: missing(), from: "positions", at: JSON.stringify(positions) });
         if (mine !== searches) return;
         scanned += next.scanned;
         if (backwards) { before = next.before; earlier(next); } else take(next, true);

@@ -578,6 +578,35 @@ def test_a_search_goes_on_until_all_is_looked_at(seen: Seen) -> None:
     page.unroute("**/api/messages?*")
 
 
+def test_a_read_that_ended_early_goes_on(seen: Seen) -> None:
+    """As one of a slow broker does after some seconds, with what it has found."""
+    from playwright.sync_api import expect
+
+    page, topic = seen.page, seen.kafka.topic("read-slowly")
+    seen.kafka.produce(topic, *(str(number) for number in range(30)), partition=0)
+    seen.open(f"messages/{topic}")
+    page.get_by_label("From").select_option("beginning")
+    page.get_by_label("At most").fill("25")
+    cut = []
+
+    def answer_in_part(route: Any) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        if not cut:
+            cut.append(found)
+            found |= {"records": found["records"][:10], "positions": {"0": 10}, "scanned": 10}
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/api/messages?*", answer_in_part)
+    page.get_by_role("button", name="Read").click()
+    expect(page.get_by_role("status").filter(has_text="looked at")).to_contain_text(
+        re.compile("^25 records shown")
+    )
+    expect(page.locator("main tbody tr")).to_have_count(25)
+    assert cut
+    page.unroute("**/api/messages?*")
+
+
 TOPICS, RECORDS = 1000, 100_000
 STEP_CPU_MS = 2000  # 766 is the most that was seen
 
