@@ -47,6 +47,10 @@ class Move:
         return self.partition.log.log_end_offset - self.future.log_end_offset
 
 
+def _nothing_noted(_key: TopicPartition, _topic_id: bytes) -> None:
+    pass
+
+
 class HostedPartitions:
     __slots__ = (
         "config",
@@ -56,6 +60,7 @@ class HostedPartitions:
         "lost",
         "metadata",
         "moving",
+        "note_tier_deletion",
         "offline",
         "partitions",
         "topic_stats",
@@ -81,6 +86,9 @@ class HostedPartitions:
         self.offline: set[TopicPartition] = set()
         # Removed with their disk; the operations that wait for them must still be looked at.
         self.lost: list[TopicPartition] = []
+        # Called before the log of a deleted topic goes whose segments in the tier this broker is
+        # to delete, with the topic's id.
+        self.note_tier_deletion: Callable[[TopicPartition, bytes], None] = _nothing_noted
         # Replicas on their way between log directories; each has a role, and both its disks work.
         self.moving: dict[TopicPartition, Move] = {}
         # Of each topic that has had a replica here, until its last one is deleted.

@@ -249,6 +249,8 @@ class Leadership:
         now_ms: int,
         result: StopResult,
     ) -> ErrorCode:
+        if delete and leader_epoch == EPOCH_DURING_DELETE:
+            self._delete_from_tier(key, result)
         if delete and self._hosted.log_manager.delete_failed(*key, now_ms):
             self._hosted.offline.discard(key)
             result.deleted.append(key)
@@ -264,9 +266,6 @@ class Leadership:
         self._moves.cancel(key)
         if delete:
             self._hosted.partitions.pop(key, None)
-            is_topic_deleted = leader_epoch == EPOCH_DURING_DELETE
-            if partition is not None and partition.is_leader and is_topic_deleted:
-                result.deleted_with_topic.append((key, partition.topic_id))
             if not any(topic == key[0] for topic, _ in self._hosted.partitions):
                 self._hosted.topic_stats.pop(key[0], None)
             try:
@@ -280,6 +279,21 @@ class Leadership:
         else:
             self._waiting.check(key)
         return ErrorCode.NONE
+
+    def _delete_from_tier(self, key: TopicPartition, result: StopResult) -> None:
+        """The topic is deleted: its leader deletes the segments in the tier. So does every replica
+        without a role: after a restart in the midst of the deletion there is no leader."""
+        topic_id: bytes | None
+        partition = self._hosted.partitions.get(key)
+        if partition is not None:
+            is_mine, topic_id = partition.is_leader, partition.topic_id
+            is_tiered = partition.log.has_remote_tier
+        else:
+            is_mine, topic_id = True, self._hosted.log_manager.topic_id_of(*key)
+            is_tiered = self._hosted.config_for(key[0]).remote_storage
+        if is_mine and is_tiered and topic_id is not None and topic_id != ZERO_TOPIC_ID:
+            self._hosted.note_tier_deletion(key, topic_id)
+            result.deleted_with_topic.append((key, topic_id))
 
 
 def _states(

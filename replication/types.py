@@ -419,5 +419,6 @@ class StopResult:
     partition_errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     stopped: list[RoleChange] = field(default_factory=list)
     deleted: list[TopicPartition] = field(default_factory=list)
-    # Of `deleted`, those that this broker led, and their topic is deleted: with the topic's id.
+    # Of `deleted`, the tiered ones whose topic is deleted, and whose segments in the tier this
+    # broker is to delete: with the topic's id.
     deleted_with_topic: list[tuple[TopicPartition, bytes]] = field(default_factory=list)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 from ..protocol.topics import TopicPartition
+from .checkpoints import read_partition_topic_id
 from .files import Files
 from .log import Log
 from .log_directory import LogDirectory, delete_name
@@ -76,6 +78,13 @@ class LogDeletion:
             return
         self._maintenance.schedule_deletion(directory, target, now_ms)
         self._maintenance.checkpoint_soon(directory)
+
+    def failed_topic_id(self, key: TopicPartition) -> bytes | None:
+        """Of a partition that could not be loaded, if that much can be read."""
+        for path in self._table.failed.get(key, ()):
+            with suppress(OSError):
+                return read_partition_topic_id(self._files, path)
+        return None
 
     def delete_failed(self, key: TopicPartition, now_ms: int) -> bool:
         """Delete a partition that could not be loaded; False if this is none."""

@@ -258,6 +258,11 @@ class LogManager:
         if taken is not None:
             self._deletion.delete(*taken, now_ms)
 
+    def topic_id_of(self, topic: str, partition: int) -> bytes | None:
+        """Of a log, also of one that could not be loaded."""
+        log = self.get_log(topic, partition)
+        return self._deletion.failed_topic_id((topic, partition)) if log is None else log.topic_id
+
     def delete_failed(self, topic: str, partition: int, now_ms: int) -> bool:
         """Delete a partition that could not be loaded; False if this is none."""
         return self._deletion.delete_failed((topic, partition), now_ms)

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...client.cluster import Cluster
-from ...storage.log_directory import REMOTE_INDEX_DIRECTORY
+from ...storage.log_directory import REMOTE_INDEX_DIRECTORY, TIER_DELETIONS_FILE
+from ...storage.remote.deletions import TierDeletions
 from ...storage.remote.index_cache import RemoteIndexCache
 from ...storage.remote.loading import InvalidStorageManager, load
 from ..cluster.parts import Ground
@@ -90,6 +91,7 @@ def build_remote(ground: Ground, replicas: Replicas, address_of: Callable[[str],
                 config.get_int("remote.log.metadata.custom.metadata.max.bytes"),
             ),
             lambda: random_uuid(random.SystemRandom()),
+            TierDeletions(os.path.join(config.log_dirs[0], TIER_DELETIONS_FILE)),
         ),
         RemoteReads(
             replicas.runtime,
@@ -101,6 +103,7 @@ def build_remote(ground: Ground, replicas: Replicas, address_of: Callable[[str],
         ),
         indexes,
     )
+    replicas.manager.hosted.note_tier_deletion = remote.tasks.note_deletion
     replicas.runtime.on_remote_read = remote.reads.read
     replicas.runtime.on_rebuild_from_tier = remote.tasks.rebuild
     remote.tasks.on_rebuilt = replicas.fetchers.tier_read

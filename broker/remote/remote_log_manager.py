@@ -41,6 +41,7 @@ from ...replication.types import (
     TierState,
 )
 from ...storage.log import Log
+from ...storage.remote.deletions import TierDeletions
 from ...storage.remote.index_cache import RemoteIndexCache
 from ...storage.remote.metadata_topic import RemoteLogNotReadyError
 from ...storage.remote.segments import (
@@ -132,6 +133,7 @@ class RemoteLogManager:
         indexes: RemoteIndexCache,
         settings: RemoteSettings,
         new_id: Callable[[], bytes],
+        deletions: TierDeletions,
     ) -> None:
         self._replicas = replicas
         self._manager = replicas.manager
@@ -140,10 +142,12 @@ class RemoteLogManager:
         self.indexes = indexes
         self._settings = settings
         self._new_id = new_id
+        self._deletions = deletions
         self.copy_quota = ReplicationQuota(settings.broker_id)
         self._copiers = trio.CapacityLimiter(settings.copier_threads)
         self._expirers = trio.CapacityLimiter(settings.expiration_threads)
         self._tasks: dict[TopicPartition, _Tasks] = {}
+        self._being_deleted: set[TopicIdPartition] = set()  # with their topics
         self._being_copied: set[RemoteLogSegmentId] = set()
         self._nursery: trio.Nursery | None = None
         self.on_rebuilt: Callable[[RebuildFromTier, TierState | None], None] = _nobody_waits
@@ -153,6 +157,7 @@ class RemoteLogManager:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             task_status.started()
+            self._delete_partitions(self._deletions.under_way)
             try:
                 await trio.sleep_forever()
             finally:
@@ -213,7 +218,7 @@ class RemoteLogManager:
     def on_stopped(self, result: StopResult) -> None:
         stopped = {(role.topic, role.partition) for role in result.stopped} | set(result.deleted)
         gone = []
-        with_topic = dict(result.deleted_with_topic)
+        with_topic = [TopicIdPartition(id_, *key) for key, id_ in result.deleted_with_topic]
         for key in stopped:
             tasks = self._tasks.get(key)
             if tasks is None:
@@ -222,12 +227,25 @@ class RemoteLogManager:
             tasks.is_stopped = True
             if key in result.deleted:
                 del self._tasks[key]
-                if with_topic.get(key) == tasks.id.topic_id:
-                    self._start(tasks, self._delete_partition)
-                else:
+                if tasks.id not in with_topic:
                     gone.append(tasks.id)
         if gone:
             self.metadata.on_stopped(gone)
+        self._delete_partitions(with_topic)
+
+    def note_deletion(self, key: TopicPartition, topic_id: bytes) -> None:
+        """Remember it over a restart."""
+        self._deletions.begin(TopicIdPartition(topic_id, *key))
+
+    def _delete_partitions(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """Of deleted topics. A controller may ask twice."""
+        more = [partition for partition in partitions if partition not in self._being_deleted]
+        if more:
+            assert self._nursery is not None
+            self._being_deleted.update(more)
+            self.metadata.on_leadership([], more)
+            for partition in more:
+                self._nursery.start_soon(self._delete_partition, partition)
 
     # One task
 
@@ -415,20 +433,22 @@ class RemoteLogManager:
         await self.metadata.update(self._update_of(metadata, state.DELETE_SEGMENT_FINISHED, custom))
         logger.info("Deleted %s", metadata.segment_id)
 
-    async def _delete_partition(self, tasks: _Tasks) -> None:
+    async def _delete_partition(self, partition: TopicIdPartition) -> None:
         """The topic is deleted: so are its segments. Kafka's brokers try once."""
         while True:
             try:
-                for metadata in self.metadata.segments(tasks.id):
+                for metadata in self.metadata.segments(partition):
                     if metadata.state is not RemoteLogSegmentState.DELETE_SEGMENT_FINISHED:
                         await self._delete(metadata)
-                self.metadata.on_stopped([tasks.id])
+                self.metadata.on_stopped([partition])
+                self._deletions.end(partition)
+                self._being_deleted.discard(partition)
                 return
             except RemoteLogNotReadyError:
                 await trio.sleep(NOT_READY_RETRY_SECONDS)
                 continue
             except RemoteStorageError as error:
-                logger.warning("Deleting %s failed, and is tried again: %s", tasks.id, error)
+                logger.warning("Deleting %s failed, and is tried again: %s", partition, error)
             await trio.sleep(self._settings.task_interval_ms / _MS)
 
     # Small parts

@@ -2,22 +2,32 @@
 
 - SIGKILL before and behind each request of a copy: no acknowledged record is lost, and all that
   the store has goes with the topic.
+- SIGKILL at the steps of a deletion, by DeleteRecords and with the topic: what is left is read, and
+  at the end nothing is left over.
 - A store that answers 503 for a while, or whose answers are lost: copies go on later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
+from kazoo.client import KazooClient
 
 from pybroker_kafka.local.tier import tier_keys
+from pybroker_kafka.protocol.apis.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest
 from tests.support.moto_s3 import BUCKET, MotoS3
 from tests.support.patience import until
-from tests.support.processes import BrokerProcess, running_broker
+from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import Topic, WireClient
 from tests.unit.broker.remote.test_tiered_broker import (
+    EARLIEST,
     EARLIEST_LOCAL,
     LATEST_TIERED,
     TIERED,
@@ -27,6 +37,7 @@ from tests.unit.broker.remote.test_tiered_broker import (
 PREFIX = "tier"
 PUTS = 5  # requests for a segment without aborted transactions
 BATCHES = 6  # at least a segment
+DELETES = 6  # requests for a segment, each a POST; one of them is for its missing transaction index
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +47,15 @@ def store() -> Iterator[MotoS3]:
 
 
 @pytest.fixture(scope="module")
-def tiered(store: MotoS3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with zookeeper_process(tmp_path_factory.mktemp("zookeeper")) as connect:
+        yield connect
+
+
+@pytest.fixture(scope="module")
+def tiered(
+    store: MotoS3, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerProcess]:
     keys = tier_keys(f"s3://{BUCKET}/{PREFIX}", 1, {})
     config = {
         **keys,
@@ -46,16 +65,24 @@ def tiered(store: MotoS3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "log.retention.check.interval.ms": "100",
         "log.initial.task.delay.ms": "0",
     }
-    with running_broker(tmp_path_factory.mktemp("tiered"), config) as broker:
-        yield broker
+    broker = BrokerProcess(tmp_path_factory.mktemp("tiered"), zookeeper, config)
+    broker.start()
+    yield broker
+    broker.kill()
 
 
 class Kill:
-    """SIGKILL at the number-th request of a kind, before or behind it."""
+    """SIGKILL at the number-th request of a kind from now on, before or behind it."""
 
-    def __init__(self, store: MotoS3, broker: BrokerProcess, method: str, number: int) -> None:
+    def __init__(
+        self, store: MotoS3, broker: BrokerProcess, method: str, number: int, *, behind: bool
+    ) -> None:
         self._store, self._broker = store, broker
         self._method, self._left = method, number
+        if behind:
+            store.after = self.after
+        else:
+            store.before = self.before
 
     def before(self, method: str, _path: str) -> str | None:
         return "503 Slow Down" if self._is_now(method) else None
@@ -71,12 +98,8 @@ class Kill:
             self._broker.kill()
         return self._left == 0
 
-    def play(self, *, behind: bool) -> None:
+    def play(self) -> None:
         """Wait for it, and start the broker again."""
-        if behind:
-            self._store.after = self.after
-        else:
-            self._store.before = self.before
         until(lambda: not self._broker.is_running)
         self._store.before, self._store.after = MotoS3.nothing, MotoS3.nothing
         self._broker.start()
@@ -86,6 +109,7 @@ class Ledger:
     def __init__(self, broker: BrokerProcess) -> None:
         self._bootstrap = broker.bootstrap
         self.count = 0
+        self.start = 0
         with WireClient(self._bootstrap) as kafka:
             self.topic: Topic = kafka.configured_topic(TIERED)
 
@@ -100,12 +124,20 @@ class Ledger:
         with WireClient(self._bootstrap) as kafka:
             until(lambda: offset_of(kafka, self.topic, EARLIEST_LOCAL) > self.count - 2 * BATCHES)
             until(lambda: offset_of(kafka, self.topic, LATEST_TIERED) > self.count - 2 * BATCHES)
-            offset = 0
+            offset = self.start
             while offset < self.count:
                 for record in kafka.read(self.topic, offset):
                     if record.offset == offset:
                         assert record.value == b"x" * 50 + b"%d" % offset
                         offset += 1
+
+    def delete_records(self) -> None:
+        """Those of a segment, at least. A kill may bring some back."""
+        with WireClient(self._bootstrap) as kafka:
+            self.start = offset_of(kafka, self.topic, EARLIEST) + BATCHES
+            part = DeleteRecordsPartition(partition_index=0, offset=self.start)
+            topic = DeleteRecordsTopic(name=self.topic.name, partitions=[part])
+            kafka.call(DeleteRecordsRequest(topics=[topic], timeout_ms=30_000))
 
     def delete(self) -> None:
         with WireClient(self._bootstrap) as kafka:
@@ -118,11 +150,55 @@ def test_sigkill_in_each_request_of_a_copy(
 ) -> None:
     ledger = Ledger(tiered)
     for number in range(1, PUTS + 1):
-        kill = Kill(store, tiered, "PUT", number)
         ledger.fill()
-        kill.play(behind=behind)
+        Kill(store, tiered, "PUT", number, behind=behind).play()
         ledger.check()
     ledger.delete()
+    until(lambda: store.objects == [])
+
+
+def test_sigkill_at_the_steps_of_a_deletion(store: MotoS3, tiered: BrokerProcess) -> None:
+    ledger = Ledger(tiered)
+    for number in (1, 2, DELETES):
+        ledger.fill(3 * BATCHES)
+        ledger.check()
+        kill = Kill(store, tiered, "POST", number, behind=number == DELETES)
+        with suppress(ConnectionError):
+            ledger.delete_records()
+        kill.play()
+        ledger.check()
+    ledger.delete()
+    until(lambda: store.objects == [])
+
+
+@pytest.mark.parametrize("number", [1, DELETES, DELETES + 1])
+def test_sigkill_in_the_deletion_of_a_topic(
+    store: MotoS3, tiered: BrokerProcess, number: int
+) -> None:
+    ledger = Ledger(tiered)
+    ledger.fill(3 * BATCHES)
+    ledger.check()
+    kill = Kill(store, tiered, "POST", number, behind=number == DELETES)
+    with suppress(ConnectionError):
+        ledger.delete()
+    kill.play()
+    until(lambda: store.objects == [])
+
+
+def test_a_topic_is_deleted_while_its_leader_is_down(
+    store: MotoS3, zookeeper: str, tiered: BrokerProcess
+) -> None:
+    """The controller asks a broker that has no role for the partition."""
+    ledger = Ledger(tiered)
+    ledger.fill(3 * BATCHES)
+    ledger.check()
+    tiered.kill()
+    client = KazooClient(zookeeper)
+    client.start(timeout=60)
+    client.create(f"/admin/delete_topics/{ledger.topic.name}")
+    client.stop()
+    client.close()
+    tiered.start()
     until(lambda: store.objects == [])
 
 

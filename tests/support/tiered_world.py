@@ -36,6 +36,7 @@ from pybroker_kafka.replication.types import RemoteRead, TopicStats
 from pybroker_kafka.storage.append_info import AppendOrigin
 from pybroker_kafka.storage.local_log import CutNotNoted
 from pybroker_kafka.storage.log import Log
+from pybroker_kafka.storage.remote.deletions import TierDeletions
 from pybroker_kafka.storage.remote.index_cache import RemoteIndexCache
 from pybroker_kafka.storage.remote.metadata_cache import RemoteLogMetadataCache
 from pybroker_kafka.storage.remote.segments import (
@@ -192,7 +193,7 @@ class Broker:
         indexes = RemoteIndexCache(f"{self.directory}-cache", world.store, 10_000, Lock)
         self.tasks = Tasks(
             replicas, world.store, self.metadata, indexes, RemoteSettings(self.number),
-            lambda: world.random.randbytes(16),
+            lambda: world.random.randbytes(16), TierDeletions(f"{self.directory}-deletions"),
         )  # fmt: skip
         self.tasks.in_thread = partial(world.call, self.number)
         self.reads = Reads(replicas, world.store, self.metadata, indexes, threads=1, max_pending=1)

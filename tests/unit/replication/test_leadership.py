@@ -16,7 +16,9 @@ from pybroker_kafka.protocol.apis.stop_replica import (
 )
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.replication.types import AlterIsr, FailedLogDir, RoleChange
+from pybroker_kafka.storage.log_config import LogConfig
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster, done
+from tests.unit.storage.tiered import tiered_config
 
 REPLICAS = (ME, 2, 3)
 
@@ -136,6 +138,59 @@ def _stop(leader_epoch: int, *, delete: bool) -> StopReplicaRequest:
             )
         ],
     )
+
+
+class TieredCluster(ReplicaCluster):
+    def config_for(self, topic: str) -> LogConfig:
+        return tiered_config()
+
+
+def _noted(cluster: ReplicaCluster) -> list[tuple[tuple[str, int], bytes, bool]]:
+    """Deletions in the tier, and whether the log is there yet when they are noted."""
+    found = []
+
+    def note(key: tuple[str, int], topic_id: bytes) -> None:
+        found.append((key, topic_id, cluster.log_manager.get_log(*key) is not None))
+
+    cluster.manager.hosted.note_tier_deletion = note
+    return found
+
+
+def test_the_leader_deletes_a_topic_from_the_tier(tmp_path: Path) -> None:
+    cluster = TieredCluster(tmp_path)
+    noted = _noted(cluster)
+    cluster.role(leader=2, replicas=REPLICAS)
+    result = cluster.manager.leadership.stop_replicas(_stop(-2, delete=True), cluster.now_ms)
+    assert not result.deleted_with_topic
+    cluster.role(leader_epoch=5)
+    result = cluster.manager.leadership.stop_replicas(_stop(5, delete=True), cluster.now_ms)
+    assert not result.deleted_with_topic, "it is moved, perhaps"
+    cluster.role(leader_epoch=6)
+    result = cluster.manager.leadership.stop_replicas(_stop(-2, delete=True), cluster.now_ms)
+    assert result.deleted_with_topic == [(KEY, TOPIC_ID)]
+    assert noted == [(KEY, TOPIC_ID, True)]
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_replica_without_a_role_deletes_a_topic_from_the_tier(
+    tmp_path: Path, is_damaged: bool
+) -> None:
+    before = TieredCluster(tmp_path)
+    before.role()
+    before.produce("p", b"a", acks=1)
+    before.log_manager.clean_shutdown()
+    if is_damaged:
+        (data,) = (tmp_path / "logs0" / f"{TOPIC}-0").glob("*.log")
+        data.write_bytes(b"garbage" * 20)
+    after = TieredCluster(tmp_path)
+    noted = _noted(after)
+    stop = _stop(-2, delete=True)
+    result = after.manager.leadership.stop_replicas(stop, after.now_ms)
+    assert result.deleted == [KEY]
+    assert result.deleted_with_topic == [(KEY, TOPIC_ID)]
+    assert noted == [(KEY, TOPIC_ID, not is_damaged)]
+    again = after.manager.leadership.stop_replicas(stop, after.now_ms)
+    assert not again.deleted_with_topic
 
 
 def test_stop_replica(cluster: ReplicaCluster) -> None:
