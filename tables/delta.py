@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -22,6 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from .errors import Conflict, TableError
 from .offsets import Offsets, to_properties
 from .place import Place
+from .state import TableFacts
 
 if TYPE_CHECKING:
     from ..storage.table_configs import PartitionField
@@ -84,6 +86,18 @@ class DeltaTopicTable:
                 break
             found[partition] = offset
         return found
+
+    def facts(self) -> TableFacts:
+        files = pa.table(self.table.get_add_actions(flatten=True))
+        counts = files["num_records"]
+        last = self.table.history(1)
+        return TableFacts(
+            snapshot=str(self.table.version()),
+            committed_ms=last[0].get("timestamp") if last else None,
+            rows=None if counts.null_count else pc.sum(counts).as_py() or 0,
+            files=files.num_rows,
+            size_bytes=pc.sum(files["size_bytes"]).as_py() or 0,
+        )
 
     def rows(self) -> pa.Table:
         return self.table.to_pyarrow_table()

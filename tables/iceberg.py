@@ -42,6 +42,7 @@ from pyiceberg.transforms import (
 from .errors import Conflict, TableError
 from .offsets import Offsets, from_properties, to_properties
 from .place import CATALOG_NAME, Place
+from .state import TableFacts
 
 if TYPE_CHECKING:
     from ..storage.table_configs import PartitionField
@@ -151,6 +152,19 @@ class IcebergTable:
         found = from_properties(self._topic_id, table.properties)
         return {} if found is None else found
 
+    def facts(self) -> TableFacts:
+        snapshot = self.table.current_snapshot()
+        if snapshot is None:
+            return TableFacts(rows=0, files=0, size_bytes=0)
+        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        return TableFacts(
+            snapshot=str(snapshot.snapshot_id),
+            committed_ms=snapshot.timestamp_ms,
+            rows=_number(summary, "total-records"),
+            files=_number(summary, "total-data-files"),
+            size_bytes=_number(summary, "total-files-size"),
+        )
+
     def rows(self) -> pa.Table:
         return self.table.scan().to_arrow()
 
@@ -181,6 +195,11 @@ class IcebergTable:
                 transaction.set_properties(properties)
         except CommitFailedException as error:
             raise Conflict(str(error)) from None
+
+
+def _number(summary: Mapping[str, str], name: str) -> int | None:
+    text = summary.get(name)
+    return None if text is None else int(text)
 
 
 def _fits(wanted: pa.DataType, there: pa.DataType) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from .place import Place
+from .state import TableFacts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +23,9 @@ class TopicTable(Protocol):
 
     def offsets(self) -> dict[int, int]:
         """By partition, the first offset that the loaded state does not have."""
+
+    def facts(self) -> TableFacts:
+        """Of the loaded state."""
 
     def rows(self) -> pa.Table:
         """All rows of the loaded state."""
