@@ -18,13 +18,13 @@ from ..protocol.errors import KafkaError
 from .config_def import (
     ConfigDef,
     ConfigType,
-    DynamicMode,
     Importance,
     InvalidConfig,
     InvalidValue,
     OneOf,
     Range,
     shortened,
+    topic_config,
 )
 
 TABLE: Final = "pybroker.table"
@@ -100,68 +100,59 @@ def _dead_letter_topic(value: Any) -> None:
         raise InvalidValue("It is not the name of a topic")
 
 
-def _key(
-    name: str, config_type: ConfigType, default: str, validator: Any, documentation: str
-) -> ConfigDef:
-    return ConfigDef(
-        name,
-        config_type,
-        default,
-        documentation,
-        validator,
-        Importance.LOW,
-        DynamicMode.PER_TOPIC,
-        group="topic",
-    )
-
-
 TABLE_CONFIGS: Mapping[str, ConfigDef] = {
     definition.name: definition
     for definition in (
-        _key(
+        topic_config(
             TABLE,
             ConfigType.STRING,
             NONE,
             OneOf((NONE, "iceberg", "delta")),
             "The format of the topic's table; none: it has no table.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.schema",
             ConfigType.STRING,
             RAW,
             _schema,
             "The columns: raw has key, value, headers, timestamp, partition and offset; a subject "
             "of the schema registry, or a schema as JSON, has the fields of the value.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.partition.by",
             ConfigType.STRING,
             "",
             _check_partition_fields,
             "Fields by which the table is partitioned, such as day(timestamp), "
             "bucket(16, key), carrier.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.target.lag.ms",
             ConfigType.LONG,
             "60000",
             Range(100, MAX_TARGET_LAG_MS),
             "The time within which a committed record is in the table.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.mode",
             ConfigType.STRING,
             "append",
             OneOf(("append", "upsert")),
             "append: each record is a row. upsert: each key is one row, that of its last record; "
             "a record without a value deletes it.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.dead.letter.topic",
             ConfigType.STRING,
             "",
             _dead_letter_topic,
             "The topic for records that do not fit the schema; empty: the table stops before one.",
+            importance=Importance.LOW,
         ),
     )
 }
