@@ -214,7 +214,7 @@ class _Json:
 
 
 def _beside_a_list(check: Callable[..., Any]) -> Callable[..., Any]:
-    """`additionalItems` counts only beside a list of items; jsonschema fails beside true and
+    """`additionalItems` counts only beside a list of items; the library fails beside true and
     false."""
 
     def checked(validator: Any, allowed: Any, value: Any, schema: Any) -> Any:

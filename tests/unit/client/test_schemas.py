@@ -43,7 +43,7 @@ async def test_both_ways(url: str, number: int, data: bytes, value: dict[str, An
 
 
 async def test_items_of_true_have_no_additional_ones(url: str) -> None:
-    """Where jsonschema alone fails with a TypeError."""
+    """Where the validator alone fails with a TypeError."""
     registry = Registry(url)
     await registry.load([8])
     assert registry.encode(8, b'[1, "a"]') == b'\0\0\0\0\x08[1, "a"]'
