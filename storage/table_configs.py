@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ..protocol.errors import KafkaError
 from .config_def import (
+    LONG_MAX,
     ConfigDef,
     ConfigType,
     Importance,
@@ -23,6 +24,7 @@ from .config_def import (
     InvalidValue,
     OneOf,
     Range,
+    RangeOr,
     shortened,
     topic_config,
 )
@@ -35,6 +37,8 @@ NONE: Final = "none"
 
 MAX_SUBJECT_LENGTH: Final = 255
 MAX_TARGET_LAG_MS: Final = 7 * 24 * 3_600_000
+MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
+MIN_RETENTION_MS: Final = 60_000  # a query has so long for its files
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PARTITION_FIELD = re.compile(
     r"(?P<plain>[A-Za-z_]\w*)"
@@ -154,6 +158,23 @@ TABLE_CONFIGS: Mapping[str, ConfigDef] = {
             "The topic for records that do not fit the schema; empty: the table stops before one.",
             importance=Importance.LOW,
         ),
+        topic_config(
+            "pybroker.table.file.bytes",
+            ConfigType.INT,
+            "33554432",
+            Range(0, MAX_FILE_BYTES),
+            "The size up to which small files of the table are merged; 0: they are not.",
+            importance=Importance.LOW,
+        ),
+        topic_config(
+            "pybroker.table.snapshot.retention.ms",
+            ConfigType.LONG,
+            "86400000",
+            RangeOr(MIN_RETENTION_MS, LONG_MAX, -1),
+            "The age after which snapshots of the table are removed, with the files that only they "
+            "have; -1: none is.",
+            importance=Importance.LOW,
+        ),
     )
 }
 
@@ -168,6 +189,8 @@ class TableSettings:
     target_lag_ms: int
     upserts: bool
     dead_letter_topic: str
+    file_bytes: int  # 0: files are not merged
+    snapshot_retention_ms: int  # -1: snapshots do not expire
 
 
 def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
@@ -185,6 +208,8 @@ def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
         target_lag_ms=values["pybroker.table.target.lag.ms"],
         upserts=values["pybroker.table.mode"] == "upsert",
         dead_letter_topic=values["pybroker.table.dead.letter.topic"],
+        file_bytes=values["pybroker.table.file.bytes"],
+        snapshot_retention_ms=values["pybroker.table.snapshot.retention.ms"],
     )
     _check_together(settings)
     return settings

@@ -7,7 +7,6 @@ letters are counted on from the last report of the process before.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -18,7 +17,7 @@ from ..client.admin.tables import TableReport, group_of, report_of, report_text
 from ..client.cluster import Cluster
 from ..client.errors import ClientError
 from .place import Place
-from .state import TableState
+from .state import TableState, now_ms
 
 INTERVAL_SECONDS: Final = 1.0
 EVERY_SECONDS: Final = 60.0
@@ -100,8 +99,3 @@ class Reports:
             error=state.error,
             advice=state.advice,
         )
-
-
-def now_ms() -> int:
-    """Since 1970."""
-    return int(time.time() * 1000)

@@ -4,6 +4,7 @@ the formats' libraries.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 
@@ -40,3 +41,8 @@ class TableState:
 
     def recover(self) -> None:
         self.error = self.advice = None
+
+
+def now_ms() -> int:
+    """Since 1970."""
+    return int(time.time() * 1000)

@@ -39,6 +39,13 @@ class TopicTable(Protocol):
     ) -> None:
         """As `append`; rows replace those of the same key, and keys of `deleted` are removed."""
 
+    def compact(self, target_bytes: int) -> bool:
+        """Merge some small files; false: too few are there. The rows stay the same. Raises
+        Conflict. The loaded state may have later commits by others then, as after `expire`."""
+
+    def expire(self, retention_ms: int) -> None:
+        """Remove snapshots that are older, and files that no other has. Raises Conflict."""
+
 
 def table_of(kind: str, place: Place, topic: str, topic_id: str) -> TopicTable:
     """The topic's table, not open yet. Raises ImportError, ValueError."""

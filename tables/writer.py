@@ -24,14 +24,15 @@ from ..protocol.topics import TopicPartition
 from ..protocol.uuids import uuid_to_text
 from ..storage.table_configs import TableSettings
 from .dead_letters import send_dead_letters
-from .errors import TableError, problem_of
+from .errors import Conflict, TableError, problem_of
 from .intake import Intake
 from .place import Place
 from .raw import raw_columns
-from .reports import now_ms as wall_ms
 from .shaping import NewColumns, Shaper, shaper_of
 from .state import TableState
+from .state import now_ms as wall_ms
 from .topic_table import TopicTable, table_of
+from .upkeep import Upkeep
 from .upserts import last_by_key
 from .values import Bad
 
@@ -63,6 +64,7 @@ class TopicWriter:
         self._pieces: list[pa.Table] = []
         self._lives: list[pa.Array] = []  # upserts: whether the records of the pieces have a value
         self._dead: list[tuple[ReceivedBatch, Bad]] = []
+        self._upkeep = Upkeep()
         self.state = TableState(topic, settings.format)
 
     async def run(self) -> None:
@@ -208,12 +210,28 @@ class TopicWriter:
             self.state.dead_letters += len(dead)
         offsets = dict(intake.offsets)
         await trio.to_thread.run_sync(self._write, table, rows, lives, offsets)
-        self.state.facts = await trio.to_thread.run_sync(table.facts)
         intake.committed()
+        self._upkeep.committed()
         self.state.offsets |= offsets
         self.state.recover()
         self.state.rows += rows.num_rows
         self.state.commits += 1
+        await trio.to_thread.run_sync(self._keep_up, table, offsets)
+        self.state.facts = await trio.to_thread.run_sync(table.facts)
+
+    def _keep_up(self, table: TopicTable, offsets: dict[int, int]) -> None:
+        """In a thread: one piece of upkeep, if one is due. Raises Conflict if the table has other
+        offsets then: the state is one that another writer has made."""
+        settings, upkeep = self._settings, self._upkeep
+        if settings.file_bytes and upkeep.takes_compaction():
+            table.compact(settings.file_bytes)
+        elif settings.snapshot_retention_ms >= 0 and upkeep.takes_expiry():
+            table.expire(settings.snapshot_retention_ms)
+        else:
+            return
+        there = table.offsets()
+        if any(there.get(part, 0) != offsets.get(part, 0) for part in there.keys() | offsets):
+            raise Conflict("another writer has committed")
 
     def _write(
         self, table: TopicTable, rows: pa.Table, lives: pa.ChunkedArray, offsets: dict[int, int]

@@ -33,7 +33,7 @@ MAY = {
     "client.producer.producer": "timestamps of records",
     "client.security.settings": "the dates of a token that is made",
     "spark_jobs.pipelines.consumer_lag": "the timestamp of a sample",
-    "tables.reports": "shown: when a table had all records, and when its writer said so",
+    "tables.state": "the age of snapshots; shown: when a table had all records",
 }
 _OF_TIME = {"time", "time_ns"}
 _OF_DATETIME = {"now", "utcnow", "today"}
