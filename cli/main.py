@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "features": (".features", "features", "Protocols of Kafka 4: describe, upgrade, downgrade."),
     "logdirs": (".logdirs", "logdirs", "Show the log directories of brokers."),
     "tier": (".tier", "tier", "The remote tier of topics: list, verify."),
+    "tables": (".tables", "tables", "Tables of topics (Iceberg, Delta): list, describe."),
     "transactions": (".transactions", "transactions", "Transactions: list, find hanging, abort."),
     "producers": (".transactions", "producers", "Show the producers of partitions."),
     "users": (".users", "users", "Users who log in with passwords: list, add, alter, remove."),

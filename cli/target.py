@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 NOTHING = "-"
 TABLE_COLUMNS = 80
-TIMES = ("newest_ms", "last_ms", "began_ms")  # columns with ms since 1970: dates for people
+TIMES = (
+    "newest_ms",
+    "last_ms",
+    "began_ms",
+    "committed_ms",
+)  # columns with ms since 1970: dates for people
 T = TypeVar("T")
 Row = Mapping[str, object]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -199,7 +199,11 @@ class _Json:
     def __init__(self, text: str) -> None:
         import jsonschema
 
-        self._check = jsonschema.validators.validator_for(json.loads(text))(json.loads(text))
+        schema = json.loads(text)
+        kind = jsonschema.validators.validator_for(schema)
+        if check := kind.VALIDATORS.get("additionalItems"):
+            kind = jsonschema.validators.extend(kind, {"additionalItems": _beside_a_list(check)})
+        self._check = kind(schema)
 
     def decode(self, data: bytes, *, plain: bool) -> Any:
         return json.loads(data)
@@ -207,6 +211,18 @@ class _Json:
     def encode(self, value: Any) -> bytes:
         self._check.validate(value)
         return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _beside_a_list(check: Callable[..., Any]) -> Callable[..., Any]:
+    """`additionalItems` counts only beside a list of items; the library fails beside true and
+    false."""
+
+    def checked(validator: Any, allowed: Any, value: Any, schema: Any) -> Any:
+        if isinstance(schema.get("items"), list):
+            return check(validator, allowed, value, schema)
+        return None
+
+    return checked
 
 
 class _Protobuf:

@@ -212,6 +212,29 @@ class ConfigDef:
         return self.parse(self.default)
 
 
+def topic_config(
+    name: str,
+    config_type: ConfigType,
+    default: str,
+    validator: Validator | None,
+    documentation: str,
+    *synonyms: str,
+    importance: Importance = Importance.MEDIUM,
+) -> ConfigDef:
+    """A key of topics; `synonyms` are the broker's keys with its default."""
+    return ConfigDef(
+        name,
+        config_type,
+        default,
+        documentation,
+        validator,
+        importance,
+        DynamicMode.PER_TOPIC,
+        synonyms,
+        group="topic",
+    )
+
+
 class InvalidConfig(KafkaError):
     """A value that a key cannot have, or not here: a ConfigException in Kafka, which names the
     resource that should have had it."""

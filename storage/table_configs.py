@@ -16,15 +16,17 @@ from typing import Any, Final
 
 from ..protocol.errors import KafkaError
 from .config_def import (
+    LONG_MAX,
     ConfigDef,
     ConfigType,
-    DynamicMode,
     Importance,
     InvalidConfig,
     InvalidValue,
     OneOf,
     Range,
+    RangeOr,
     shortened,
+    topic_config,
 )
 
 TABLE: Final = "pybroker.table"
@@ -35,6 +37,8 @@ NONE: Final = "none"
 
 MAX_SUBJECT_LENGTH: Final = 255
 MAX_TARGET_LAG_MS: Final = 7 * 24 * 3_600_000
+MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
+MIN_RETENTION_MS: Final = 60_000  # a query has so long for its files
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PARTITION_FIELD = re.compile(
     r"(?P<plain>[A-Za-z_]\w*)"
@@ -100,68 +104,76 @@ def _dead_letter_topic(value: Any) -> None:
         raise InvalidValue("It is not the name of a topic")
 
 
-def _key(
-    name: str, config_type: ConfigType, default: str, validator: Any, documentation: str
-) -> ConfigDef:
-    return ConfigDef(
-        name,
-        config_type,
-        default,
-        documentation,
-        validator,
-        Importance.LOW,
-        DynamicMode.PER_TOPIC,
-        group="topic",
-    )
-
-
 TABLE_CONFIGS: Mapping[str, ConfigDef] = {
     definition.name: definition
     for definition in (
-        _key(
+        topic_config(
             TABLE,
             ConfigType.STRING,
             NONE,
             OneOf((NONE, "iceberg", "delta")),
             "The format of the topic's table; none: it has no table.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.schema",
             ConfigType.STRING,
             RAW,
             _schema,
             "The columns: raw has key, value, headers, timestamp, partition and offset; a subject "
             "of the schema registry, or a schema as JSON, has the fields of the value.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.partition.by",
             ConfigType.STRING,
             "",
             _check_partition_fields,
             "Fields by which the table is partitioned, such as day(timestamp), "
             "bucket(16, key), carrier.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.target.lag.ms",
             ConfigType.LONG,
             "60000",
             Range(100, MAX_TARGET_LAG_MS),
             "The time within which a committed record is in the table.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.mode",
             ConfigType.STRING,
             "append",
             OneOf(("append", "upsert")),
             "append: each record is a row. upsert: each key is one row, that of its last record; "
             "a record without a value deletes it.",
+            importance=Importance.LOW,
         ),
-        _key(
+        topic_config(
             "pybroker.table.dead.letter.topic",
             ConfigType.STRING,
             "",
             _dead_letter_topic,
             "The topic for records that do not fit the schema; empty: the table stops before one.",
+            importance=Importance.LOW,
+        ),
+        topic_config(
+            "pybroker.table.file.bytes",
+            ConfigType.INT,
+            "33554432",
+            Range(0, MAX_FILE_BYTES),
+            "The size up to which small files of the table are merged; 0: they are not.",
+            importance=Importance.LOW,
+        ),
+        topic_config(
+            "pybroker.table.snapshot.retention.ms",
+            ConfigType.LONG,
+            "86400000",
+            RangeOr(MIN_RETENTION_MS, LONG_MAX, -1),
+            "The age after which snapshots of the table are removed, with the files that only they "
+            "have; -1: none is.",
+            importance=Importance.LOW,
         ),
     )
 }
@@ -177,6 +189,8 @@ class TableSettings:
     target_lag_ms: int
     upserts: bool
     dead_letter_topic: str
+    file_bytes: int  # 0: files are not merged
+    snapshot_retention_ms: int  # -1: snapshots do not expire
 
 
 def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
@@ -194,6 +208,8 @@ def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
         target_lag_ms=values["pybroker.table.target.lag.ms"],
         upserts=values["pybroker.table.mode"] == "upsert",
         dead_letter_topic=values["pybroker.table.dead.letter.topic"],
+        file_bytes=values["pybroker.table.file.bytes"],
+        snapshot_retention_ms=values["pybroker.table.snapshot.retention.ms"],
     )
     _check_together(settings)
     return settings

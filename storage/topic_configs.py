@@ -15,13 +15,13 @@ from .config_def import (
     LONG_MAX,
     ConfigDef,
     ConfigType,
-    DynamicMode,
     Importance,
     InvalidValue,
     ListOf,
     OneOf,
     Range,
     RangeOr,
+    topic_config,
 )
 from .message_format import find_version
 
@@ -56,30 +56,8 @@ def _inter_broker_version(value: Any) -> None:
         raise InvalidValue(f"Version {value} is not a valid version")
 
 
-def _topic(
-    name: str,
-    config_type: ConfigType,
-    default: str,
-    validator: Any,
-    documentation: str,
-    *synonyms: str,
-    importance: Importance = Importance.MEDIUM,
-) -> ConfigDef:
-    return ConfigDef(
-        name,
-        config_type,
-        default,
-        documentation,
-        validator,
-        importance,
-        DynamicMode.PER_TOPIC,
-        synonyms,
-        group="topic",
-    )
-
-
 _DEFINITIONS = (
-    _topic(
+    topic_config(
         "segment.bytes",
         _INT,
         "1073741824",
@@ -87,7 +65,7 @@ _DEFINITIONS = (
         "The size of a segment file; a larger log is rolled.",
         "log.segment.bytes",
     ),
-    _topic(
+    topic_config(
         "segment.ms",
         _LONG,
         "604800000",
@@ -96,7 +74,7 @@ _DEFINITIONS = (
         "log.roll.ms",
         "log.roll.hours",
     ),
-    _topic(
+    topic_config(
         "segment.jitter.ms",
         _LONG,
         "0",
@@ -105,7 +83,7 @@ _DEFINITIONS = (
         "log.roll.jitter.ms",
         "log.roll.jitter.hours",
     ),
-    _topic(
+    topic_config(
         "segment.index.bytes",
         _INT,
         "10485760",
@@ -113,7 +91,7 @@ _DEFINITIONS = (
         "The size to which an active segment's index files are preallocated.",
         "log.index.size.max.bytes",
     ),
-    _topic(
+    topic_config(
         "flush.messages",
         _LONG,
         str(LONG_MAX),
@@ -121,7 +99,7 @@ _DEFINITIONS = (
         "The number of messages after which the log is forced to disk.",
         "log.flush.interval.messages",
     ),
-    _topic(
+    topic_config(
         "flush.ms",
         _LONG,
         str(LONG_MAX),
@@ -130,7 +108,7 @@ _DEFINITIONS = (
         "log.flush.interval.ms",
         "log.flush.scheduler.interval.ms",
     ),
-    _topic(
+    topic_config(
         "retention.bytes",
         _LONG,
         "-1",
@@ -138,7 +116,7 @@ _DEFINITIONS = (
         "The size above which old segments of a partition are deleted; -1 is no limit.",
         "log.retention.bytes",
     ),
-    _topic(
+    topic_config(
         "retention.ms",
         _LONG,
         "604800000",
@@ -148,14 +126,14 @@ _DEFINITIONS = (
         "log.retention.minutes",
         "log.retention.hours",
     ),
-    _topic(
+    topic_config(
         "remote.storage.enable",
         _BOOLEAN,
         "false",
         None,
         "Whether old segments are copied to a remote tier; never false again.",
     ),
-    _topic(
+    topic_config(
         "local.retention.ms",
         _LONG,
         "-2",
@@ -163,7 +141,7 @@ _DEFINITIONS = (
         "Tiered storage: local age limit; -2 is retention.ms.",
         "log.local.retention.ms",
     ),
-    _topic(
+    topic_config(
         "local.retention.bytes",
         _LONG,
         "-2",
@@ -171,9 +149,11 @@ _DEFINITIONS = (
         "Tiered storage: local size limit; -2 is retention.bytes.",
         "log.local.retention.bytes",
     ),
-    _topic("remote.log.copy.disable", _BOOLEAN, "false", None, "Tiered storage, KRaft only."),
-    _topic("remote.log.delete.on.disable", _BOOLEAN, "false", None, "Tiered storage, KRaft only."),
-    _topic(
+    topic_config("remote.log.copy.disable", _BOOLEAN, "false", None, "Tiered storage, KRaft only."),
+    topic_config(
+        "remote.log.delete.on.disable", _BOOLEAN, "false", None, "Tiered storage, KRaft only."
+    ),
+    topic_config(
         "max.message.bytes",
         _INT,
         "1048588",
@@ -181,7 +161,7 @@ _DEFINITIONS = (
         "The largest record batch that is accepted, after compression.",
         "message.max.bytes",
     ),
-    _topic(
+    topic_config(
         "index.interval.bytes",
         _INT,
         "4096",
@@ -189,7 +169,7 @@ _DEFINITIONS = (
         "How many bytes of log lie between two index entries.",
         "log.index.interval.bytes",
     ),
-    _topic(
+    topic_config(
         "delete.retention.ms",
         _LONG,
         "86400000",
@@ -197,7 +177,7 @@ _DEFINITIONS = (
         "How long delete markers stay in a compacted topic.",
         "log.cleaner.delete.retention.ms",
     ),
-    _topic(
+    topic_config(
         "min.compaction.lag.ms",
         _LONG,
         "0",
@@ -205,7 +185,7 @@ _DEFINITIONS = (
         "The age below which a message is not compacted.",
         "log.cleaner.min.compaction.lag.ms",
     ),
-    _topic(
+    topic_config(
         "max.compaction.lag.ms",
         _LONG,
         str(LONG_MAX),
@@ -213,7 +193,7 @@ _DEFINITIONS = (
         "The age at which a message becomes eligible for compaction at the latest.",
         "log.cleaner.max.compaction.lag.ms",
     ),
-    _topic(
+    topic_config(
         "file.delete.delay.ms",
         _LONG,
         "60000",
@@ -221,7 +201,7 @@ _DEFINITIONS = (
         "The time between renaming a file for deletion and removing it.",
         "log.segment.delete.delay.ms",
     ),
-    _topic(
+    topic_config(
         "min.cleanable.dirty.ratio",
         _DOUBLE,
         "0.5",
@@ -229,7 +209,7 @@ _DEFINITIONS = (
         "The share of uncompacted log from which a log is compacted.",
         "log.cleaner.min.cleanable.ratio",
     ),
-    _topic(
+    topic_config(
         "cleanup.policy",
         _LIST,
         "delete",
@@ -237,7 +217,7 @@ _DEFINITIONS = (
         "delete, compact, or both.",
         "log.cleanup.policy",
     ),
-    _topic(
+    topic_config(
         "unclean.leader.election.enable",
         _BOOLEAN,
         "false",
@@ -245,7 +225,7 @@ _DEFINITIONS = (
         "Whether a replica outside of the ISR may become leader, losing data.",
         "unclean.leader.election.enable",
     ),
-    _topic(
+    topic_config(
         "min.insync.replicas",
         _INT,
         "1",
@@ -253,7 +233,7 @@ _DEFINITIONS = (
         "The ISR size below which a write with acks=all is refused.",
         "min.insync.replicas",
     ),
-    _topic(
+    topic_config(
         "compression.type",
         _STRING,
         "producer",
@@ -261,7 +241,7 @@ _DEFINITIONS = (
         "The codec of stored batches; producer keeps the producer's.",
         "compression.type",
     ),
-    _topic(
+    topic_config(
         "compression.gzip.level",
         _INT,
         "-1",
@@ -269,7 +249,7 @@ _DEFINITIONS = (
         "The gzip level if compression.type is gzip.",
         "compression.gzip.level",
     ),
-    _topic(
+    topic_config(
         "compression.lz4.level",
         _INT,
         "9",
@@ -277,7 +257,7 @@ _DEFINITIONS = (
         "The lz4 level if compression.type is lz4.",
         "compression.lz4.level",
     ),
-    _topic(
+    topic_config(
         "compression.zstd.level",
         _INT,
         "3",
@@ -285,7 +265,7 @@ _DEFINITIONS = (
         "The zstd level if compression.type is zstd.",
         "compression.zstd.level",
     ),
-    _topic(
+    topic_config(
         "preallocate",
         _BOOLEAN,
         "false",
@@ -293,7 +273,7 @@ _DEFINITIONS = (
         "Whether a new segment file is created in its full size.",
         "log.preallocate",
     ),
-    _topic(
+    topic_config(
         "message.format.version",
         _STRING,
         "3.0-IV1",
@@ -302,7 +282,7 @@ _DEFINITIONS = (
         "inter.broker.protocol.version is 3.0 or higher.",
         "log.message.format.version",
     ),
-    _topic(
+    topic_config(
         "message.timestamp.type",
         _STRING,
         "CreateTime",
@@ -310,7 +290,7 @@ _DEFINITIONS = (
         "Whether a message carries its producer's time or the broker's.",
         "log.message.timestamp.type",
     ),
-    _topic(
+    topic_config(
         "message.timestamp.difference.max.ms",
         _LONG,
         str(LONG_MAX),
@@ -318,7 +298,7 @@ _DEFINITIONS = (
         "Deprecated: both bounds in one; the two below override it.",
         "log.message.timestamp.difference.max.ms",
     ),
-    _topic(
+    topic_config(
         "message.timestamp.before.max.ms",
         _LONG,
         str(LONG_MAX),
@@ -326,7 +306,7 @@ _DEFINITIONS = (
         "How far a message's timestamp may lie before the broker's time.",
         "log.message.timestamp.before.max.ms",
     ),
-    _topic(
+    topic_config(
         "message.timestamp.after.max.ms",
         _LONG,
         str(LONG_MAX),
@@ -334,21 +314,21 @@ _DEFINITIONS = (
         "How far a message's timestamp may lie after the broker's time.",
         "log.message.timestamp.after.max.ms",
     ),
-    _topic(
+    topic_config(
         "leader.replication.throttled.replicas",
         _LIST,
         "",
         _ThrottledReplicas("leader.replication.throttled.replicas"),
         "Replicas whose replication is throttled on the leader's side.",
     ),
-    _topic(
+    topic_config(
         "follower.replication.throttled.replicas",
         _LIST,
         "",
         _ThrottledReplicas("follower.replication.throttled.replicas"),
         "Replicas whose replication is throttled on the follower's side.",
     ),
-    _topic(
+    topic_config(
         "message.downconversion.enable",
         _BOOLEAN,
         "true",

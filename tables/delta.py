@@ -10,11 +10,13 @@ it refuses a commit if another has written the same application's transaction si
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -22,11 +24,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from .errors import Conflict, TableError
 from .offsets import Offsets, to_properties
 from .place import Place
+from .state import TableFacts
 
 if TYPE_CHECKING:
     from ..storage.table_configs import PartitionField
 
 MAX_PARTITIONS: Final = 100_000
+MS_PER_HOUR: Final = 3_600_000
 
 
 class DeltaTopicTable:
@@ -45,6 +49,11 @@ class DeltaTopicTable:
                 raise TableError(
                     f"pybroker.table.partition.by: there is no column {column}; there are "
                     f"{', '.join(schema.names)}"
+                )
+            if pa.types.is_binary(schema.field(column).type):
+                raise TableError(
+                    f"pybroker.table.partition.by: {column} has bytes, by which tables of Delta "
+                    "are not partitioned"
                 )
         if self._is_local:
             os.makedirs(self._url, exist_ok=True)
@@ -84,6 +93,18 @@ class DeltaTopicTable:
                 break
             found[partition] = offset
         return found
+
+    def facts(self) -> TableFacts:
+        files = pa.table(self.table.get_add_actions(flatten=True))
+        counts = files["num_records"]
+        last = self.table.history(1)
+        return TableFacts(
+            snapshot=str(self.table.version()),
+            committed_ms=last[0].get("timestamp") if last else None,
+            rows=None if counts.null_count else pc.sum(counts).as_py() or 0,
+            files=files.num_rows,
+            size_bytes=pc.sum(files["size_bytes"]).as_py() or 0,
+        )
 
     def rows(self) -> pa.Table:
         return self.table.to_pyarrow_table()
@@ -137,6 +158,25 @@ class DeltaTopicTable:
                 self.append(rows.slice(0, 0), offsets)
         except CommitFailedError as error:
             raise Conflict(str(error)) from None
+
+    def compact(self, target_bytes: int) -> bool:
+        """Never: deltalake's `optimize` merges files that a commit has merged since, and so adds
+        their rows twice, while its other operations refuse this."""
+        return False
+
+    def expire(self, retention_ms: int) -> None:
+        """Removes files that no version of this time has, in whole hours. Delta itself removes
+        old parts of its log. Raises Conflict."""
+        try:
+            self.table.vacuum(
+                retention_hours=math.ceil(retention_ms / MS_PER_HOUR),
+                dry_run=False,
+                enforce_retention_duration=False,
+                commit_properties=self._properties(self.offsets()),
+            )
+        except (CommitFailedError, DeltaError) as error:
+            raise Conflict(str(error)) from None
+        self._table = DeltaTable(self._url)
 
     def _properties(self, offsets: Mapping[int, int]) -> CommitProperties:
         """All partitions have an application transaction, those without a record of offset 0."""

@@ -39,14 +39,21 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 
+from . import iceberg_upkeep
 from .errors import Conflict, TableError
 from .offsets import Offsets, from_properties, to_properties
 from .place import CATALOG_NAME, Place
+from .state import TableFacts, now_ms
 
 if TYPE_CHECKING:
     from ..storage.table_configs import PartitionField
 
 RETRIES: Final = "commit.retry.num-retries"
+OURS: Final = {
+    RETRIES: "0",
+    # Old files of metadata; the newest hundred stay.
+    "write.metadata.delete-after-commit.enabled": "true",
+}
 TOPIC: Final = "pybroker.topic"
 _PERIODS: Final[Mapping[str, type[Transform[Any, Any]]]] = {
     "year": YearTransform,
@@ -77,7 +84,7 @@ class IcebergTable:
             self._table = self._catalog.load_table(self._name)
         except NoSuchTableError:
             self._create(schema, partition_by)
-        self._forbid_retries()
+        self._set_properties()
         self._evolve(schema)
 
     def _evolve(self, schema: pa.Schema) -> None:
@@ -101,7 +108,7 @@ class IcebergTable:
     def _create(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
         with contextlib.suppress(NamespaceAlreadyExistsError):
             self._catalog.create_namespace_if_not_exists(self._name[:1])
-        properties = {RETRIES: "0", TOPIC: self._topic, "format-version": "2"}
+        properties = {**OURS, TOPIC: self._topic, "format-version": "2"}
         for field in partition_by:
             if field.column not in schema.names:
                 raise TableError(
@@ -121,11 +128,11 @@ class IcebergTable:
             raise Conflict from None
         self._table = self._catalog.load_table(self._name)
 
-    def _forbid_retries(self) -> None:
+    def _set_properties(self) -> None:
         table = self.table
-        if table.properties.get(RETRIES) != "0":
+        if any(table.properties.get(name) != text for name, text in OURS.items()):
             with table.transaction() as transaction:
-                transaction.set_properties({RETRIES: "0"})
+                transaction.set_properties(OURS)
 
     @property
     def table(self) -> Table:
@@ -151,6 +158,19 @@ class IcebergTable:
         found = from_properties(self._topic_id, table.properties)
         return {} if found is None else found
 
+    def facts(self) -> TableFacts:
+        snapshot = self.table.current_snapshot()
+        if snapshot is None:
+            return TableFacts(rows=0, files=0, size_bytes=0)
+        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        return TableFacts(
+            snapshot=str(snapshot.snapshot_id),
+            committed_ms=snapshot.timestamp_ms,
+            rows=_number(summary, "total-records"),
+            files=_number(summary, "total-data-files"),
+            size_bytes=_number(summary, "total-files-size"),
+        )
+
     def rows(self) -> pa.Table:
         return self.table.scan().to_arrow()
 
@@ -165,6 +185,16 @@ class IcebergTable:
         Conflict."""
         keys = pa.concat_arrays([rows[key].combine_chunks(), deleted.cast(rows[key].type)])
         self._commit(rows, offsets, _one_of(key, keys) if len(keys) else None)
+
+    def compact(self, target_bytes: int) -> bool:
+        """Raises Conflict."""
+        return iceberg_upkeep.compact(
+            self.table, target_bytes, to_properties(self._topic_id, self.offsets())
+        )
+
+    def expire(self, retention_ms: int) -> None:
+        """Raises Conflict."""
+        iceberg_upkeep.expire(self.table, now_ms() - retention_ms)
 
     def _commit(
         self, rows: pa.Table, offsets: Mapping[int, int], replaced: BooleanExpression | None
@@ -181,6 +211,11 @@ class IcebergTable:
                 transaction.set_properties(properties)
         except CommitFailedException as error:
             raise Conflict(str(error)) from None
+
+
+def _number(summary: Mapping[str, str], name: str) -> int | None:
+    text = summary.get(name)
+    return None if text is None else int(text)
 
 
 def _fits(wanted: pa.DataType, there: pa.DataType) -> bool:

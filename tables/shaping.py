@@ -55,7 +55,9 @@ def shaper_of(schema: str, registry: str | None) -> Shaper:
         return InlineShaper(schema)
     if registry is None:
         raise TableError(
-            f"pybroker.table.schema={schema} is a subject, and pybroker.table.registry is not set"
+            f"pybroker.table.schema={schema} is a subject, and pybroker.table.registry is not set",
+            "start the brokers with pybroker.table.registry=http://HOST:8081 in server.properties; "
+            "or: pybroker start --registry",
         )
     return SubjectShaper(schema, registry)
 
@@ -180,7 +182,11 @@ class SubjectShaper:
             problem = f"status {error.code}"
         except (OSError, ValueError) as error:
             problem = str(error)
-        raise TableError(f"the schema registry {self._url}{path}: {problem}")
+        raise TableError(
+            f"the schema registry {self._url}{path}: {problem}",
+            f"see that the registry answers and has the subject {self._subject}; the writer tries "
+            "again by itself",
+        )
 
     def shape(self, raw: pa.RecordBatch) -> tuple[pa.Table, list[Bad]]:
         pieces = _Pieces(raw, self.columns)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from .place import Place
+from .state import TableFacts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +24,9 @@ class TopicTable(Protocol):
     def offsets(self) -> dict[int, int]:
         """By partition, the first offset that the loaded state does not have."""
 
+    def facts(self) -> TableFacts:
+        """Of the loaded state."""
+
     def rows(self) -> pa.Table:
         """All rows of the loaded state."""
 
@@ -34,6 +38,13 @@ class TopicTable(Protocol):
         self, rows: pa.Table, deleted: pa.Array, key: str, offsets: Mapping[int, int]
     ) -> None:
         """As `append`; rows replace those of the same key, and keys of `deleted` are removed."""
+
+    def compact(self, target_bytes: int) -> bool:
+        """Merge some small files; false: too few are there. The rows stay the same. Raises
+        Conflict. The loaded state may have later commits by others then, as after `expire`."""
+
+    def expire(self, retention_ms: int) -> None:
+        """Remove snapshots that are older, and files that no other has. Raises Conflict."""
 
 
 def table_of(kind: str, place: Place, topic: str, topic_id: str) -> TopicTable:

@@ -20,8 +20,11 @@ import trio
 
 from ..client.cluster import Cluster
 from ..client.errors import ClientError
-from ..storage.table_configs import table_settings
+from ..storage.table_configs import TableSettings, table_settings
+from .errors import problem_of
 from .place import Place
+from .reports import Reports
+from .state import TableState
 
 NICENESS: Final = 10
 RECEIVE_BYTES: Final = 1 << 16
@@ -63,23 +66,33 @@ class Worker:
             place = Place.from_json(base["place"])
             while True:
                 try:
-                    from .writer import TopicWriter
-
                     async with Cluster(
                         base["bootstrap"], _log, security=base["security"]
                     ) as cluster:
-                        await TopicWriter(cluster, place, topic, settings, _report).run()
-                except ImportError as error:
-                    text = f"{error}: pip install 'pybroker-kafka[tables]'"
-                    _send({"topic": topic, "error": text})
-                    return
+                        await _write(cluster, place, topic, settings)
                 except ClientError as error:
                     _send({"topic": topic, "error": str(error)})
                 await trio.sleep(RESTART_SECONDS)
 
 
-def _report(state: Any) -> None:
-    _send(asdict(state))
+async def _write(cluster: Cluster, place: Place, topic: str, settings: TableSettings) -> None:
+    """Until cancelled."""
+    reports = Reports(cluster, place, topic, _log)
+
+    def report(state: TableState) -> None:
+        _send(asdict(state))
+        reports.note(state)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reports.run)
+        try:
+            from .writer import TopicWriter
+        except ImportError as error:
+            state = TableState(topic, settings.format)
+            state.fail(problem_of(error))
+            report(state)
+            return
+        await TopicWriter(cluster, place, topic, settings, report).run()
 
 
 def _send(message: Message) -> None:

@@ -11,7 +11,6 @@ A topic with more partitions than before is opened anew as well.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -21,17 +20,19 @@ import trio
 from ..client.cluster import Cluster
 from ..client.consumer.consumer import MAX_BATCH_RECORDS, Consumer
 from ..client.consumer.received import ReceivedBatch
-from ..client.errors import ClientError
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import uuid_to_text
 from ..storage.table_configs import TableSettings
 from .dead_letters import send_dead_letters
-from .errors import Conflict, TableError
+from .errors import Conflict, TableError, problem_of
 from .intake import Intake
 from .place import Place
 from .raw import raw_columns
 from .shaping import NewColumns, Shaper, shaper_of
+from .state import TableState
+from .state import now_ms as wall_ms
 from .topic_table import TopicTable, table_of
+from .upkeep import Upkeep
 from .upserts import last_by_key
 from .values import Bad
 
@@ -39,20 +40,6 @@ POLL_SECONDS: Final = 0.5
 PARTITIONS_SECONDS: Final = 5.0  # between two looks whether the topic has more of them
 FIRST_BACKOFF_SECONDS: Final = 0.1
 MAX_BACKOFF_SECONDS: Final = 30.0
-
-
-@dataclass(slots=True)
-class TableState:
-    """What is known of a table, for its operator."""
-
-    topic: str
-    format: str
-    offsets: dict[int, int] = field(default_factory=dict)  # those committed
-    ends: dict[int, int] = field(default_factory=dict)  # of the topic, as far as known
-    rows: int = 0  # written by this process
-    dead_letters: int = 0
-    commits: int = 0
-    error: str | None = None
 
 
 class _MorePartitions(Exception):
@@ -77,6 +64,7 @@ class TopicWriter:
         self._pieces: list[pa.Table] = []
         self._lives: list[pa.Array] = []  # upserts: whether the records of the pieces have a value
         self._dead: list[tuple[ReceivedBatch, Bad]] = []
+        self._upkeep = Upkeep()
         self.state = TableState(topic, settings.format)
 
     async def run(self) -> None:
@@ -88,17 +76,10 @@ class TopicWriter:
                 await self._keep()
             except (_MorePartitions, NewColumns):
                 continue
-            except Conflict as error:
-                problem = f"the table was changed by another process: {error}"
-            except (ClientError, TableError) as error:
-                problem = str(error)
-            except ImportError as error:
-                problem = f"{error}: pip install 'pybroker-kafka[tables]'"
             except Exception as error:  # the formats' libraries raise all kinds
-                problem = f"{type(error).__name__}: {error}"
+                self.state.fail(problem_of(error))
             if self.state.commits > commits:
                 backoff = FIRST_BACKOFF_SECONDS
-            self.state.error = problem
             self._report(self.state)
             await trio.sleep(backoff)
             backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
@@ -136,14 +117,19 @@ class TopicWriter:
                 if wanted < starts[partition] and partition[1] in offsets:
                     self._lost(partition, wanted, starts[partition])
             intake = Intake(offsets, self._settings.target_lag_ms)
-            self.state.offsets, self.state.error = dict(offsets), None
+            self.state.offsets = {part: offsets.get(part, 0) for _, part in partitions}
+            self.state.facts = await trio.to_thread.run_sync(table.facts)
             self._report(self.state)
             await self._follow(consumer, intake, table, len(partitions))
 
     def _lost(self, partition: TopicPartition, wanted: int, start: int) -> None:
-        self.state.error = (
-            f"records {wanted} to {start - 1} of partition {partition[1]} were deleted before they "
-            "were in the table"
+        self.state.fail(
+            (
+                f"records {wanted} to {start - 1} of partition {partition[1]} were deleted before "
+                "they were in the table",
+                "they are lost to the table, which goes on; set retention.ms of the topic well "
+                "above the target lag",
+            )
         )
         self._report(self.state)
 
@@ -160,19 +146,28 @@ class TopicWriter:
                 await self._accept(intake, batch)
             if intake.is_due(_now_ms()):
                 await self._commit(table, intake)
-                self._note_ends(consumer)
+                self._note_ends(consumer, intake)
             if trio.current_time() >= look_at:
                 look_at = trio.current_time() + PARTITIONS_SECONDS
-                self._note_ends(consumer)
+                self._note_ends(consumer, intake)
                 found = await self._cluster.topic(self._topic)
                 if len(found.partitions) != partition_count:
                     raise _MorePartitions
 
-    def _note_ends(self, consumer: Consumer) -> None:
+    def _note_ends(self, consumer: Consumer, intake: Intake) -> None:
+        """If nothing waits, the table has all before the consumer's positions, which also pass the
+        ends of transactions."""
+        is_idle, is_whole = intake.wait_ms(_now_ms()) is None, True
         for partition in consumer.assignment:
             at, lag = consumer.position(partition), consumer.lag(partition)
+            if at is not None and is_idle:
+                self.state.offsets[partition[1]] = at
             if at is not None and lag is not None:
                 self.state.ends[partition[1]] = at + lag
+            is_whole = is_whole and is_idle and lag == 0
+        if is_whole:
+            self.state.whole_ms = wall_ms()
+            self.state.recover()
         self._report(self.state)
 
     async def _accept(self, intake: Intake, batch: ReceivedBatch) -> None:
@@ -198,7 +193,9 @@ class TopicWriter:
         if bad and not self._settings.dead_letter_topic:
             raise TableError(
                 f"offset {batch.offsets[bad[0].row]} of partition {batch.partition} does not fit "
-                f"the schema: {bad[0].reason}; the topic has no pybroker.table.dead.letter.topic"
+                f"the schema: {bad[0].reason}; the topic has no pybroker.table.dead.letter.topic",
+                "name a topic for such records: pybroker topics alter "
+                f"{batch.topic} --set pybroker.table.dead.letter.topic=TOPIC; or change the schema",
             )
         self._dead += [(batch, one) for one in bad]
 
@@ -214,9 +211,27 @@ class TopicWriter:
         offsets = dict(intake.offsets)
         await trio.to_thread.run_sync(self._write, table, rows, lives, offsets)
         intake.committed()
-        self.state.offsets, self.state.error = offsets, None
+        self._upkeep.committed()
+        self.state.offsets |= offsets
+        self.state.recover()
         self.state.rows += rows.num_rows
         self.state.commits += 1
+        await trio.to_thread.run_sync(self._keep_up, table, offsets)
+        self.state.facts = await trio.to_thread.run_sync(table.facts)
+
+    def _keep_up(self, table: TopicTable, offsets: dict[int, int]) -> None:
+        """In a thread: one piece of upkeep, if one is due. Raises Conflict if the table has other
+        offsets then: the state is one that another writer has made."""
+        settings, upkeep = self._settings, self._upkeep
+        if settings.file_bytes and upkeep.takes_compaction():
+            table.compact(settings.file_bytes)
+        elif settings.snapshot_retention_ms >= 0 and upkeep.takes_expiry():
+            table.expire(settings.snapshot_retention_ms)
+        else:
+            return
+        there = table.offsets()
+        if any(there.get(part, 0) != offsets.get(part, 0) for part in there.keys() | offsets):
+            raise Conflict("another writer has committed")
 
     def _write(
         self, table: TopicTable, rows: pa.Table, lives: pa.ChunkedArray, offsets: dict[int, int]

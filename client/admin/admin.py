@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .quotas import Quotas
     from .records import Records
     from .share_groups import ShareGroups
+    from .tables import Tables
     from .tokens import Tokens
     from .topics import Topics
     from .transactions import Transactions
@@ -49,6 +50,7 @@ class Admin:
     quotas: Quotas
     records: Records
     share_groups: ShareGroups
+    tables: Tables
     tokens: Tokens
     topics: Topics
     transactions: Transactions

@@ -10,6 +10,7 @@ import duckdb
 import psutil
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -18,6 +19,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from pyiceberg.exceptions import NoSuchTableError
 
+from pybroker_kafka.cli.main import main
 from pybroker_kafka.tables.iceberg import open_catalog
 from pybroker_kafka.tables.place import Place
 from tests.support.patience import until
@@ -243,6 +245,62 @@ def test_a_compacted_topic_is_one_row_for_each_key(
         return {row["key"]: row["value"] for row in pairs}
 
     until(lambda: found() == {key: value for key, value in expected.items() if value is not None})
+
+
+def told(broker: BrokerProcess, *words: str, status: int = 0) -> str:
+    """The output of `pybroker tables`."""
+    command = ["tables", *words, "--bootstrap-server", broker.bootstrap]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == status, done.output
+    return done.output
+
+
+def test_the_commands_tell_of_lag_dead_letters_and_errors(
+    broker: BrokerProcess, place: Place
+) -> None:
+    letters, schema = "told-letters", json.dumps(SCHEMA)
+    for topic in (letters, "told-plain"):
+        create(broker, topic)
+    create(broker, "told-raw", 2, pybroker_table="iceberg")
+    create(broker, "told-late", pybroker_table="delta", pybroker_table_target_lag_ms="3600000")
+    create(broker, "told-stopped", pybroker_table="delta", pybroker_table_schema=schema)
+    create(
+        broker,
+        "told-shaped",
+        pybroker_table="delta",
+        pybroker_table_schema=schema,
+        pybroker_table_dead_letter_topic=letters,
+    )
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for topic in ("told-raw", "told-late", "told-stopped", "told-shaped"):
+            for value in (b'{"id": 1}', b"no JSON", b'{"id": 2}'):
+                producer.send(topic, value, partition=0).get(timeout=60)
+
+    def found(topic: str) -> dict[str, object]:
+        (row,) = json.loads(told(broker, "describe", topic, "--json"))
+        assert isinstance(row, dict)
+        return {
+            name: row[name] for name in ("state", "lag", "rows", "files", "dead_letters", "writer")
+        }
+
+    where = {"writer": 1}
+    raw = {"state": "current", "lag": 0, "rows": 3, "files": 1, "dead_letters": 0, **where}
+    until(lambda: found("told-raw") == raw)
+    until(lambda: found("told-shaped") == {**raw, "rows": 2, "dead_letters": 1})
+    late = {**raw, "lag": 3, "rows": 0, "files": 0}
+    until(lambda: found("told-late") == late)
+    until(lambda: found("told-stopped") == {**late, "state": "failed"})
+
+    text = told(broker, "describe", "told-stopped")
+    assert "3 records are not in the table" in text
+    assert "offset 1 of partition 0 does not fit the schema" in text
+    assert "told-stopped --set pybroker.table.dead.letter.topic=TOPIC" in text
+    assert "told-raw" in told(broker, "list")
+    rows = json.loads(told(broker, "list", "--failed", "--json"))
+    assert "told-stopped" in [row["topic"] for row in rows]
+    assert "told-raw" not in [row["topic"] for row in rows]
+    refused = told(broker, "describe", "told-plain", status=2)
+    assert "has no table; make one with: pybroker topics alter told-plain" in refused
 
 
 def test_columns_follow_the_subject_of_the_registry(

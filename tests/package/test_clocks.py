@@ -24,6 +24,7 @@ MAY = {
     "local.certificates": "dates of new certificates",
     "broker.resources.clock": "for all of the broker",
     "testkit.story": "shown: when something happened",
+    "client.admin.tables": "shown: how long records wait for their table",
     "client.hosted.outbox": "timestamps of records, when they are sent",
     "client.mirror.copying": "shown: how far behind the newest record is",
     "client.mirror.flow": "the timestamp of a heartbeat",
@@ -32,6 +33,7 @@ MAY = {
     "client.producer.producer": "timestamps of records",
     "client.security.settings": "the dates of a token that is made",
     "spark_jobs.pipelines.consumer_lag": "the timestamp of a sample",
+    "tables.state": "the age of snapshots; shown: when a table had all records",
 }
 _OF_TIME = {"time", "time_ns"}
 _OF_DATETIME = {"now", "utcnow", "today"}

@@ -16,6 +16,12 @@ AVRO = {
     "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}],
 }
 CHECKED = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
+ANY_ITEMS = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "array",
+    "items": True,
+    "additionalItems": False,
+}
 
 
 def proto_file() -> bytes:
@@ -43,6 +49,7 @@ def answers() -> dict[str, dict[str, Any]]:
         "/schemas/ids/4": {"schema": "{", "schemaType": "AVRO"},
         "/schemas/ids/5": {"schema": "{}", "references": [{"name": "x"}]},
         "/schemas/ids/6": {"schema": "{}", "schemaType": "THRIFT"},
+        "/schemas/ids/8": {"schema": json.dumps(ANY_ITEMS), "schemaType": "JSON"},
     }
 
 

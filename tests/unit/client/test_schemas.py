@@ -42,6 +42,15 @@ async def test_both_ways(url: str, number: int, data: bytes, value: dict[str, An
     assert registry.encode(number, None) is None
 
 
+async def test_items_of_true_have_no_additional_ones(url: str) -> None:
+    """Where the validator alone fails with a TypeError."""
+    registry = Registry(url)
+    await registry.load([8])
+    assert registry.encode(8, b'[1, "a"]') == b'\0\0\0\0\x08[1, "a"]'
+    with pytest.raises(SchemaError, match="is not of type 'array'"):
+        registry.encode(8, b"1")
+
+
 async def test_an_inner_message(url: str) -> None:
     registry = Registry(url)
     await registry.load([3])

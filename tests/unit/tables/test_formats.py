@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from pybroker_kafka.storage.table_configs import PartitionField, table_settings
 from pybroker_kafka.tables.errors import Conflict, TableError
+from pybroker_kafka.tables.iceberg import IcebergTable
 from pybroker_kafka.tables.place import Place
 from pybroker_kafka.tables.raw import RAW
 from pybroker_kafka.tables.topic_table import TopicTable, table_of
+from pybroker_kafka.tables.upkeep import ENOUGH_FILES
 
 FORMATS = pytest.mark.parametrize("kind", ["iceberg", "delta"])
 
@@ -81,6 +85,95 @@ def test_upserts_replace_and_delete(kind: str, tmp_path: Path) -> None:
     assert opened(kind, place).offsets() == {0: 9}
 
 
+def files_in(directory: Path) -> set[Path]:
+    return set(directory.rglob("*.parquet"))
+
+
+def files_of(kind: str, place: Place) -> int:
+    count = opened(kind, place).facts().files
+    assert count is not None
+    return count
+
+
+@pytest.mark.parametrize("by", ["", "offset"])
+def test_merged_files_have_the_same_rows(by: str, tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    table = opened("iceberg", place, by=by)
+    for number in range(ENOUGH_FILES * 2):
+        table.append(rows_of(number % 2, number % 2 + 1), {0: number + 1})
+    before = sorted(map(str, table.rows().to_pylist()))
+    stale = opened("iceberg", place, by=by)
+    assert table.compact(1 << 20)
+    assert table.offsets() == {0: ENOUGH_FILES * 2}
+    while table.compact(1 << 20):
+        pass
+    assert files_of("iceberg", place) == (2 if by else 1)
+    assert sorted(map(str, opened("iceberg", place).rows().to_pylist())) == before
+    with pytest.raises(Conflict):
+        stale.compact(1 << 20)
+    table.append(rows_of(0, 1), {0: 99})
+    assert opened("iceberg", place).offsets() == {0: 99}
+
+
+def test_deltalake_merges_files_that_were_merged_since(tmp_path: Path) -> None:
+    """Why tables of Delta are not compacted. If this test fails, they can be."""
+    place = Place(str(tmp_path))
+    table = opened("delta", place)
+    for number in range(3):
+        table.append(rows_of(number, number + 1), {0: number + 1})
+    first, second = (DeltaTable(place.delta_url("some.topic")) for _ in range(2))
+    for one in (first, second):
+        one.optimize.compact()
+    assert len(keys_of("delta", place)) == 6
+
+
+@FORMATS
+def test_after_an_expiry_beside_another_writer_the_offsets_tell(kind: str, tmp_path: Path) -> None:
+    """The writer compares them: its table may have a later state than it committed upon."""
+    place = Place(str(tmp_path))
+    table, other = opened(kind, place), opened(kind, place)
+    table.append(rows_of(0, 1), {0: 1})
+    other.open(RAW, ())
+    other.append(rows_of(1, 2), {0: 2})
+    with contextlib.suppress(Conflict):
+        table.expire(0)
+        if table.offsets() == {0: 1}:
+            with pytest.raises(Conflict):
+                table.append(rows_of(1, 2), {0: 2})
+    assert keys_of(kind, place) == [b"k0", b"k1"]
+
+
+@FORMATS
+def test_old_snapshots_go_with_their_files(kind: str, tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    table = opened(kind, place)
+    for number in range(ENOUGH_FILES):
+        table.append(rows_of(number, number + 1), {0: number + 1})
+    table.compact(1 << 20)
+    table.upsert(rows_of(3, 4), pa.array([b"k2"], pa.binary()), "key", {0: 21})
+    written = files_in(tmp_path)
+    table.expire(3_600_000)
+    assert files_in(tmp_path) == written, "nothing is so old"
+    table.expire(0)
+    table.append(rows_of(21, 22), {0: 22})
+    assert table.offsets() == {0: 22}
+    assert len(files_in(tmp_path)) == files_of(kind, place) < len(written)
+    kept = [number for number in range(ENOUGH_FILES) if number != 2]
+    assert keys_of(kind, place) == sorted(b"k%d" % number for number in [*kept, 21])
+
+
+def test_branches_keep_all_snapshots(tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    table = opened("iceberg", place)
+    for number in range(3):
+        table.append(rows_of(number, number + 1), {0: number + 1})
+    assert isinstance(table, IcebergTable)
+    first = table.table.snapshots()[0].snapshot_id
+    table.table.manage_snapshots().create_tag(first, "audited").commit()
+    table.expire(0)
+    assert len(table.table.snapshots()) == 3
+
+
 @FORMATS
 def test_partitions_of_the_table(kind: str, tmp_path: Path) -> None:
     place = Place(str(tmp_path / "not" / "there yet"))
@@ -90,3 +183,10 @@ def test_partitions_of_the_table(kind: str, tmp_path: Path) -> None:
     table = table_of(kind, place, "other", "id")
     with pytest.raises(TableError, match="there is no column colour"):
         table.open(RAW, [PartitionField("colour")])
+
+
+def test_delta_is_not_partitioned_by_bytes(tmp_path: Path) -> None:
+    """deltalake reads such a value as the text of its escapes, and a merge writes it like that."""
+    table = table_of("delta", Place(str(tmp_path)), "other", "id")
+    with pytest.raises(TableError, match="key has bytes"):
+        table.open(RAW, [PartitionField("key")])

@@ -1,0 +1,48 @@
+"""What the writer of a table knows of it, for the broker's metrics and for people; it needs none of
+the formats' libraries.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, frozen=True)
+class TableFacts:
+    """The loaded state of a table, as its format counts it."""
+
+    snapshot: str | None = None  # Delta: the version
+    committed_ms: int | None = None  # since 1970
+    rows: int | None = None
+    files: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class TableState:
+    topic: str
+    format: str
+    offsets: dict[int, int] = field(default_factory=dict)  # before them the table has all records
+    ends: dict[int, int] = field(default_factory=dict)  # of the topic, as far as known
+    facts: TableFacts = field(default_factory=TableFacts)
+    whole_ms: int | None = None  # since 1970: when the table last had all records
+    rows: int = 0  # written by this process
+    dead_letters: int = 0  # by this process
+    commits: int = 0
+    error: str | None = None
+    advice: str | None = None  # what to do about the error
+
+    # An error stays until records are in the table again, or none is missing: a table that stops
+    # before a record is opened well again and again.
+
+    def fail(self, problem: tuple[str, str]) -> None:
+        self.error, self.advice = problem
+
+    def recover(self) -> None:
+        self.error = self.advice = None
+
+
+def now_ms() -> int:
+    """Since 1970."""
+    return int(time.time() * 1000)
