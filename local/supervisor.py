@@ -233,25 +233,21 @@ class Supervisor:
             remembered_sessions,
         )
         from ..broker.zookeeper.storage import SECRET_FILE
-        from ..zookeeper.quorum.ensemble_machine import member_passwords
 
         spec = self.spec
         connect = self._zookeepers_that_run() or self.state.zookeeper_connect
         secret = None
-        if spec.zookeeper_connect is None and spec.zookeeper_count == 1:
-            secret = spec.zookeeper_directory / SECRET_FILE
+        if spec.zookeeper_connect is None:
+            secret = spec.zookeepers()[0][2] / SECRET_FILE
         log_dirs = [
             log_dir for broker_id in dead_broker_ids for log_dir in spec.log_dirs_of(broker_id)
         ]
         try:
             credentials = zookeeper_credentials(spec.zookeeper_credentials)
-            password_of = passwords(log_dirs, secret)
-            if spec.ensemble_ports:
-                password_of = member_passwords(credentials)
             close_sessions(
                 connect,
                 dead_broker_ids,
-                password_of,
+                passwords(log_dirs, secret, credentials),
                 remembered_sessions(log_dirs),
                 credentials=credentials,
             )

@@ -12,9 +12,11 @@ import random
 import sys
 from functools import partial
 
-from pybroker_kafka.zookeeper.quorum.ensemble_machine import EnsembleMachine, MemberSessions
+from pybroker_kafka.zookeeper.passwords import member_password
+from pybroker_kafka.zookeeper.quorum.ensemble_machine import EnsembleMachine
 from pybroker_kafka.zookeeper.quorum.leader import Leader, Limits
 from pybroker_kafka.zookeeper.quorum.member import EnsembleSpec, Member
+from pybroker_kafka.zookeeper.sessions import SessionTable
 from tests.simulation.ensemble_checks import Checks
 from tests.simulation.ensemble_clients import Clients, SimClient
 from tests.simulation.ensemble_network import Network
@@ -89,7 +91,7 @@ class Ensemble(World):
 
     def start(self, node: Node) -> None:
         tree, sessions, recent = node.disk.load()
-        table = MemberSessions(LIMITS.tick_ms, b"", self.now_ms, node.number)
+        table = SessionTable(LIMITS.tick_ms, member_password, self.now_ms, node.number)
         for session_id, timeout_ms in sessions.items():
             table.add(session_id, timeout_ms, self.now_ms)
         machine = EnsembleMachine(tree, table, node.number)
