@@ -160,7 +160,7 @@ def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> Ensem
         if key.startswith(("group.", "weight.")):
             raise ConfigurationError(f"{key}: each member has one vote here")
         if key.startswith("server."):
-            server = _server(key, value)
+            server = parse_server(key, value)
             servers[server.server_id] = server
         elif key.startswith(TLS_PREFIX) and key not in _REFUSED:
             if key.removeprefix(TLS_PREFIX) not in _TLS_KEYS:
@@ -228,7 +228,8 @@ def _number(properties: Mapping[str, str], key: str, default: int | None, *, lea
     return number
 
 
-def _server(key: str, value: str) -> Server:
+def parse_server(key: str, value: str) -> Server:
+    """A line `server.N`. Raises ConfigurationError."""
     try:
         server_id = int(key.removeprefix("server."))
     except ValueError:
