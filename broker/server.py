@@ -127,6 +127,7 @@ async def run_broker(
             session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
             security=zookeeper_security(config),
+            follow_members=config.get_boolean("pybroker.zookeeper.follow.members"),
         ) as zookeeper:
             broker = Broker(config, zookeeper)
             broker.companion = companion

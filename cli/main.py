@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "kill": (".nodes", "kill", "Kill one node, like a crash."),
     "pause": (".nodes", "pause", "Freeze one node, like a hung machine."),
     "resume": (".nodes", "resume", "Continue a frozen node."),
+    "zookeepers": (".nodes", "zookeepers", "Change the number of ZooKeepers."),
     "topics": (".topics", "topics", "Create, list, describe, alter and delete topics."),
     "produce": (".produce", "produce", "Write lines of standard input or of files to a topic."),
     "consume": (".consume", "consume", "Print the records of topics."),

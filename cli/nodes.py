@@ -15,7 +15,7 @@ import click
 
 from ..broker.resources import machine
 from ..local import cluster_state
-from ..local.cluster_state import ClusterError, ClusterState, NodeStatus
+from ..local.cluster_state import MAX_ZOOKEEPERS, ClusterError, ClusterState, NodeStatus
 from .cluster_table import (
     ClusterView,
     look_at,
@@ -206,6 +206,25 @@ Examples:
 def resume(node: str, data_dir: Path) -> None:
     """Continue a paused NODE."""
     _command("resume", node, data_dir.absolute())
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker zookeepers 3
+  pybroker zookeepers 1
+"""
+)
+@click.argument("count", metavar="N", type=click.IntRange(1, MAX_ZOOKEEPERS))
+@data_dir_option
+@user_errors
+def zookeepers(count: int, data_dir: Path) -> None:
+    """Give the running cluster N ZooKeepers: one, or the members of an ensemble.
+
+    The brokers go on, with their sessions. No partition gets a new leader meanwhile, which takes
+    about a second.
+    """
+    _command("zookeepers", str(count), data_dir.absolute())
 
 
 def _command(command: str, node: str, directory: Path) -> None:

@@ -17,7 +17,7 @@ from .cluster_state import MAX_BROKERS, ClusterError, NodeState, release_of_new_
 from .secured import SecurityFiles
 from .tier import tier_keys
 from .zookeeper_credentials import zookeeper_credentials
-from .zookeeper_nodes import ALONE, Detours, Ports, names_of
+from .zookeeper_nodes import Detours, Ports, names_of
 
 if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
@@ -48,6 +48,7 @@ class ClusterSpec:
     first_port: int = 9092
     zookeeper_port: int = 2181  # of the first
     zookeeper_count: int = 1
+    zookeeper_ports: list[int] = field(default_factory=list)  # by the supervisor, of a change
     ensemble_ports: Ports = field(default_factory=dict)  # set by the supervisor, if by no other
     ensemble_detours: Detours = field(default_factory=dict)
     zookeeper_connect: str | None = None
@@ -81,6 +82,7 @@ class ClusterSpec:
             # A node that hangs is missed after 6 s, not after Kafka's 18 s.
             "zookeeper.session.timeout.ms": "6000",
             "zookeeper.connection.timeout.ms": "18000",
+            "pybroker.zookeeper.follow.members": str(self.zookeeper_connect is None).lower(),
         }
 
     def metrics_address(self, node_id: int) -> tuple[str, int] | None:
@@ -137,20 +139,15 @@ class ClusterSpec:
             **{f"pybroker.table.client.{name}": text for name, text in client.items()},
         }
 
-    @property
-    def zookeeper_directory(self) -> Path:
-        """That of one ZooKeeper alone."""
-        return self.data_dir / ALONE
-
     def zookeepers(self) -> list[tuple[int, int, Path]]:
-        """Number (0: alone), client port and directory of each ZooKeeper of ours."""
+        """Number (0: alone), client port (0: any) and directory of each ZooKeeper of ours."""
         first = 0 if self.zookeeper_count == 1 else 1
-        return [
-            (first + index, self.zookeeper_port + index if self.zookeeper_port else 0, path)
-            for index, path in enumerate(
-                self.data_dir / name for name in names_of(self.zookeeper_count)
-            )
+        counted = range(self.zookeeper_count)
+        ports = self.zookeeper_ports or [
+            self.zookeeper_port + index if self.zookeeper_port else 0 for index in counted
         ]
+        paths = [self.data_dir / name for name in names_of(self.zookeeper_count)]
+        return [(first + index, ports[index], paths[index]) for index in counted]
 
     def broker_directory(self, broker_id: int) -> Path:
         return self.data_dir / f"{BROKER_PREFIX}{broker_id}"
@@ -174,17 +171,21 @@ class ClusterSpec:
             if key in self.overrides:
                 raise ClusterError(f"{key} is not for --config: {advice}")
         self._check_security()
-        if self.zookeeper_count > 1 and self.security is None and self.zookeeper_credentials:
-            raise ClusterError(
-                "--zookeeper-credentials alone would leave the ports between several ZooKeepers "
-                "open to everyone on this machine: use --secure, which closes both"
-            )
+        self.check_zookeepers(self.zookeeper_count)
         directory = str(self.broker_directory(1))
         node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")
         try:
             check_config(self.broker_config(node, self.zookeeper_connect or f"{HOST}:2181"))
         except ConfigError as error:
             raise ClusterError(str(error)) from None
+
+    def check_zookeepers(self, count: int) -> None:
+        """Raise ClusterError if this cluster cannot have as many."""
+        if count > 1 and self.security is None and self.zookeeper_credentials:
+            raise ClusterError(
+                "--zookeeper-credentials alone would leave the ports between several ZooKeepers "
+                "open to everyone on this machine: use --secure, which closes both"
+            )
 
     def _check_security(self) -> None:
         """A secured cluster is never started open."""
@@ -236,7 +237,7 @@ def check_ports(spec: ClusterSpec) -> None:
         ]
     give_up_at = time.monotonic() + PORT_PATIENCE_SECONDS
     for port, owner, option in wanted:
-        while (problem := _port_problem(port)) is not None:
+        while (problem := port_problem(port)) is not None:
             if time.monotonic() > give_up_at:
                 raise ClusterError(
                     f"port {port}, wanted for {owner}, cannot be used: {problem}; "
@@ -245,7 +246,8 @@ def check_ports(spec: ClusterSpec) -> None:
             time.sleep(PORT_POLL_SECONDS)
 
 
-def _port_problem(port: int) -> str | None:
+def port_problem(port: int) -> str | None:
+    """Why nothing can listen on this port now, if that is so."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -96,7 +96,10 @@ def run_node(
             directory = Path(state.directory)
             if spec.ensemble_ports:
                 tls = None if spec.security is None else spec.security.quorum_keys(state.node_id)
-                config = member_config(state, spec.ensemble_ports, spec.ensemble_detours, tls)
+                client_ports = {number: port for number, port, _ in spec.zookeepers()}
+                config = member_config(
+                    state, spec.ensemble_ports, spec.ensemble_detours, tls, client_ports
+                )
                 closed = partial(_member, credentials=credentials, fsync=not spec.ephemeral)
                 trio.run(closed, config, ready, orders)
             else:

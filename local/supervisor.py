@@ -11,8 +11,9 @@ broker at once: the controller is notified then, and not when the session has ex
 kill-as-lost leaves the session, as a machine that vanishes would.
 
 From its first moment it takes commands from `cluster_control`'s socket: shutdown, and for single
-nodes stop, kill, kill-as-lost, pause, resume, restart, expire-session. While a node restarts, a
-further stop or restart waits; the other commands are executed at once.
+nodes stop, kill, kill-as-lost, pause, resume, restart, expire-session; zookeepers changes the
+number of ZooKeepers while the brokers run. While nodes start, a further stop, restart or change
+waits; the other commands are executed at once.
 
 Limits, each longer than the limits inside it: a broker hands over for 20 s at most
 (`controlled_shutdown`), is killed 30 s after the order to stop, as is ZooKeeper, and `pybroker
@@ -40,6 +41,7 @@ from .cluster_state import ClusterError, ClusterState, NodeState, NodeStatus
 from .node_child import STATUS_LINE_MAX_BYTES, Lifeline, NodeChild
 from .node_signals import STOP_SIGNALS, behave_as_node, prepare_for_forks
 from .secured import SecurityFiles
+from .zookeeper_change import ZooKeepers, planned
 from .zookeeper_credentials import zookeeper_credentials
 from .zookeeper_nodes import await_leader, free_ports, names_of, prepare_directories
 
@@ -233,25 +235,21 @@ class Supervisor:
             remembered_sessions,
         )
         from ..broker.zookeeper.storage import SECRET_FILE
-        from ..zookeeper.quorum.ensemble_machine import member_passwords
 
         spec = self.spec
         connect = self._zookeepers_that_run() or self.state.zookeeper_connect
         secret = None
-        if spec.zookeeper_connect is None and spec.zookeeper_count == 1:
-            secret = spec.zookeeper_directory / SECRET_FILE
+        if spec.zookeeper_connect is None:
+            secret = spec.zookeepers()[0][2] / SECRET_FILE
         log_dirs = [
             log_dir for broker_id in dead_broker_ids for log_dir in spec.log_dirs_of(broker_id)
         ]
         try:
             credentials = zookeeper_credentials(spec.zookeeper_credentials)
-            password_of = passwords(log_dirs, secret)
-            if spec.ensemble_ports:
-                password_of = member_passwords(credentials)
             close_sessions(
                 connect,
                 dead_broker_ids,
-                password_of,
+                passwords(log_dirs, secret, credentials),
                 remembered_sessions(log_dirs),
                 credentials=credentials,
             )
@@ -276,7 +274,7 @@ class Supervisor:
 
     def _zookeeper_may_answer(self) -> bool:
         """An ensemble of others may at any time; our own only while a quorum of it runs."""
-        own = [child for child in self._children if child.state.kind == "zookeeper"]
+        own = self._zookeepers()
         running = sum(1 for child in own if child.state.status is NodeStatus.RUNNING)
         return 2 * running > len(own) or not own
 
@@ -284,8 +282,8 @@ class Supervisor:
         """Connect string of our own that neither are paused nor have ended."""
         return ",".join(
             f"{HOST}:{child.state.port}"
-            for child in self._children
-            if child.state.kind == "zookeeper" and child.state.status is NodeStatus.RUNNING
+            for child in self._zookeepers()
+            if child.state.status is NodeStatus.RUNNING
         )
 
     def _fork(self, kind: str, node_id: int, port: int, directory: Path) -> NodeChild:
@@ -390,7 +388,7 @@ class Supervisor:
 
     def _need_zookeeper(self, advice: str = "") -> None:
         """Raises ClusterError without ZooKeeper: brokers that start would wait for it in vain."""
-        own = [child for child in self._children if child.state.kind == "zookeeper"]
+        own = self._zookeepers()
         ended = [child for child in own if child.exit_status is not None]
         if own and 2 * len(ended) >= len(own):
             names = ", ".join(f"{child.state.name} {child.fate}" for child in ended)
@@ -474,7 +472,7 @@ class Supervisor:
         if command != "shutdown":
             if not self._has_started:
                 raise ClusterError("the cluster is still starting; try again")
-            if command in ("restart", "stop"):
+            if command in ("restart", "stop", "zookeepers"):
                 raise Later
         return self._execute(command, node)
 
@@ -483,6 +481,8 @@ class Supervisor:
         if command == "shutdown":
             self._stopping = True
             return "stopping"
+        if command == "zookeepers":
+            return self._change_zookeepers(node)
         child = self._find(node)
         state = child.state
         if command == "restart":
@@ -540,6 +540,40 @@ class Supervisor:
         if self._stopping:
             raise ClusterError("the cluster is being stopped")
         return f"{child.state.name} is ready after {time.monotonic() - started:.2f} s"
+
+    def _change_zookeepers(self, wanted: str) -> str:
+        """Replace our ZooKeepers by another number of them; if that fails, by the old ones."""
+        spec, old = self.spec, self._zookeepers()
+        new = planned(spec, [child.state.port for child in old], wanted)
+        before = ZooKeepers(
+            spec.zookeeper_count, [child.state.port for child in old], spec.ensemble_ports
+        )
+        started = time.monotonic()
+        try:
+            self._replace_zookeepers(new)
+        except (ClusterError, OSError) as error:
+            self._replace_zookeepers(before)
+            raise ClusterError(f"{error}; the cluster has {before.number} again") from error
+        finally:
+            self._save_state()
+        if self._stopping:
+            raise ClusterError("the cluster is being stopped")
+        return f"{new.number} ready after {time.monotonic() - started:.2f} s"
+
+    def _replace_zookeepers(self, new: ZooKeepers) -> None:
+        old = self._zookeepers()
+        self._stop_group(old)
+        for child in old:
+            os.close(child.status_fd)
+            self._children.remove(child)
+            self.state.nodes.remove(child.state)
+        new.set_in(self.spec)
+        self._start_zookeepers()
+        self._children.sort(key=lambda child: child.state.kind == "broker")
+        self.state.nodes.sort(key=lambda state: state.kind == "broker")
+
+    def _zookeepers(self) -> list[NodeChild]:
+        return [child for child in self._children if child.state.kind == "zookeeper"]
 
     def _stop_all(self) -> None:
         """Brokers first, together; ZooKeeper after them, since they close their sessions there.

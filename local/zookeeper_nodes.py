@@ -1,7 +1,7 @@
 """The ZooKeepers of a local cluster: one alone, or the members of an ensemble.
 
 One alone has the directory `zookeeper`, members have `zookeeper-1` and so on. When their number
-changes between two starts, the newest state goes to all of the new ones, so that any quorum has it;
+changes, the newest state goes to all of the new ones, so that any quorum has it;
 the others' directories go. Quorum and election ports are any free ones, new at each start.
 
 Nothing here runs beside a ZooKeeper of the same cluster.
@@ -47,8 +47,9 @@ def names_of(count: int) -> list[str]:
 
 def remembered_zookeepers(data_dir: Path) -> int:
     """The number of ZooKeepers with data here; 0 for a new directory."""
-    members = sum(1 for path in data_dir.glob(f"{MEMBER_PREFIX}*") if _number_of(path.name))
-    return members or int((data_dir / ALONE).is_dir())
+    if (data_dir / ALONE).is_dir():
+        return 1  # it goes last, and comes first
+    return sum(1 for path in data_dir.glob(f"{MEMBER_PREFIX}*") if _number_of(path.name))
 
 
 def prepare_directories(data_dir: Path, count: int) -> None:
@@ -78,13 +79,26 @@ def free_ports(count: int) -> Ports:
 
 
 def member_config(
-    node: NodeState, ports: Ports, detours: Detours, tls: Mapping[str, str] | None = None
+    node: NodeState,
+    ports: Ports,
+    detours: Detours,
+    tls: Mapping[str, str] | None = None,
+    client_ports: Mapping[int, int] | None = None,
 ) -> EnsembleConfig:
-    """The equal of a zoo.cfg for this node; `tls` as in `EnsembleConfig`."""
+    """The equal of a zoo.cfg for this node; `tls` as in `EnsembleConfig`. `client_ports`, by the
+    number of the member: known ones, which brokers learn from the ensemble.
+    """
     from ..zookeeper.quorum.ensemble_config import EnsembleConfig, Server
 
+    named = client_ports or {}
     servers = {
-        number: Server(number, node.host, quorum, election)
+        number: Server(
+            number,
+            node.host,
+            quorum,
+            election,
+            client_address=(node.host, named[number]) if named.get(number) else None,
+        )
         for number, (quorum, election) in ports.items()
     }
     return EnsembleConfig(
@@ -163,16 +177,29 @@ def _spread(present: list[Path], wanted: list[Path]) -> None:
     staged = [path.with_name(path.name + _STAGED) for path in wanted]
     for path in staged:
         shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(newest, path, ignore=shutil.ignore_patterns("lock", "*.tmp", "myid"))
+        left_out = shutil.ignore_patterns("lock", "*.tmp", "myid")
+        shutil.copytree(newest, path, ignore=left_out)
         if accepted:
             (path / "acceptedEpoch").write_text(str(accepted))
-    os.sync()
+        for entry in (*path.iterdir(), path):
+            _sync(entry)
     for path, copy in zip(wanted, staged, strict=True):
         shutil.rmtree(path, ignore_errors=True)
         copy.rename(path)
+    _sync(newest.parent)
     for path in present:
         if path not in wanted:
-            shutil.rmtree(path)
+            gone = path.with_name(path.name + _STAGED)
+            path.rename(gone)  # so that nothing finds a part of it
+            shutil.rmtree(gone)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _age(directory: Path) -> tuple[int, int]:

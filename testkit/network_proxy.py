@@ -124,6 +124,7 @@ class NetworkPlan:
             "listeners": f"{name}://{HOST}:{clients},{INTERNAL}://{HOST}:{inner}",
             "advertised.listeners": f"{name}://{HOST}:{front},{INTERNAL}://{HOST}:{inner_front}",
             "zookeeper.connect": f"{zookeepers}{''.join(chroot)}",
+            "pybroker.zookeeper.follow.members": "false",  # they are behind the proxy
         }
         if not self.is_secure:
             keys["listener.security.protocol.map"] = f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT"

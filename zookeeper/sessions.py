@@ -6,24 +6,16 @@ all sessions of one tick expire together and a touch within one tick changes not
 
 Invariant: no session expires before its deadline.
 
-The password that a client must show to resume its session is a keyed hash of the session id: only
-the server's secret must be stored.
+The password that a client must show to resume its session is computed from the session's id
+(`passwords`).
 """
 
 import hmac
-from hashlib import blake2b
 
 from ..protocol.invariants import BrokenInvariant
+from .passwords import PasswordOf
 
-PASSWORD_SIZE = 16
 _MASK_56_BITS = (1 << 56) - 1
-
-
-def session_password(secret: bytes, session_id: int) -> bytes:
-    """The password that proves ownership of a session; with the server's secret, that of any
-    session."""
-    raw = session_id.to_bytes(8, "big", signed=True)
-    return blake2b(raw, key=secret, digest_size=PASSWORD_SIZE).digest()
 
 
 class Session:
@@ -49,17 +41,17 @@ class SessionTable:
     __slots__ = (
         "_buckets",
         "_next_id",
-        "_secret",
         "_server_bits",
         "_tick_ms",
         "limits_ms",
+        "password",
         "sessions",
     )
 
     def __init__(
         self,
         tick_ms: int,
-        secret: bytes,
+        password: PasswordOf,
         now_ms: int,
         server_id: int = 0,
         limits_ms: tuple[int, int] | None = None,
@@ -69,7 +61,7 @@ class SessionTable:
         self._tick_ms = tick_ms
         # The shortest and the longest time-out that a client can have.
         self.limits_ms = limits_ms or (2 * tick_ms, 20 * tick_ms)
-        self._secret = secret
+        self.password = password
         self._buckets: dict[int, dict[int, None]] = {}
         # Like initializeNextSessionId: the time makes ids differ between two runs, the server's
         # number in the highest byte those of two members.
@@ -91,9 +83,6 @@ class SessionTable:
         session_id = self._next_id
         self._next_id = (session_id + 1) & _MASK_56_BITS
         return session_id | bits
-
-    def password(self, session_id: int) -> bytes:
-        return session_password(self._secret, session_id)
 
     def password_is_right(self, session_id: int, password: bytes | None) -> bool:
         return session_id != 0 and hmac.compare_digest(password or b"", self.password(session_id))

@@ -51,6 +51,7 @@ from ..protocol.zookeeper.jute import (
     WatcherEvent,
 )
 from .acl import digest_id, may_read, proves
+from .passwords import PASSWORD_SIZE
 from .prepare import Overlay, WriteRequest, prepare
 from .requests import (
     READ_REQUESTS,
@@ -60,7 +61,7 @@ from .requests import (
     read_multi,
     read_write,
 )
-from .sessions import PASSWORD_SIZE, SessionTable
+from .sessions import SessionTable
 from .transactions import (
     Body,
     CloseSessionTxn,

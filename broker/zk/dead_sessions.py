@@ -38,7 +38,7 @@ from ...protocol.zookeeper.jute import (
     PathWatchRequest,
 )
 from ...replication.controller import znodes
-from ...zookeeper.sessions import PASSWORD_SIZE, session_password
+from ...zookeeper.passwords import PASSWORD_SIZE, passwords_of
 from .registration import load_session
 
 CLOSE_TIMEOUT_S = 2.0
@@ -64,8 +64,10 @@ def remembered_sessions(log_dirs: Iterable[Path]) -> dict[int, bytes]:
     return dict(session for log_dir in log_dirs if (session := load_session(log_dir)) is not None)
 
 
-def passwords(log_dirs: Iterable[Path], secret_file: Path | None) -> PasswordOf:
-    """Passwords from session files in these directories, else from the embedded server's secret."""
+def passwords(
+    log_dirs: Iterable[Path], secret_file: Path | None, credentials: bytes | None = None
+) -> PasswordOf:
+    """Passwords from the embedded servers' secret, else from session files in these directories."""
     left = remembered_sessions(log_dirs)
     try:
         secret = secret_file.read_bytes() if secret_file is not None else None
@@ -73,12 +75,7 @@ def passwords(log_dirs: Iterable[Path], secret_file: Path | None) -> PasswordOf:
         logger.warning("cannot read %s: %s", secret_file, error)
         secret = None
 
-    def password_of(session_id: int) -> bytes | None:
-        if secret:
-            return session_password(secret, session_id)
-        return left.get(session_id)
-
-    return password_of
+    return passwords_of(secret, credentials) if secret else left.get
 
 
 def close_sessions(

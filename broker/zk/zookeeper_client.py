@@ -34,6 +34,7 @@ from ...protocol.zookeeper.operations import (
     create_recursive,
 )
 from ..config.jaas_file import JAAS_FILE
+from .ensemble_members import EnsembleMembers
 from .kazoo_operations import KazooOperations, data_bytes
 from .kazoo_parts import (
     TlsHandler,
@@ -90,6 +91,7 @@ class ZooKeeperClient(ZooKeeper):
         session_timeout_ms: int,
         session: tuple[int, bytes] | None,
         security: ZooKeeperSecurity,
+        follow_members: bool = False,
     ) -> None:
         super().__init__()
         hosts, slash, chroot = connect.partition("/")
@@ -128,6 +130,7 @@ class ZooKeeperClient(ZooKeeper):
         )
         root = "/" + chroot.strip("/") if slash and chroot.strip("/") else ""
         self._operations = KazooOperations(self._kazoo, root, security)
+        self._members = EnsembleMembers(self._kazoo, hosts) if follow_members else None
         keep_session_when_cut(self._kazoo._connection)
         self._kazoo.add_listener(self._state_changed)
 
@@ -214,6 +217,8 @@ class ZooKeeperClient(ZooKeeper):
             self._session = session
             self._connected.set()
             self._notify(SessionEvent.CONNECTED)
+            if self._members is not None:
+                self._members.read()
             if self._rearm:
                 self._rearm = False
                 self._watches.fire_all()
@@ -378,17 +383,23 @@ def open_zookeeper(
     connection_timeout_ms: int = 18_000,
     session: tuple[int, bytes] | None = None,
     security: ZooKeeperSecurity = NO_SECURITY,
+    follow_members: bool = False,
 ) -> AbstractAsyncContextManager[ZooKeeperClient]:
     """A connected client; the session is closed on leaving the block.
 
     `connect` is Kafka's zookeeper.connect (host:port,host:port/chroot); the chroot is created.
-    `session` re-attaches to an existing session if it still lives.
+    `session` re-attaches to an existing session if it still lives. `follow_members`: learn further
+    members from the ensemble.
     """
 
     @asynccontextmanager
     async def opened() -> Any:
         client = ZooKeeperClient(
-            connect, session_timeout_ms=session_timeout_ms, session=session, security=security
+            connect,
+            session_timeout_ms=session_timeout_ms,
+            session=session,
+            security=security,
+            follow_members=follow_members,
         )
         try:
             await client.start(connection_timeout_ms)

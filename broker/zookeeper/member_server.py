@@ -15,15 +15,13 @@ import trio
 
 from ...zookeeper.acl import digest_id
 from ...zookeeper.four_letter import EnsembleInfo
+from ...zookeeper.passwords import passwords_of
 from ...zookeeper.quorum.election_messages import PeerState
 from ...zookeeper.quorum.ensemble_config import EnsembleConfig
-from ...zookeeper.quorum.ensemble_machine import (
-    EnsembleMachine,
-    MemberSessions,
-    ensemble_secret,
-)
+from ...zookeeper.quorum.ensemble_machine import EnsembleMachine
 from ...zookeeper.quorum.leader import LearnerStage, Limits
 from ...zookeeper.quorum.member import LEADER_LINK, EnsembleSpec, Member
+from ...zookeeper.sessions import SessionTable
 from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, Connection
 from .election_port import ElectionPort
 from .member_storage import MemberStorage, open_member_storage
@@ -71,9 +69,10 @@ async def serve_member(
         try:
             clock = Clock()
             now_ms = clock.now_ms()
-            sessions = MemberSessions(
+            lone_secret = None if 0 in config.servers else storage.secret
+            sessions = SessionTable(
                 config.tick_ms,
-                ensemble_secret(credentials),
+                passwords_of(lone_secret, credentials),
                 now_ms,
                 config.my_id,
                 config.session_limits_ms,

@@ -28,6 +28,7 @@ from ...protocol.errors import ProtocolError
 from ...zookeeper import four_letter
 from ...zookeeper.acl import digest_id
 from ...zookeeper.connection_stats import ConnectionStats, ServerStats
+from ...zookeeper.passwords import passwords_of
 from ...zookeeper.sessions import SessionTable
 from ...zookeeper.zookeeper_server import (
     CONTAINER_CHECK_MS,
@@ -81,7 +82,7 @@ async def serve_zookeeper(
         try:
             clock = Clock()
             now_ms = clock.now_ms()
-            sessions = SessionTable(tick_time_ms, storage.secret, now_ms)
+            sessions = SessionTable(tick_time_ms, passwords_of(storage.secret, credentials), now_ms)
             restore_sessions(sessions, storage, now_ms)
             machine = ZooKeeperMachine(
                 storage.recovered.tree,

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import AuthFailedError, SessionClosedRequireSaslError
 
 from pybroker_kafka.testing import KafkaCluster
-from pybroker_kafka.zookeeper.quorum.ensemble_machine import member_password
+from pybroker_kafka.zookeeper.passwords import member_password
 from tests.support.patience import until
 
 

@@ -14,8 +14,10 @@ from kazoo.exceptions import (
     ConnectionLoss,
     NoNodeError,
     OperationTimeoutError,
+    ReconfigDisabledError,
     SessionExpiredError,
 )
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL, make_digest_acl
 
 from pybroker_kafka.local.certificates import prepare_certificates
@@ -95,6 +97,9 @@ def test_three_of_ours(tmp_path: Path) -> None:
         write_at_each(running, "first")
         before = assert_equal_trees(running)
         assert len(before) == 3 * 3 + 1
+        for number in running.members:
+            with running.client(number) as client, pytest.raises(ReconfigDisabledError):
+                client.reconfig(joining=None, leaving="3", new_members=None)
         for round_number, victim in enumerate((leader, *[n for n in (1, 2, 3) if n != leader])):
             rest = [number for number in running.members if number != victim]
             running.kill(victim)
@@ -105,6 +110,20 @@ def test_three_of_ours(tmp_path: Path) -> None:
             running.await_leader()
         after = assert_equal_trees(running)
         assert all(after[path] == facts for path, facts in before.items() if path != "/")
+
+
+def test_a_member_without_a_leader_serves_no_client_that_would_read_only(tmp_path: Path) -> None:
+    with ensemble(tmp_path, OURS) as running:
+        running.launch(1)
+        port = running.members[1].port
+        until(lambda: four_letter_answer(port, b"isro") == "null")
+        client = KazooClient(f"127.0.0.1:{port}", read_only=True, connection_retry={"max_tries": 0})
+        try:
+            with pytest.raises(KazooTimeoutError):
+                client.start(timeout=2)
+        finally:
+            client.stop()
+            client.close()
 
 
 @pytest.mark.parametrize("kinds", MIXED, ids="-".join)

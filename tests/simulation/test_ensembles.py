@@ -5,7 +5,8 @@
 
 import pytest
 
-from tests.simulation.ensembles import PLANTS, Violation, run_seed
+from tests.simulation.ensemble_register import Violation
+from tests.simulation.ensembles import PLANTS, run_seed
 
 SEEDS = range(1, 7)
 MOST_SEEDS = 40  # until a planted fault shows
@@ -14,14 +15,14 @@ MOST_SEEDS = 40  # until a planted fault shows
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_keeps_all_promises(seed: int) -> None:
     ensemble = run_seed(seed)
-    assert ensemble.leaders
-    assert sum(len(client.acked) for client in ensemble.clients) > 0
+    assert ensemble.checks.leaders
+    assert sum(len(client.acked) for client in ensemble.clients.all) > 0
 
 
 def test_a_seed_is_the_same_twice() -> None:
     first, second = run_seed(3), run_seed(3)
-    assert first.contents == second.contents
-    assert first.leaders == second.leaders
+    assert first.checks.contents == second.checks.contents
+    assert first.checks.leaders == second.checks.leaders
 
 
 @pytest.mark.parametrize("plant", PLANTS)

@@ -61,6 +61,7 @@ from pybroker_kafka.protocol.zookeeper.operations import (
     ZkResult,
     ZkStat,
 )
+from pybroker_kafka.zookeeper.passwords import passwords_of
 from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.tree import DataTree
 from pybroker_kafka.zookeeper.zookeeper_server import ZooKeeperMachine
@@ -95,7 +96,7 @@ class ZooKeeperServer:
         self.kernel = kernel
         self.network = network
         self.process = Process(NAME)
-        table = SessionTable(TICK_MS, SECRET, START_MS)
+        table = SessionTable(TICK_MS, passwords_of(SECRET, None), START_MS)
         self.machine = ZooKeeperMachine(DataTree(), table)
         self._tick()
 

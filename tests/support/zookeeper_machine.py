@@ -15,6 +15,7 @@ from pybroker_kafka.protocol.zookeeper.jute import (
     PathWatchRequest,
     WatcherEvent,
 )
+from pybroker_kafka.zookeeper.passwords import passwords_of
 from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.tree import DataTree, Node
 from pybroker_kafka.zookeeper.zookeeper_server import Connection, ZooKeeperMachine
@@ -51,7 +52,7 @@ class World:
         admitted: Id | None = None,
     ) -> None:
         self.now_ms = START_MS
-        table = SessionTable(TICK_MS, SECRET, START_MS)
+        table = SessionTable(TICK_MS, passwords_of(SECRET, None), START_MS)
         for session_id, timeout_ms in (sessions or {}).items():
             table.add(session_id, timeout_ms, START_MS)
         self.machine = ZooKeeperMachine(

@@ -7,7 +7,8 @@ that the command can tell them.
     server.N=host:quorumPort:electionPort[:participant|:observer][;[clientHost:]clientPort]
 
 Leaves out: groups and weights, reconfiguration (reconfigEnabled, dynamicConfigFile), SASL between
-members, several addresses of one server: each is refused. TLS between members: `quorum_tls`.
+members, read-only mode, local sessions, several addresses of one server: each is refused. TLS
+between members: `quorum_tls`.
 """
 
 from collections.abc import Mapping
@@ -19,10 +20,15 @@ DEFAULT_TICK_MS = 3000
 DEFAULT_CLIENT_CONNECTIONS = 60
 MAX_SERVER_ID = 255
 
+_CERTIFICATES = "members log in with certificates here: use sslQuorum=true"
 _REFUSED = {
     "dynamicConfigFile": "the members of an ensemble are fixed here",
     "secureClientPort": "ZooKeeper's client port has no TLS here",
-    "quorum.auth.enableSasl": "members log in with certificates here: use sslQuorum=true",
+    "quorum.auth.enableSasl": _CERTIFICATES,
+    "quorum.auth.learnerRequireSasl": _CERTIFICATES,
+    "quorum.auth.serverRequireSasl": _CERTIFICATES,
+    "readonlymode.enabled": "a member without a leader serves no client here",
+    "localSessionsEnabled": "all sessions are those of the whole ensemble here",
     "portUnification": "the ports of members take connections of one kind, with TLS or without",
     "sslQuorumReloadCertFiles": "certificates are read at the start",
     "ssl.quorum.crl": "lists of revoked certificates are not read here",
@@ -160,7 +166,7 @@ def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> Ensem
         if key.startswith(("group.", "weight.")):
             raise ConfigurationError(f"{key}: each member has one vote here")
         if key.startswith("server."):
-            server = _server(key, value)
+            server = parse_server(key, value)
             servers[server.server_id] = server
         elif key.startswith(TLS_PREFIX) and key not in _REFUSED:
             if key.removeprefix(TLS_PREFIX) not in _TLS_KEYS:
@@ -228,7 +234,8 @@ def _number(properties: Mapping[str, str], key: str, default: int | None, *, lea
     return number
 
 
-def _server(key: str, value: str) -> Server:
+def parse_server(key: str, value: str) -> Server:
+    """A line `server.N`. Raises ConfigurationError."""
     try:
         server_id = int(key.removeprefix("server."))
     except ValueError:

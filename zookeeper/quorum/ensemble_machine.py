@@ -11,18 +11,15 @@ Mirrors the processor chains of `LeaderZooKeeperServer`, `FollowerZooKeeperServe
   (the member holds the frames). So the tree is always that of the log, and a change of leaders has
   nothing to apply or to take back but what the new leader asks.
 
-Sessions live at the leader: learners tell it which sessions their clients use. Passwords are
-ZooKeeper's, so that a session can move between members of both kinds.
+Sessions live at the leader: learners tell it which sessions their clients use.
 
 Invariant: transactions are applied in the order of their zxids, on a leader in its own epoch.
 
 Leaves out: local sessions, read-only mode, a closed server.
 """
 
-import hmac
 from collections import deque
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -31,9 +28,10 @@ from ...protocol.primitives import Buffer
 from ...protocol.zookeeper import jute
 from ...protocol.zookeeper.constants import PING_XID, KeeperError, Op, ZkCode
 from ...protocol.zookeeper.jute import ConnectResponse, Id, PathRequest, PathResponse, Stat
+from ..passwords import PASSWORD_SIZE
 from ..prepare import Overlay, prepare
 from ..requests import READ_REQUESTS, WRITE_REQUESTS, Reads, multi_reply, read_multi, read_write
-from ..sessions import PASSWORD_SIZE, SessionTable, session_password
+from ..sessions import SessionTable
 from ..transactions import (
     CloseSessionTxn,
     CreateSessionTxn,
@@ -59,44 +57,6 @@ MAX_EARLY_FRAMES = 100  # of one client before the leader has its session
 
 _TIMEOUT = Struct(">i")
 _FORWARDED = frozenset(WRITE_REQUESTS) | {Op.MULTI, Op.CLOSE_SESSION, Op.RECONFIG, Op.SYNC}
-_SUPER_SECRET = 0xB3415C00
-_MULTIPLIER = 0x5DEECE66D
-_MASK_48_BITS = (1 << 48) - 1
-
-
-def member_password(session_id: int) -> bytes:
-    """The password of a session at any member: bytes of Java's `Random` with a fixed secret."""
-    seed = (((session_id ^ _SUPER_SECRET) & ((1 << 64) - 1)) ^ _MULTIPLIER) & _MASK_48_BITS
-    out = bytearray()
-    for _ in range(PASSWORD_SIZE // 4):
-        seed = (seed * _MULTIPLIER + 0xB) & _MASK_48_BITS
-        out += (seed >> 16).to_bytes(4, "little")
-    return bytes(out)
-
-
-def ensemble_secret(credentials: bytes | None) -> bytes:
-    """The secret of the passwords of sessions, which all members have; empty for passwords as all
-    members of an open ensemble have them, Apache ZooKeeper's included.
-    """
-    if credentials is None:
-        return b""
-    return hmac.digest(credentials, b"passwords of sessions", "sha256")
-
-
-def member_passwords(credentials: bytes | None) -> Callable[[int], bytes]:
-    """The password of each session, by its id."""
-    if credentials is None:
-        return member_password
-    return partial(session_password, ensemble_secret(credentials))
-
-
-class MemberSessions(SessionTable):
-    """Sessions with the passwords of the ensemble; those of a closed one cannot be guessed."""
-
-    __slots__ = ()
-
-    def password(self, session_id: int) -> bytes:
-        return super().password(session_id) if self._secret else member_password(session_id)
 
 
 class _Waiting(NamedTuple):

@@ -121,4 +121,14 @@ DEFINITIONS = (
         doc="A file of mode 0600 with one line user:password, with which this broker logs in to "
         "ZooKeeper in the scheme digest. A closed embedded ZooKeeper refuses every other client.",
     ),
+    key(
+        "pybroker.zookeeper.follow.members",
+        BOOLEAN,
+        "false",
+        LOW,
+        doc="Whether this broker learns further ZooKeepers from the znode /zookeeper/config of the "
+        "ensemble, beside those of zookeeper.connect, without a restart. The client addresses of "
+        "its entries must be reachable from here. Brokers of pybroker start have true, if "
+        "ZooKeeper is theirs.",
+    ),
 )

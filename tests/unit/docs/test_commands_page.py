@@ -13,8 +13,9 @@ from tests.support.processes import ROOT
 TOOLS = ROOT / "docs" / "TOOLS.md"
 # They tend processes or files here, or run until they are ended: nothing to tell a program.
 WITHOUT_JSON = {
-    "start", "status", "stop", "restart", "kill", "pause", "resume", "produce", "consume",
-    "log dump", "broker", "zookeeper", "completion", "monitoring", "console", "learn", "registry",
+    "start", "status", "stop", "restart", "kill", "pause", "resume", "zookeepers",
+    "produce", "consume", "log dump", "broker", "zookeeper", "completion", "monitoring", "console",
+    "learn", "registry",
 }  # fmt: skip
 _LINK = re.compile(r"\[(\w+)\]\(\.\./([\w/.]+)\)")
 

@@ -5,6 +5,7 @@ import pytest
 from pybroker_kafka.protocol.errors import ProtocolError
 from pybroker_kafka.protocol.zookeeper.constants import Op, ZkCode
 from pybroker_kafka.protocol.zookeeper.jute import ConnectRequest, PathWatchRequest, encode
+from pybroker_kafka.zookeeper.passwords import member_password
 from tests.support.raw_zookeeper import Reply
 from tests.support.zookeeper_machine import TICK_MS, World
 
@@ -104,6 +105,6 @@ def test_the_reply_to_close_session_comes_before_the_end() -> None:
 def test_session_ids_differ_between_two_runs() -> None:
     first = World()
     second = World()
-    second.machine.sessions.__init__(TICK_MS, b"s" * 16, second.now_ms + 1)  # type: ignore[misc]
+    second.machine.sessions.__init__(TICK_MS, member_password, second.now_ms + 1)  # type: ignore[misc]
     ids = {first.client().session_id, first.client().session_id, second.client().session_id}
     assert len(ids) == 3

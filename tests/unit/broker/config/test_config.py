@@ -101,6 +101,7 @@ def test_there_are_all_keys_of_kafka_and_our_own() -> None:
         "pybroker.jaas.file",
         "pybroker.kerberos.config.file",
         "pybroker.zookeeper.credentials.file",
+        "pybroker.zookeeper.follow.members",
     }
     for table in (authorizer, groups4, share_coordinator):
         ours.update(definition.name for definition in table.DEFINITIONS)

@@ -8,13 +8,11 @@ from pybroker_kafka.protocol.zookeeper import jute
 from pybroker_kafka.protocol.zookeeper.constants import Op
 from pybroker_kafka.protocol.zookeeper.jute import AuthPacket, ConnectRequest, PathWatchRequest
 from pybroker_kafka.zookeeper.acl import digest_id
+from pybroker_kafka.zookeeper.passwords import member_password, passwords_of
 from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
     EnsembleMachine,
-    MemberSessions,
-    ensemble_secret,
-    member_password,
-    member_passwords,
 )
+from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.transactions import CreateSessionTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
 from pybroker_kafka.zookeeper.zookeeper_server import Connection
@@ -25,7 +23,7 @@ AUTH_XID = -4
 
 
 def learner() -> EnsembleMachine:
-    sessions = MemberSessions(100, ensemble_secret(CREDENTIALS), NOW_MS, 2)
+    sessions = SessionTable(100, passwords_of(None, CREDENTIALS), NOW_MS, 2)
     machine = EnsembleMachine(DataTree(), sessions, 2, admitted=digest_id(CREDENTIALS))
     machine.learn(1)
     return machine
@@ -97,7 +95,7 @@ def test_a_session_is_resumed_with_its_password_and_the_login() -> None:
     assert sent(machine)[-1] is None
     assert guessed.is_refused
     assert machine.revalidations == []
-    password = member_passwords(CREDENTIALS)(session_id)
+    password = passwords_of(None, CREDENTIALS)(session_id)
     connection = connect(machine, session_id, password)
     assert [one for one, _ in machine.revalidations] == [session_id]
     assert sent(machine) == []
@@ -114,7 +112,7 @@ def test_a_session_is_resumed_with_its_password_and_the_login() -> None:
 def test_a_session_that_has_ended_is_refused_before_the_login() -> None:
     machine = learner()
     session_id = 0x2_0000_0000_0001
-    connection = connect(machine, session_id, member_passwords(CREDENTIALS)(session_id))
+    connection = connect(machine, session_id, passwords_of(None, CREDENTIALS)(session_id))
     machine.revalidated(session_id, False, NOW_MS)
     assert sent(machine)[-1] is None
     assert connection.is_refused
@@ -124,7 +122,7 @@ def test_a_stranger_that_goes_takes_nobodys_claim_along() -> None:
     machine = learner()
     session_id = 0x2_0000_0000_0001
     create_session(machine, session_id)
-    password = member_passwords(CREDENTIALS)(session_id)
+    password = passwords_of(None, CREDENTIALS)(session_id)
     stranger = connect(machine, session_id, password)
     machine.revalidated(session_id, True, NOW_MS)
     resuming = connect(machine, session_id, password)

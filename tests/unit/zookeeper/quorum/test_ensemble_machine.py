@@ -8,12 +8,13 @@ from pybroker_kafka.protocol.errors import ProtocolError
 from pybroker_kafka.protocol.zookeeper import jute
 from pybroker_kafka.protocol.zookeeper.constants import Op
 from pybroker_kafka.protocol.zookeeper.jute import ConnectRequest, PathRequest
+from pybroker_kafka.zookeeper.passwords import member_password
 from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
     MAX_EARLY_FRAMES,
     EnsembleMachine,
-    MemberSessions,
 )
 from pybroker_kafka.zookeeper.quorum.packets import ForwardedRequest
+from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.transactions import CreateSessionTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
 from pybroker_kafka.zookeeper.zookeeper_server import Connection
@@ -23,7 +24,7 @@ CONNECT = jute.encode(ConnectRequest(0, 0, 1000, 0, bytes(16)))
 
 
 def learner() -> EnsembleMachine:
-    machine = EnsembleMachine(DataTree(), MemberSessions(100, b"", NOW_MS, 2), 2)
+    machine = EnsembleMachine(DataTree(), SessionTable(100, member_password, NOW_MS, 2), 2)
     machine.learn(1)
     return machine
 
@@ -65,7 +66,7 @@ def test_an_answer_to_a_client_that_has_gone_is_nobody_elses() -> None:
 
 
 def test_a_member_closes_a_session_that_it_has_just_lost() -> None:
-    leader = EnsembleMachine(DataTree(), MemberSessions(100, b"", NOW_MS, 1), 1)
+    leader = EnsembleMachine(DataTree(), SessionTable(100, member_password, NOW_MS, 1), 1)
     leader.lead(1, NOW_MS)
     session = leader.sessions.next_id()
     timeout = struct.pack(">i", 1000)
