@@ -587,7 +587,7 @@ def test_a_read_that_ended_early_goes_on(seen: Seen) -> None:
     seen.open(f"messages/{topic}")
     page.get_by_label("From").select_option("beginning")
     page.get_by_label("At most").fill("25")
-    cut = []
+    cut: list[object] = []
 
     def answer_in_part(route: Any) -> None:
         answer = route.fetch()
