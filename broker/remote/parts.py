@@ -23,6 +23,7 @@ from ..cluster.topic_creation import random_uuid
 from ..config import ConfigError, KafkaConfig
 from ..config.definitions import BROKER_CONFIGS
 from ..replicas.parts import Replicas
+from . import tier_gauges
 from .metadata_config import metadata_topic_config
 from .metadata_manager import RemoteLogMetadataManager
 from .remote_log_manager import RemoteLogManager, RemoteSettings
@@ -118,6 +119,7 @@ def build_remote(ground: Ground, replicas: Replicas, address_of: Callable[[str],
 def _register_gauges(ground: Ground, replicas: Replicas, remote: Remote) -> None:
     metrics, reads = ground.metrics, remote.reads
     metrics.with_tier()
+    tier_gauges.register(metrics, remote.tasks.led)
     waiting = replicas.manager.waiting.remote_fetches
     metrics.gauge(
         "kafka_server_delayedoperationpurgatory_purgatorysize",

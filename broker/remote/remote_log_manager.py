@@ -20,7 +20,7 @@ Mirrors: RemoteLogManager. Leaves out: `remote.log.copy.disable`, which needs KR
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -59,6 +59,7 @@ from ...storage.remote.storage_manager import (
 )
 from ..replicas.applied_replicas import AppliedReplicas
 from .metadata_manager import RemoteLogMetadataManager
+from .tier_gauges import TierNumbers
 
 logger = logging.getLogger("pybroker.broker.remote.remote_log_manager")
 
@@ -100,6 +101,7 @@ class _Tasks:
     directory: str = ""  # of the log that the next two fields are of
     is_log_start_found: bool = False
     copied_offset: int | None = None  # the last offset in the tier; None: not looked up yet
+    numbers: TierNumbers = field(default_factory=TierNumbers)
 
 
 class _Copy:
@@ -167,6 +169,13 @@ class RemoteLogManager:
     def idle_share(self) -> float:
         """Of the threads that copy."""
         return self._copiers.available_tokens / self._copiers.total_tokens
+
+    def led(self) -> Iterator[tuple[Partition, TierNumbers]]:
+        """The tiered partitions that this broker leads."""
+        for key, tasks in list(self._tasks.items()):
+            hosted = self._manager.partitions.get(key)
+            if tasks.is_leader and not tasks.is_stopped and hosted is not None:
+                yield hosted, tasks.numbers
 
     # Changes of roles
 
@@ -405,6 +414,7 @@ class RemoteLogManager:
 
     async def _expire(self, tasks: _Tasks, hosted: Partition) -> None:
         clock, wall = self._replicas.clock(), self._replicas.wall
+        begun = trio.current_time()
         found = expiry.look(
             hosted.log,
             tasks.id,
@@ -413,6 +423,7 @@ class RemoteLogManager:
             self._wall_ms(),
             by_age=not wall.rests(clock, self._settings.task_interval_ms),
         )
+        tasks.numbers.looked(found, round(_MS * (trio.current_time() - begun)))
         if found.log_start_offset is not None:
             self._move_log_start(hosted, found.log_start_offset)
         for metadata in [*found.expired, *found.unreferenced]:
@@ -422,6 +433,7 @@ class RemoteLogManager:
             except Exception:
                 hosted.stats.failed_remote_delete_requests += 1
                 raise
+            tasks.numbers.deleted(metadata)
 
     async def _delete(self, metadata: RemoteLogSegmentMetadata) -> None:
         state = RemoteLogSegmentState

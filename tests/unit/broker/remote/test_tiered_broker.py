@@ -4,6 +4,7 @@ deletion."""
 from __future__ import annotations
 
 import os
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataReque
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.in_process import RunningBroker, broker, zookeeper
 from tests.support.patience import until
+from tests.support.processes import free_port
 from tests.support.wire import Topic, WireClient, unique
 from tests.wire.test_offsets import list_offsets
 
@@ -102,9 +104,18 @@ def offset_of(kafka: WireClient, topic: Topic, timestamp: int) -> int:
     return offset
 
 
+def tier_gauge(port: int, name: str, topic: Topic) -> float:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    label = f'kafka_server_brokertopicmetrics_{name}{{topic="{topic.name}"}}'
+    (value,) = (float(line.split()[1]) for line in lines if line.startswith(label))
+    return value
+
+
 def test_the_life_of_a_tiered_topic(tmp_path: Path) -> None:
     tier, logs = tmp_path / "tier", tmp_path / "logs"
     topics: list[Topic] = []
+    metrics_port = free_port()
 
     def before_restart(kafka: WireClient) -> None:
         topic = kafka.configured_topic(TIERED)
@@ -112,6 +123,9 @@ def test_the_life_of_a_tiered_topic(tmp_path: Path) -> None:
         fill(kafka, topic)
         until(lambda: offset_of(kafka, topic, EARLIEST_LOCAL) > COUNT - 10)
         check(kafka)
+        until(lambda: tier_gauge(metrics_port, "remotecopylagsegments", topic) == 0)
+        stored = sum(path.stat().st_size for path in tier.rglob("*.log"))
+        until(lambda: tier_gauge(metrics_port, "remotelogsizebytes", topic) == stored)
 
     def check(kafka: WireClient) -> None:
         (topic,) = topics
@@ -132,7 +146,7 @@ def test_the_life_of_a_tiered_topic(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with zookeeper() as port:
-            async with broker(port, logs, None, **configs_of(tier)) as running:
+            async with broker(port, logs, metrics_port, **configs_of(tier)) as running:
                 await in_thread(running, before_restart)
                 await running.stop()
             async with broker(port, logs, None, **configs_of(tier)) as running:
