@@ -5,7 +5,7 @@ A row of a schema has the value's fields, then the record's own as `kafka_key`, 
 
 A subject's columns are those of all its versions, by name, numbers as wide as the widest. A value
 names the version that wrote it. One that is not known yet makes the shaper read the subject again:
-if there are new columns, `NewColumns` asks for the table to be opened with them.
+if there are new or wider columns, `NewColumns` asks for the table to be opened with them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RECORD_COLUMNS: Final = [RAW.field(name).with_name(PREFIX + name) for name in _O
 
 
 class NewColumns(Exception):
-    """The subject has columns that the table has not."""
+    """The subject has columns that the table has not, or wider ones."""
 
 
 class Shaper(Protocol):
@@ -209,11 +209,11 @@ class SubjectShaper:
             return None, "the value does not begin with the number of a schema"
         number = int.from_bytes(head[1:], "big")
         if number not in self._readers and number not in self._others:
-            before = set(self.columns.names)
+            before = self.columns
             self.load()
             if number not in self._readers:
                 self._others.add(number)
-            elif set(self.columns.names) != before:
+            elif not self.columns.equals(before):
                 raise NewColumns
         found = self._readers.get(number)
         return found, "" if found else f"schema {number} is not one of {self._subject}"
