@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo unit test test-compiled mixed abuse properties faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist first-hours pythons \
+.PHONY: help demo unit test test-compiled mixed abuse pages properties faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist first-hours pythons \
 	venv-demo venv-test site clean
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: abuse, seeds (3 minutes)"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
+	@echo "make pages   every block of every page, and each chapter of the course both ways (8 minutes)"
 	@echo "make properties  all examples of each property, and seeds of the simulation (20 minutes)"
 	@echo "make faults  all fault cases: processes, partitions by network namespaces (root), sick disks (15 minutes)"
 	@echo "make soak    a cluster under load and one fault after the other; SOAK='--minutes 25 --seed 1'"
@@ -95,6 +96,9 @@ mixed: venv-test
 
 abuse: venv-test
 	$(BIN)/python -m tests.run --only abuse
+
+pages: venv-test
+	$(BIN)/python -m tests.run --only pages
 
 properties: venv-test
 	$(BIN)/python -m tests.run --only properties

@@ -4,9 +4,10 @@
 promises once, `make mixed` all, and what our client and commands do at Apache Kafka (marked
 at_kafka); both skip them, with the reason, where Java or Maven is missing.
 `make abuse` has the abuses that want the machine for themselves, too, and more mutated requests;
-`make faults` has all fault cases, and twice the torture; `make properties` has all examples of each
-property, of which this has half, and more seeds; `make posix` runs what meets the operating
-system without the things that Linux alone has.
+`make faults` has all fault cases, and twice the torture; `make pages` runs each block of all pages
+and each chapter of the course both ways; `make properties` has all examples of each property, of
+which this has half, and more seeds; `make posix` runs what meets the operating system without the
+things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
 wait for processes to start and end, have more workers than there are cores, or others run beside
@@ -45,31 +46,38 @@ from tests.support.patience import NOTES, told
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MIXED = "tests/mixed"
-# Each kind follows, takes over and is the controller, over either ZooKeeper; Kafka's tools.
+# Each kind follows, takes over and is the controller, once over each ZooKeeper; Kafka's tools.
 MIXED_CLUSTERS = [
     f"{MIXED}/{test}"
     for test in (
         "test_replication.py::test_sigkill_of_either_kind[real-1]",
-        "test_replication.py::test_sigkill_of_either_kind[real-2]",
-        "test_administration.py::test_kafkas_tools[real-1]",
         "test_administration.py::test_kafkas_tools[real-2]",
         "test_replication.py::test_sigkill_of_either_kind[embedded-2]",
-        "test_administration.py::test_kafkas_tools[embedded-1]",
     )
 ]
-# A log directory that goes from each kind to the other, after clean and unclean stops; which
-# configs may be set; what a coordinator that is none any more says.
+# A log directory that goes from each kind to the other, after unclean stops; which configs may be
+# set; what a coordinator that is none any more says.
 MIXED_BROKERS = [
     f"{MIXED}/{test}"
     for test in (
-        "test_log_directories.py::test_brokers_take_turns[theirs-first-end_cleanly]",
         "test_log_directories.py::test_brokers_take_turns[theirs-first-end_by_kill]",
         "test_config_verdicts.py::test_the_verdicts_are_apache_kafkas[some]",
         "test_config_verdicts.py::test_verdicts_on_what_is_set_already",
         "test_config_verdicts.py::test_defaults_that_no_topic_can_have",
         "test_config_verdicts.py::test_verdicts_on_whole_configurations",
         "test_zombie_coordinators.py::test_a_commit_told_by_a_coordinator_that_is_none[pybroker]",
-        "test_zombie_coordinators.py::test_a_commit_told_by_a_coordinator_that_is_none[apache-kafka]",
+    )
+]
+# What has a sibling in each run, and takes a JVM or several: `make mixed`.
+BESIDE_JVMS = [
+    f"tests/compat/test_{test}"
+    for test in (
+        "authorization_like_kafka_4.py::test_the_same_answers",
+        "kafka_0_8.py::test_producers_and_the_simple_consumer[scala-none]",
+        "kafka_on_ensembles.py::test_members_die_and_are_replaced_below_a_cluster[real-ours-real]",
+        "zookeeper_ensembles.py::test_a_new_member_gets_the_whole_state[ours-real-ours]",
+        "zookeeper_ensembles.py::test_members_with_tls[real-ours-real]",
+        "zookeeper_ensembles.py::test_mixed_with_apache_zookeeper[real-ours-real]",
     )
 ]
 # What takes minutes, and wants the machine for itself: `make abuse`.
@@ -108,6 +116,7 @@ SPARK_EXAMPLE = "tests/compat/test_examples.py::test_spark_stream"
 SPARK_BY_HAND = [
     *(f"--deselect={test}" for test in (*SPARK_PAGES, SPARK_EXAMPLE)),
     "--deselect=tests/compat/test_spark_sources.py::test_more_of_the_same_rows",
+    "--deselect=tests/compat/test_spark_sources.py::test_streams_grow_alike",
     "--deselect=tests/compat/test_spark_sources.py::test_the_same_refusals",
     "--deselect=tests/compat/test_spark_random.py::test_more_histories",
     "--ignore=tests/compat/test_pipelines.py",
@@ -119,8 +128,11 @@ TORTURE = ["--seed=1", "--rounds=1", "--ready-seconds=15"]
 TORTURE_IN_EVERY_RUN = ["--sequences=100", *TORTURE]
 # The first of those of `make abuse`, of each API a few dozen.
 FEWER_MUTATIONS = "MUTATED_REQUESTS=20000"
-# Each chapter of the course runs once, in the terminal or in a browser; the others run by hand.
-COURSE_BY_HAND = [
+# Each chapter of the course runs once, in the terminal or in a browser, and pages that are like
+# another one's do not: `make pages` has all.
+PAGES_BY_HAND = [
+    "--deselect=tests/compat/test_page_blocks.py::test_a_page_does_what_it_says[docs/operate/replace.md]",
+    "--deselect=tests/compat/test_page_blocks.py::test_a_page_does_what_it_says[docs/operate/upgrade.md]",
     *(
         f"--deselect=tests/compat/test_learn_browser.py::test_a_chapter_in_a_browser[{chapter}]"
         for chapter in ("consumer", "rebalance", "reactor", "log", "semantics", "zookeeper")
@@ -139,6 +151,7 @@ WAITING_LONG = ["-n", "5"]
 BY_FILE = ["--dist=loadfile"]
 # Those first that tests/compat/conftest.py puts first, instead of those with the most tests.
 LONG_FIRST = [*BY_FILE, "--no-loadscope-reorder"]
+PAGES = [f"tests/compat/test_{name}.py" for name in ("page_blocks", "learn", "learn_browser")]
 CLIENTS = [f"tests/compat/test_{name}.py" for name in ("aiokafka", "confluent", "kafka_python")]
 # As on a machine without epoll, sendfile and /proc.
 WITH_POSIX = ["tests/unit/broker", "tests/wire", *CLIENTS]
@@ -154,11 +167,11 @@ RECORDS = [
 
 # Each run tries other examples of properties: all of them in `make properties`.
 HALF_OF_THE_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=2"
-# One in four, where the sources have been tried with half of them.
+# One in eight, where the sources have been tried with half of them.
 FEWER_EXAMPLES = [
     "env",
-    "PYBROKER_ONE_EXAMPLE_IN=4",
-    "POWER_CUT_SEEDS=40",
+    "PYBROKER_ONE_EXAMPLE_IN=8",
+    "POWER_CUT_SEEDS=20",
     "LOG_TWIN_EXAMPLES=15",
     "COMPACTION_TWIN_EXAMPLES=15",
 ]
@@ -249,7 +262,8 @@ def stages() -> list[Stage]:
             "test",
             [
                 *[*ALL_COMPILED, *pytest, *WAITING_LONG, *LONG_FIRST, "-m", "not at_kafka"],
-                *["tests/compat", *SPARK_BY_HAND, *COURSE_BY_HAND],
+                *["tests/compat", *SPARK_BY_HAND, *PAGES_BY_HAND],
+                *(f"--deselect={test}" for test in BESIDE_JVMS),
             ],
         ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], lane=1),
@@ -325,7 +339,9 @@ def stages() -> list[Stage]:
             )
         ),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
+        Stage("beside JVMs", "mixed", [*pytest, *BESIDE_JVMS]),
         Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),
+        Stage("all pages and chapters", "pages", [*pytest, *WAITING, *PAGES]),
         Stage("Spark's sources, all", "spark", [*pytest, *SPARK_FILES]),
         Stage("Spark's pages and example", "spark", [*pytest, *SPARK_PAGES, SPARK_EXAMPLE]),
         Stage("Spark's pipelines, all", "spark", [*pytest, "tests/compat/test_pipelines.py"]),
