@@ -43,10 +43,12 @@ from .node_signals import STOP_SIGNALS, behave_as_node, prepare_for_forks
 from .secured import SecurityFiles
 from .zookeeper_change import ZooKeepers, planned
 from .zookeeper_credentials import zookeeper_credentials
-from .zookeeper_nodes import await_leader, free_ports, names_of, prepare_directories
+from .zookeeper_nodes import await_leader, free_ports, names_of, prepare_directories, status_of
 
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 30.0
+RECONNECT_TIMEOUT_SECONDS = 20.0
+RECONNECT_POLL_SECONDS = 0.05
 SESSION_RETRY_SECONDS = 0.5  # while ZooKeeper does not answer
 
 
@@ -556,9 +558,24 @@ class Supervisor:
             raise ClusterError(f"{error}; the cluster has {before.number} again") from error
         finally:
             self._save_state()
+        self._await_reconnects()
         if self._stopping:
             raise ClusterError("the cluster is being stopped")
         return f"{new.number} ready after {time.monotonic() - started:.2f} s"
+
+    def _await_reconnects(self) -> None:
+        """Wait until the members have a client for each broker that runs: a broker that has not
+        reached the first member yet knows no other one. One that comes too late is not waited for.
+        """
+        members = [(HOST, child.state.port) for child in self._zookeepers()]
+        deadline = time.monotonic() + RECONNECT_TIMEOUT_SECONDS
+        while len(members) > 1 and not self._stopping and time.monotonic() < deadline:
+            self._tend()
+            states = [child.state for child in self._children if child.state.kind == "broker"]
+            running = sum(1 for state in states if state.status is NodeStatus.RUNNING)
+            if sum(status_of(*member).connections for member in members) >= running:
+                return
+            time.sleep(RECONNECT_POLL_SECONDS)
 
     def _replace_zookeepers(self, new: ZooKeepers) -> None:
         old = self._zookeepers()

