@@ -10,6 +10,7 @@ Nothing here runs beside a ZooKeeper of the same cluster.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import time
@@ -30,6 +31,9 @@ INIT_LIMIT = 20
 SYNC_LIMIT = 6
 SESSION_LIMITS_MS = (4_000, 40_000)  # those of one alone
 ASK_SECONDS = 1.0
+# Systems give higher ones to outgoing connections, which may take a port before its member does.
+LOWEST_PORT, HIGHEST_PORT = 10_000, 32_000
+MOST_PORTS_TRIED = 1000
 POLL_SECONDS = 0.02
 
 _STAGED = ".staged"
@@ -67,13 +71,19 @@ def prepare_directories(data_dir: Path, count: int) -> None:
 
 
 def free_ports(count: int) -> Ports:
-    """Two free ports for each member."""
+    """Two free ports for each member. Raises ClusterError if there are none."""
+    numbers: list[int] = []
     with ExitStack() as open_sockets:
-        numbers = []
-        for _ in range(2 * count):
+        for _ in range(MOST_PORTS_TRIED):
+            port = random.randrange(LOWEST_PORT, HIGHEST_PORT)
             probe = open_sockets.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            numbers.append(int(probe.getsockname()[1]))
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                numbers.append(port)
+            if len(numbers) == 2 * count:
+                break
+        else:
+            raise ClusterError(f"there are no {2 * count} free ports for ZooKeepers")
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
     return dict(enumerate(pairs, 1))
 

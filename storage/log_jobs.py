@@ -41,10 +41,14 @@ def _high_watermark(log: Log) -> int | None:
 
 def _log_start_offset(log: Log) -> int | None:
     """Only offsets that differ from the first segment's name. A start that the file of leader
-    epochs does not know yet would be taken for a damaged number."""
+    epochs does not know yet would be taken for a damaged number; without that file none is noted.
+    """
     start = log.log_start_offset
     if log.leader_epochs.needs_sync:
-        start = min(start, log.leader_epochs.checkpointed_start_offset)
+        known = log.leader_epochs.checkpointed_start_offset
+        if known < 0:
+            return None
+        start = min(start, known)
     return start if log.has_remote_tier or start > log.segments.first.base_offset else None
 
 

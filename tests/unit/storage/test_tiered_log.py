@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
+from pybroker_kafka.storage.checkpoints import LOG_START_OFFSET_FILE
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import validate_topic_configs
+from pybroker_kafka.storage.log_jobs import CHECKPOINTED
 from pybroker_kafka.storage.retention import delete_old_segments, why_deleted
 from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import batch_of, manager_of
@@ -50,6 +52,17 @@ def test_only_segments_in_the_tier_are_deleted(tmp_path: Path) -> None:
         log.read(3, 100, upper_bound_offset=6)
     assert caught.value.code is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
     assert log.read(4, 100, upper_bound_offset=6).records.size
+
+
+def test_no_start_is_noted_before_the_first_epochs_are(tmp_path: Path) -> None:
+    """One of -1 was, and the next start took no start of any log from the damaged file."""
+    log = tiered_log(tmp_path, segment_bytes=2 * SIZE)
+    append_as_leader(log, batch_of(b"x" * 20), leader_epoch=0, now_ms=0)
+    log.leader_epochs.ask_for_sync()
+    assert log.leader_epochs.needs_sync
+    assert CHECKPOINTED[LOG_START_OFFSET_FILE](log) is None
+    log.flush(0)
+    assert CHECKPOINTED[LOG_START_OFFSET_FILE](log) == 0
 
 
 def test_segments_go_once_the_epochs_are_on_disk(tmp_path: Path) -> None:
