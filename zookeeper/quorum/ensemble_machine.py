@@ -405,6 +405,10 @@ class EnsembleMachine(ZooKeeperMachine):
             return
         waiting = queue.popleft()
         xid = waiting.xid
+        if isinstance(body, ErrorTxn) and body.code == ZkCode.SESSION_MOVED:
+            # As in FinalRequestProcessor: the client comes back, and takes its session along.
+            self._send(connection, None)
+            return
         if isinstance(body, ErrorTxn):
             self._reply(connection, xid, body.code)
         elif isinstance(body, MultiTxn):

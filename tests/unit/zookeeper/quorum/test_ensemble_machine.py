@@ -6,7 +6,7 @@ import pytest
 
 from pybroker_kafka.protocol.errors import ProtocolError
 from pybroker_kafka.protocol.zookeeper import jute
-from pybroker_kafka.protocol.zookeeper.constants import Op
+from pybroker_kafka.protocol.zookeeper.constants import Op, ZkCode
 from pybroker_kafka.protocol.zookeeper.jute import ConnectRequest, PathRequest
 from pybroker_kafka.zookeeper.passwords import member_password
 from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
@@ -15,7 +15,7 @@ from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
 )
 from pybroker_kafka.zookeeper.quorum.packets import ForwardedRequest
 from pybroker_kafka.zookeeper.sessions import SessionTable
-from pybroker_kafka.zookeeper.transactions import CreateSessionTxn, Txn, TxnHeader
+from pybroker_kafka.zookeeper.transactions import CreateSessionTxn, ErrorTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
 from pybroker_kafka.zookeeper.zookeeper_server import Connection
 
@@ -106,3 +106,15 @@ def test_a_client_without_a_session_yet_cannot_queue_without_end() -> None:
         machine.receive(connection, frame, NOW_MS)
     with pytest.raises(ProtocolError):
         machine.receive(connection, frame, NOW_MS)
+
+
+def test_the_connection_of_a_session_that_has_moved_is_closed() -> None:
+    """With an error as an answer it would never write again: its client would stay with it."""
+    machine = learner()
+    connection = client(machine)
+    machine.receive(connection, request(7, Op.DELETE, "/a"), NOW_MS)
+    zxid = machine.tree.last_zxid + 1
+    header = TxnHeader(connection.session_id, 7, zxid, NOW_MS, Op.ERROR)
+    moved = Txn(header, ErrorTxn(ZkCode.SESSION_MOVED))
+    machine.log_from_leader(moved, may_be_there=False, now_ms=NOW_MS)
+    assert machine.take_effects().frames == [(connection, None)]
