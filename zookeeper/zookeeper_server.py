@@ -292,18 +292,16 @@ class ZooKeeperMachine:
     ) -> None:
         """Handle the first frame of a stranger: it must be the admitted login, or the connection
         ends."""
-        xid = self._admitted_login(connection, frame)
+        xid = self._admitted_login(connection, claim, frame)
         if xid is None:
             return
-        if not claim.is_new and claim.session_id not in self.sessions.sessions:
-            self._refuse(connection)  # it has expired meanwhile; the next connect gets that answer
-        else:
-            connection.claim = None
-            self._open_session(connection, claim, now_ms)
-            self._send(connection, jute.reply_frame(xid, 0, 0))
+        connection.claim = None
+        self._open_session(connection, claim, now_ms)
+        self._send(connection, jute.reply_frame(xid, 0, 0))
 
-    def _admitted_login(self, connection: Connection, frame: Buffer) -> int | None:
-        """The xid of a frame that is the admitted login; None if it is another, and refused."""
+    def _admitted_login(self, connection: Connection, claim: Claim, frame: Buffer) -> int | None:
+        """The xid of a frame that is the admitted login, for a session that has not ended since it
+        was claimed; None if it is another, and refused."""
         assert self._admitted is not None
         xid, op = jute.read_request_header(frame)
         if op != Op.AUTH:
@@ -314,6 +312,9 @@ class ZooKeeperMachine:
         if packet.scheme != "digest" or not proves(packet.auth or b"", self._admitted):
             self.refused_logins += 1
             self._refuse(connection, jute.reply_frame(xid, 0, ZkCode.AUTH_FAILED))
+            return None
+        if not claim.is_new and claim.session_id not in self.sessions.sessions:
+            self._refuse(connection)  # the next connect gets the answer that it has expired
             return None
         connection.identities.append(self._admitted)
         return xid

@@ -301,7 +301,7 @@ class EnsembleMachine(ZooKeeperMachine):
         self, connection: Connection, claim: Claim, frame: Buffer, now_ms: int
     ) -> None:
         """Handle the first frame of a stranger: it must be the admitted login."""
-        xid = self._admitted_login(connection, frame)
+        xid = self._admitted_login(connection, claim, frame)
         if xid is None:
             return
         self._strangers.discard(connection)

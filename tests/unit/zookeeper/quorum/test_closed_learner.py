@@ -13,7 +13,7 @@ from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
     EnsembleMachine,
 )
 from pybroker_kafka.zookeeper.sessions import SessionTable
-from pybroker_kafka.zookeeper.transactions import CreateSessionTxn, Txn, TxnHeader
+from pybroker_kafka.zookeeper.transactions import CloseSessionTxn, CreateSessionTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
 from pybroker_kafka.zookeeper.zookeeper_server import Connection
 
@@ -116,6 +116,23 @@ def test_a_session_that_has_ended_is_refused_before_the_login() -> None:
     machine.revalidated(session_id, False, NOW_MS)
     assert sent(machine)[-1] is None
     assert connection.is_refused
+
+
+def test_a_session_that_ends_before_the_login_is_not_claimed() -> None:
+    """Its client would stay with a session that nobody else knows."""
+    machine = learner()
+    session_id = 0x2_0000_0000_0001
+    create_session(machine, session_id)
+    connection = connect(machine, session_id, passwords_of(None, CREDENTIALS)(session_id))
+    machine.revalidated(session_id, True, NOW_MS)
+    header = TxnHeader(session_id, 0, machine.tree.last_zxid + 1, NOW_MS, Op.CLOSE_SESSION)
+    ended = Txn(header, CloseSessionTxn([]))
+    machine.log_from_leader(ended, may_be_there=False, now_ms=NOW_MS)
+    sent(machine)
+    machine.receive(connection, auth(CREDENTIALS), NOW_MS)
+    assert sent(machine)[-1] is None
+    assert connection.session_id == 0
+    assert session_id not in machine.sessions.sessions
 
 
 def test_a_stranger_that_goes_takes_nobodys_claim_along() -> None:
