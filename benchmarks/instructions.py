@@ -18,7 +18,6 @@ import argparse
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from rich.table import Table
 from benchmarks.frames import commit_frame, create_topic, produce_frame, small_fetch_frame
 from benchmarks.machine import ROOT
 from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.wire import WireClient
 
 TOPIC = "counted"
 ONE_RECORD_BYTES = 1100  # of a Fetch: the record of 1 KiB that a Produce request has
@@ -88,21 +88,11 @@ class CountedBroker(BrokerProcess):
         subprocess.run(command, check=True, capture_output=True)
 
 
-def ask(connection: socket.socket, frame: bytes, times: int) -> None:
+def ask(client: WireClient, frame: bytes, times: int) -> None:
     for _ in range(times):
-        connection.sendall(frame)
-        (length,) = _LENGTH.unpack(_received(connection, _LENGTH.size))
-        _received(connection, length)
-
-
-def _received(connection: socket.socket, length: int) -> bytes:
-    found = b""
-    while len(found) < length:
-        chunk = connection.recv(length - len(found))
-        if not chunk:
-            raise SystemExit("the broker has closed the connection")
-        found += chunk
-    return found
+        client.socket.sendall(frame)
+        (length,) = _LENGTH.unpack(client.exactly(_LENGTH.size))
+        client.exactly(length)
 
 
 def instructions(checkout: Path, requests: int) -> dict[str, float]:
@@ -115,10 +105,10 @@ def instructions(checkout: Path, requests: int) -> dict[str, float]:
         broker.start()
         try:
             create_topic(broker.bootstrap, TOPIC, 1)
-            host, port = broker.bootstrap.split(":")
-            with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:
+            with WireClient(broker.bootstrap) as client:
+                client.socket.settimeout(ANSWER_SECONDS)
                 return {
-                    kind: _of_one(broker, connection, frame(), requests)
+                    kind: _of_one(broker, client, frame(), requests)
                     for kind, frame in track(
                         FRAMES.items(), f"{checkout}", console=console, transient=True
                     )
@@ -127,9 +117,9 @@ def instructions(checkout: Path, requests: int) -> dict[str, float]:
             broker.kill()
 
 
-def _of_one(broker: CountedBroker, connection: socket.socket, frame: bytes, requests: int) -> float:
-    ask(connection, frame, WARM_UP_REQUESTS)
-    counts = [broker.counted(lambda: ask(connection, frame, requests)) for _ in range(TIMES)]
+def _of_one(broker: CountedBroker, client: WireClient, frame: bytes, requests: int) -> float:
+    ask(client, frame, WARM_UP_REQUESTS)
+    counts = [broker.counted(lambda: ask(client, frame, requests)) for _ in range(TIMES)]
     return median(counts) / requests
 
 

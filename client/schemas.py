@@ -197,13 +197,7 @@ class _Avro:
 
 class _Json:
     def __init__(self, text: str) -> None:
-        import jsonschema
-
-        schema = json.loads(text)
-        kind = jsonschema.validators.validator_for(schema)
-        if check := kind.VALIDATORS.get("additionalItems"):
-            kind = jsonschema.validators.extend(kind, {"additionalItems": _beside_a_list(check)})
-        self._check = kind(schema)
+        self._check = json_validator(json.loads(text))
 
     def decode(self, data: bytes, *, plain: bool) -> Any:
         return json.loads(data)
@@ -211,6 +205,17 @@ class _Json:
     def encode(self, value: Any) -> bytes:
         self._check.validate(value)
         return json.dumps(value, ensure_ascii=False).encode()
+
+
+def json_validator(schema: Any) -> Any:
+    """jsonschema's validator for values of a schema: of draft 7, if the schema names no other, as
+    in the registry."""
+    import jsonschema
+
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft7Validator)
+    if check := kind.VALIDATORS.get("additionalItems"):
+        kind = jsonschema.validators.extend(kind, {"additionalItems": _beside_a_list(check)})
+    return kind(schema)
 
 
 def _beside_a_list(check: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,37 +1,20 @@
 """Verdicts on random JSON Schemas: a value that the older one accepts is accepted by the new one.
 
-The judge of values is `jsonschema`, by draft 7; it fails at an `additionalItems` beside an `items`
-of true or false, which has no meaning there and is left out.
+The judge of values is `jsonschema`, by draft 7, as `client.schemas` calls it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from jsonschema import Draft7Validator, validators
-from jsonschema.protocols import Validator
 
+from pybroker_kafka.client.schemas import json_validator
 from pybroker_kafka.registry.entities import JSON, Content
 from pybroker_kafka.registry.formats import parse
 from pybroker_kafka.registry.json_schema import JsonSchema
-
-
-def additional_items(
-    validator: Validator, allowed: Any, value: Any, schema: Any
-) -> Iterator[Any] | None:
-    if not isinstance(schema.get("items"), list):
-        return None
-    found: Iterator[Any] = Draft7Validator.VALIDATORS["additionalItems"](
-        validator, allowed, value, schema
-    )
-    return found
-
-
-Judge = validators.extend(Draft7Validator, {"additionalItems": additional_items})
 
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-3, 12), st.text("ab", max_size=4)),
@@ -126,7 +109,7 @@ def test_what_was_valid_stays_valid(pair: tuple[Any, Any], some: list[Any]) -> N
     note(f"{old} then {new}: {problems}")
     if problems:
         return
-    before, after = Judge(old), Judge(new)
+    before, after = json_validator(old), json_validator(new)
     for value in some:
         if before.is_valid(value):
             assert after.is_valid(value), value
