@@ -208,8 +208,8 @@ class _Json:
 
 
 def json_validator(schema: Any) -> Any:
-    """jsonschema's validator for values of a schema: of draft 7, if the schema names no other, as
-    in the registry."""
+    """The validator for values of a schema: of draft 7, if the schema names no other, as in the
+    registry."""
     import jsonschema
 
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft7Validator)

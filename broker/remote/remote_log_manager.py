@@ -236,6 +236,7 @@ class RemoteLogManager:
             tasks.is_stopped = True
             if key in result.deleted:
                 del self._tasks[key]
+                # A follower may end beside the deletion that a restart has found noted.
                 if tasks.id not in with_topic and tasks.id not in self._being_deleted:
                     gone.append(tasks.id)
         if gone:
@@ -460,8 +461,6 @@ class RemoteLogManager:
                 await trio.sleep(NOT_READY_RETRY_SECONDS)
                 continue
             except RemoteStorageError as error:
-                # A role that has ended meanwhile may have taken the metadata along.
-                self.metadata.on_leadership([], [partition])
                 logger.warning("Deleting %s failed, and is tried again: %s", partition, error)
             await trio.sleep(self._settings.task_interval_ms / _MS)
 
