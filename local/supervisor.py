@@ -187,7 +187,7 @@ class Supervisor:
         if spec.zookeeper_count > 1:
             from ..broker.zookeeper import member_server  # noqa: F401, once for all members
 
-            spec.ensemble_ports = spec.ensemble_ports or free_ports(spec.zookeeper_count)
+            spec.ensemble_ports = spec.ensemble_ports or free_ports(spec.zookeeper_count, set())
             self._prepare_certificates()
         started = [
             self._fork("zookeeper", number, port, directory)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from .cluster_spec import ClusterSpec, port_problem
 from .cluster_state import MAX_ZOOKEEPERS, ClusterError
+from .free_ports import take_ports
 from .zookeeper_nodes import Ports, free_ports
 
 
@@ -40,13 +41,15 @@ def planned(spec: ClusterSpec, client_ports: Sequence[int], wanted: str) -> ZooK
         raise ClusterError(f"the cluster has {wanted} already")
     spec.check_zookeepers(count)
     kept = client_ports[:count]
-    ports = [*kept, *(_port_of(spec, number) for number in range(len(kept) + 1, count + 1))]
-    return ZooKeepers(count, ports, free_ports(count) if count > 1 else {})
+    taken = set(client_ports)
+    more = range(len(kept) + 1, count + 1)
+    ports = [*kept, *(_port_of(spec, number, taken) for number in more)]
+    return ZooKeepers(count, ports, free_ports(count, taken) if count > 1 else {})
 
 
-def _port_of(spec: ClusterSpec, number: int) -> int:
+def _port_of(spec: ClusterSpec, number: int, taken: set[int]) -> int:
     if not spec.zookeeper_port:
-        return free_ports(1)[1][0]
+        return take_ports(1, taken)
     port = spec.zookeeper_port + number - 1
     if (problem := port_problem(port)) is not None:
         raise ClusterError(f"port {port}, wanted for ZooKeeper {number}, cannot be used: {problem}")

@@ -1,8 +1,8 @@
 """The ZooKeepers of a local cluster: one alone, or the members of an ensemble.
 
 One alone has the directory `zookeeper`, members have `zookeeper-1` and so on. When their number
-changes, the newest state goes to all of the new ones, so that any quorum has it;
-the others' directories go. Quorum and election ports are any free ones, new at each start.
+changes, the newest state goes to all of the new ones, so that any quorum has it; the others'
+directories go. Quorum and election ports are any free ones, new at each start.
 
 Nothing here runs beside a ZooKeeper of the same cluster.
 """
@@ -10,16 +10,16 @@ Nothing here runs beside a ZooKeeper of the same cluster.
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .cluster_state import ClusterError, NodeState
+from .free_ports import take_ports
 
 if TYPE_CHECKING:
     from ..zookeeper.quorum.ensemble_config import EnsembleConfig
@@ -31,9 +31,6 @@ INIT_LIMIT = 20
 SYNC_LIMIT = 6
 SESSION_LIMITS_MS = (4_000, 40_000)  # those of one alone
 ASK_SECONDS = 1.0
-# Systems give higher ones to outgoing connections, which may take a port before its member does.
-LOWEST_PORT, HIGHEST_PORT = 10_000, 32_000
-MOST_PORTS_TRIED = 1000
 POLL_SECONDS = 0.02
 
 _STAGED = ".staged"
@@ -70,22 +67,9 @@ def prepare_directories(data_dir: Path, count: int) -> None:
             (path / "myid").write_text(f"{number}\n")
 
 
-def free_ports(count: int) -> Ports:
-    """Two free ports for each member. Raises ClusterError if there are none."""
-    numbers: list[int] = []
-    with ExitStack() as open_sockets:
-        for _ in range(MOST_PORTS_TRIED):
-            port = random.randrange(LOWEST_PORT, HIGHEST_PORT)
-            probe = open_sockets.enter_context(socket.socket())
-            with suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                numbers.append(port)
-            if len(numbers) == 2 * count:
-                break
-        else:
-            raise ClusterError(f"there are no {2 * count} free ports for ZooKeepers")
-    pairs = zip(numbers[::2], numbers[1::2], strict=True)
-    return dict(enumerate(pairs, 1))
+def free_ports(count: int, taken: set[int]) -> Ports:
+    """Two free ports for each member, as `take_ports`. Raises ClusterError if there are none."""
+    return {number: (take_ports(1, taken), take_ports(1, taken)) for number in range(1, count + 1)}
 
 
 def member_config(

@@ -32,6 +32,7 @@ import trio
 
 from ..local.cluster_spec import HOST
 from ..local.cluster_state import STATE_FILE, ClusterError
+from ..local.free_ports import take_ports
 from ..local.node_signals import die_with_parent
 from ..local.secured import CLIENTS, INTERNAL
 from ..local.zookeeper_nodes import ALONE, names_of
@@ -42,8 +43,6 @@ CLIENT, BROKER = "client", "broker"
 UNKNOWN = "unknown"
 ZOOKEEPER_PORT = 2181  # where a server's is left out
 # Below the ports for outgoing connections, so that none of those gets one of them by chance.
-LOWEST_PORT, HIGHEST_PORT = 10_000, 20_000
-MAX_TRIES = 200
 MAX_LOOKS = 3
 _RESET = pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
@@ -79,11 +78,11 @@ class NetworkPlan:
         """Choose ports that are free now, and listen in front of them. Raises ClusterError."""
         taken: set[int] = set()
         if self.zookeeper is None:
-            self.zookeeper_port = _free_ports(self.zookeepers, taken)
+            self.zookeeper_port = take_ports(self.zookeepers, taken)
         zookeepers = self._zookeepers()
         for broker in range(1, self.brokers + 1):
             name = str(broker)
-            clients, inner = self.ports[broker] = (_free_ports(1, taken), _free_ports(1, taken))
+            clients, inner = self.ports[broker] = (take_ports(1, taken), take_ports(1, taken))
             routes = {
                 CLIENT: Route(CLIENT, name, _at(clients)),
                 BROKER: Route(None, name, _at(inner)),
@@ -97,7 +96,7 @@ class NetworkPlan:
     def _reserve_for_ensemble(self, taken: set[int]) -> None:
         names = dict(enumerate(names_of(self.zookeepers), 1))
         for member in names:
-            self.ensemble_ports[member] = (_free_ports(1, taken), _free_ports(1, taken))
+            self.ensemble_ports[member] = (take_ports(1, taken), take_ports(1, taken))
         for near, far in itertools.permutations(names, 2):
             quorum, election = (
                 self._front(Route(names[near], names[far], _at(port)))
@@ -191,20 +190,6 @@ def _address(server: str) -> Address:
     """The address of a ZooKeeper server; the port may be left out."""
     host, separator, port = server.strip().rpartition(":")
     return (host.strip("[]"), int(port)) if separator else (server.strip(), ZOOKEEPER_PORT)
-
-
-def _free_ports(count: int, taken: set[int]) -> int:
-    """The first of so many free ports, one after the other."""
-    for _ in range(MAX_TRIES):
-        first = random.randrange(LOWEST_PORT, HIGHEST_PORT)
-        wanted = range(first, first + count)
-        with contextlib.suppress(OSError), contextlib.ExitStack() as probes:
-            if taken.isdisjoint(wanted):
-                for port in wanted:
-                    probes.enter_context(socket.socket()).bind((HOST, port))
-                taken.update(wanted)
-                return first
-    raise ClusterError("there is no free port for a cluster with a network of its own")
 
 
 @dataclass(slots=True, eq=False)

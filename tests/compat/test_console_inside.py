@@ -1,4 +1,5 @@
-"""The console's pages about the inside, in a real browser; one cluster for all, about 15 s.
+"""The console's pages about the inside, in a real browser, and strangers without its token; one
+cluster for all, about 15 s.
 
 With PYBROKER_PICTURES=docs/pictures the pages are kept as pictures for docs/CONSOLE.md.
 """
@@ -6,6 +7,8 @@ With PYBROKER_PICTURES=docs/pictures the pages are kept as pictures for docs/CON
 from __future__ import annotations
 
 import re
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -217,3 +220,19 @@ def test_metrics_of_brokers_that_are_elsewhere(seen: Seen) -> None:
         page.goto(address)
         page.goto(address.split("?")[0] + "#/plots")
         expect(page.get_by_role("region", name="stages")).to_contain_text("Produce")
+
+
+def test_strangers_get_nothing(seen: Seen) -> None:
+    root = seen.address.split("?")[0]
+    strangers: list[tuple[str, dict[str, str]]] = [
+        (root, {}),
+        (seen.address, {"Host": "evil.example"}),
+        (seen.address, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}),
+        (root + "?token=wrong", {}),
+        (root + "events", {"Cookie": "pybroker-console=1"}),
+    ]
+    for address, headers in strangers:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(address, headers=headers))
+        assert refused.value.code in (401, 403, 421)
+        refused.value.close()

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 import trio
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker_kafka.client.cluster import Cluster
 from pybroker_kafka.client.consumer.consumer import Consumer
 from pybroker_kafka.local.tier import tier_keys
+from tests.support.kafka_python_values import read_values
 from tests.support.patience import Limit, until
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient
@@ -53,23 +54,8 @@ def test_clients_read_through_both_tiers(tiered: BrokerProcess) -> None:
             future.get(timeout=60)
     with WireClient(tiered.bootstrap) as kafka:
         until(lambda: list_offsets(kafka, 9, "history", EARLIEST_LOCAL).offset > COUNT // 2)
-    assert read_with_kafka_python(tiered) == values()
+    assert read_values("history", COUNT, bootstrap_servers=tiered.bootstrap) == values()
     assert trio.run(read_with_ours, tiered.bootstrap) == values()
-
-
-def read_with_kafka_python(broker: BrokerProcess) -> list[bytes]:
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=None)
-    found: list[bytes] = []
-    with closing(consumer):
-        partition = TopicPartition("history", 0)
-        consumer.assign([partition])
-        consumer.seek_to_beginning(partition)
-        limit = Limit(120)
-        while len(found) < COUNT:
-            assert not limit.is_over, f"{len(found)} records"
-            for records in consumer.poll(timeout_ms=1000).values():
-                found += [record.value for record in records]
-    return found
 
 
 async def read_with_ours(bootstrap: str) -> list[bytes]:

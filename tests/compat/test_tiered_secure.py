@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker_kafka.local.secured import SecurityFiles
 from pybroker_kafka.testkit.client_settings import client_settings
+from tests.support.kafka_python_values import read_values
 from tests.support.patience import Limit, until
 from tests.support.processes import PYBROKER
 
@@ -132,20 +133,8 @@ class Writers:
 
 
 def read_with_kafka_python(secured: Secured, isolation: str, count: int) -> list[bytes]:
-    found: list[bytes] = []
-    consumer = KafkaConsumer(
-        **secured.settings("kafka-python"), group_id=None, isolation_level=isolation
-    )
-    with closing(consumer):
-        partition = TopicPartition(TOPIC, 0)
-        consumer.assign([partition])
-        consumer.seek_to_beginning(partition)
-        limit = Limit(120)
-        while len(found) < count:
-            assert not limit.is_over, f"{len(found)} records"
-            for records in consumer.poll(timeout_ms=1000).values():
-                found += [record.value for record in records]
-    return found
+    settings = secured.settings("kafka-python")
+    return read_values(TOPIC, count, **settings, isolation_level=isolation)
 
 
 def read_with_librdkafka(secured: Secured, isolation: str, count: int) -> list[bytes]:

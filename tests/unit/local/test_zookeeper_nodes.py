@@ -101,7 +101,7 @@ def test_a_damaged_state_is_not_spread(tmp_path: Path) -> None:
 
 
 def test_the_config_of_a_member(tmp_path: Path) -> None:
-    ports = free_ports(3)
+    ports = free_ports(3, set())
     assert len({port for pair in ports.values() for port in pair}) == 6
     node = NodeState("zookeeper", 2, 0, "127.0.0.1", 0, str(tmp_path), "")
     assert (node.name, node.label) == ("zookeeper-2", "zookeeper-2")
