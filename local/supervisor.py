@@ -561,7 +561,8 @@ class Supervisor:
         self._await_reconnects()
         if self._stopping:
             raise ClusterError("the cluster is being stopped")
-        return f"{new.number} ready after {time.monotonic() - started:.2f} s"
+        are = "ZooKeepers are" if new.number > 1 else "ZooKeeper is"
+        return f"{new.number} {are} ready after {time.monotonic() - started:.2f} s"
 
     def _await_reconnects(self) -> None:
         """Wait until the members have a client for each broker that runs: a broker that has not

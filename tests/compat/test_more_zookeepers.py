@@ -105,7 +105,7 @@ def test_one_becomes_three_and_one_again(tmp_path: Path) -> None:
         assert len(before) == 3
         brokers = ["broker 1", "broker 2", "broker 3"]
         with writing(cluster.bootstrap) as writer:
-            assert "3 ready after" in cluster.succeed("zookeepers", "3")
+            assert "3 ZooKeepers are ready after" in cluster.succeed("zookeepers", "3")
             assert names(cluster) == ["zookeeper-1", "zookeeper-2", "zookeeper-3", *brokers]
             assert sessions_in(cluster) == before
             until(lambda: all("ZooKeeper is reached at" in log for log in logs(cluster)))
@@ -114,7 +114,7 @@ def test_one_becomes_three_and_one_again(tmp_path: Path) -> None:
             create_topic(cluster, "others")
             assert sessions_in(cluster) == before
             cluster.succeed("restart", "zookeeper-1")
-            assert "1 ready after" in cluster.succeed("zookeepers", "1")
+            assert "1 ZooKeeper is ready after" in cluster.succeed("zookeepers", "1")
             assert names(cluster) == ["zookeeper", *brokers]
             assert sessions_in(cluster) == before
             create_topic(cluster, "more")
