@@ -8,7 +8,13 @@ import pytest
 
 from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.protocol.records.record import SimpleRecord
-from tests.support.audit import consumer_violations, differences_of, disorder, producer_violations
+from tests.support.audit import (
+    consumer_violations,
+    differences_of,
+    disorder,
+    producer_violations,
+    vanished,
+)
 from tests.support.cluster import Cluster
 from tests.support.loads import KEYS, ConsumerLoad, ProducerLoad
 from tests.support.observer import Observer, Sighting
@@ -56,8 +62,28 @@ def test_a_key_out_of_order() -> None:
 
 def test_a_consumer_that_never_got_anything() -> None:
     """It has committed nothing, so no coordinator is asked."""
-    (missed,) = consumer_violations(Nobody(), ConsumerLoad("c", "topic"), log(0, 1))
+    (missed,) = consumer_violations(Nobody(), ConsumerLoad("c", "topic"), log(0, 1), log(0, 1))
     assert "2 records never came" in missed
+
+
+def reader(*numbers: int) -> ConsumerLoad:
+    load = ConsumerLoad("c", "topic")
+    load.read = log(*numbers)
+    return load
+
+
+def test_a_consumer_that_read_what_is_gone() -> None:
+    (changed,) = consumer_violations(Nobody(), reader(0, 1, 2), log(0, 1), log(0, 1))
+    assert "1 read records changed" in changed
+
+
+def test_records_that_come_after_the_log_has_settled() -> None:
+    """They need not have been read, and what had settled stays."""
+    for read in (reader(0, 1), reader(0, 1, 2)):
+        assert consumer_violations(Nobody(), read, log(0, 1), log(0, 1, 2)) == []
+    assert vanished(log(0, 1), log(0, 1, 2)) == []
+    (gone,) = vanished(log(0, 1), log(0))
+    assert "1 settled records are gone" in gone
 
 
 @pytest.mark.parametrize("change", [b"other", b"longer value"])
