@@ -6,14 +6,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo unit test test-compiled mixed abuse pages properties faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist first-hours pythons \
+.PHONY: help demo unit test nightly test-compiled mixed abuse pages properties faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist first-hours pythons \
 	venv-demo venv-test site clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark; CONSOLE=1: its console stays open"
 	@echo "make unit    4100 unit tests of the cores, without Spark (seconds)"
 	@echo "make test    format, lint, types, layers, words and all tests, each stage timed; FEATURES=3.9: with no feature of Kafka 4"
-	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: abuse, seeds (3 minutes)"
+	@echo "make nightly  all that make test leaves out to stay under 15 minutes: cases like one that it has, and the groups below (2 hours)"
+	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: units, abuse, seeds (5 minutes)"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
 	@echo "make pages   every block of every page, and each chapter of the course both ways (8 minutes)"
@@ -90,6 +91,9 @@ unit: $(VENV)/.unit
 
 test: venv-test
 	$(BIN)/python -m tests.run $(if $(FEATURES),--features $(FEATURES))
+
+nightly: venv-test
+	$(BIN)/python -m tests.run --only nightly
 
 mixed: venv-test
 	$(BIN)/python -m tests.run --only mixed $(if $(FEATURES),--features $(FEATURES))

@@ -1,13 +1,16 @@
 """Run every check of the project, one stage after the other, and print what each stage took.
 
-`make test` calls it. Of the tests beside Apache Kafka it runs those that show each of the
-promises once, `make mixed` all, and what our client and commands do at Apache Kafka (marked
-at_kafka); both skip them, with the reason, where Java or Maven is missing.
-`make abuse` has the abuses that want the machine for themselves, too, and more mutated requests;
-`make faults` has all fault cases, and twice the torture; `make pages` runs each block of all pages
-and each chapter of the course both ways; `make properties` has all examples of each property, of
-which this has half, and more seeds; `make posix` runs what meets the operating system without the
-things that Linux alone has.
+`make test` calls it, and stays under 15 minutes: it shows each promise once. `make nightly` runs
+the rest: the cases marked `nightly` (`tests.support.nightly`), which have a sibling in `make test`,
+and the groups below, each of which has a command of its own, too.
+`make mixed` has all tests beside Apache Kafka, of which `make test` has a few, and what our client
+and commands do at Apache Kafka (marked at_kafka); both skip them, with the reason, where Java or
+Maven is missing. `make abuse` has the abuses that want the machine for themselves, too, and more
+mutated requests; `make faults` has all fault cases, and four times the torture; `make pages` runs
+each block of all pages and each chapter of the course both ways; `make properties` has all examples
+of each property, of which `make test` has a quarter, and more seeds; `make test-compiled` runs what
+`make test` runs from the sources alone with what is compiled; `make posix` runs what meets the
+operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
 wait for processes to start and end, have more workers than there are cores, or others run beside
@@ -17,8 +20,8 @@ missing was waited for, or taken by processes that nobody waited for (Spark's). 
 tests that only waited beside what else the machine had to do: long on the wall's clock, and not on
 one that knows how busy it is (`tests.support.patience`), on which all limits of time are.
 Each run has both ways of a request: what is compiled runs in the wire tests, the real clients, the
-torture, the faults and once more in the unit and property tests of its rooms, with fewer examples
-still; the sources in all unit and property tests, the simulation and the abuse.
+torture, the faults and once more in the property tests of its rooms, with fewer examples still; the
+sources in all unit and property tests, the simulation and the abuse.
 The clusters of all stages have the features of the newest Kafka finalized; with `--features 3.9`
 (`make test FEATURES=3.9`) nothing is, and brokers answer as Kafka 3.9.
 The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
@@ -46,38 +49,23 @@ from tests.support.patience import NOTES, told
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MIXED = "tests/mixed"
-# Each kind follows, takes over and is the controller, once over each ZooKeeper; Kafka's tools.
+# Each kind follows and takes over; Kafka's tools.
 MIXED_CLUSTERS = [
     f"{MIXED}/{test}"
     for test in (
         "test_replication.py::test_sigkill_of_either_kind[real-1]",
         "test_administration.py::test_kafkas_tools[real-2]",
-        "test_replication.py::test_sigkill_of_either_kind[embedded-2]",
     )
 ]
-# A log directory that goes from each kind to the other, after unclean stops; which configs may be
-# set; what a coordinator that is none any more says.
+# Which configs may be set; what a coordinator that is none any more says.
 MIXED_BROKERS = [
     f"{MIXED}/{test}"
     for test in (
-        "test_log_directories.py::test_brokers_take_turns[theirs-first-end_by_kill]",
         "test_config_verdicts.py::test_the_verdicts_are_apache_kafkas[some]",
         "test_config_verdicts.py::test_verdicts_on_what_is_set_already",
         "test_config_verdicts.py::test_defaults_that_no_topic_can_have",
         "test_config_verdicts.py::test_verdicts_on_whole_configurations",
         "test_zombie_coordinators.py::test_a_commit_told_by_a_coordinator_that_is_none[pybroker]",
-    )
-]
-# What has a sibling in each run, and takes a JVM or several: `make mixed`.
-BESIDE_JVMS = [
-    f"tests/compat/test_{test}"
-    for test in (
-        "authorization_like_kafka_4.py::test_the_same_answers",
-        "kafka_0_8.py::test_producers_and_the_simple_consumer[scala-none]",
-        "kafka_on_ensembles.py::test_members_die_and_are_replaced_below_a_cluster[real-ours-real]",
-        "zookeeper_ensembles.py::test_a_new_member_gets_the_whole_state[ours-real-ours]",
-        "zookeeper_ensembles.py::test_members_with_tls[real-ours-real]",
-        "zookeeper_ensembles.py::test_mixed_with_apache_zookeeper[real-ours-real]",
     )
 ]
 # What takes minutes, and wants the machine for itself: `make abuse`.
@@ -89,19 +77,6 @@ ABUSE_BY_HAND = [
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[begun-by-hand]",
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[unread-by-hand]",
 ]
-# What takes longer, and is like what is left: `make faults`.
-FAULTS_BY_HAND = [
-    f"--deselect=tests/faults/test_{test}"
-    for test in (
-        "sick_disks.py::test_a_sick_directory_is_left_alone[index]",
-        "sick_disks.py::test_a_sick_directory_is_left_alone[time-index]",
-        "sick_disks.py::test_a_sick_directory_is_left_alone[read-only]",
-        "sick_disks.py::test_a_sick_directory_is_left_alone[checkpoint]",
-        "unclean_elections.py::test_a_stale_replica_leads_once_it_may[by_topic]",
-        "unclean_elections.py::test_a_stale_replica_leads_once_it_may[by_dynamic_default]",
-        "unclean_elections.py::test_a_stale_replica_leads_once_it_may[by_static_default]",
-    )
-]
 # Clients that begin something and leave it there: nothing much is done meanwhile.
 ABUSE_THAT_WAITS = ["tests/abuse/test_half_open.py", "tests/abuse/test_tls_abuse.py"]
 SPARK_FILES = [f"tests/compat/test_spark_{name}.py" for name in ("sources", "random", "kills")]
@@ -112,35 +87,16 @@ SPARK_PAGES = [
     for page in ("SPARK", "SPARK_SOURCE")
 ]
 SPARK_EXAMPLE = "tests/compat/test_examples.py::test_spark_stream"
-# The rest of the scenarios that both of Spark's sources are read through: `make spark`.
-SPARK_BY_HAND = [
-    *(f"--deselect={test}" for test in (*SPARK_PAGES, SPARK_EXAMPLE)),
-    "--deselect=tests/compat/test_spark_sources.py::test_more_of_the_same_rows",
-    "--deselect=tests/compat/test_spark_sources.py::test_streams_grow_alike",
-    "--deselect=tests/compat/test_spark_sources.py::test_the_same_refusals",
-    "--deselect=tests/compat/test_spark_random.py::test_more_histories",
-    "--ignore=tests/compat/test_pipelines.py",
-    f"--ignore={SPARK_CLUSTER}",
-    "--ignore=tests/compat/test_spark_kills.py",
-]
-# Of one seed, short, and patient with a busy machine; the first 100 of those of `make faults`.
+# Of one seed, short, and patient with a busy machine; the first 50 of those of `make faults`.
 TORTURE = ["--seed=1", "--rounds=1", "--ready-seconds=15"]
-TORTURE_IN_EVERY_RUN = ["--sequences=100", *TORTURE]
+TORTURE_IN_EVERY_RUN = ["--sequences=50", *TORTURE]
 # The first of those of `make abuse`, of each API a few dozen.
-FEWER_MUTATIONS = "MUTATED_REQUESTS=20000"
-# Each chapter of the course runs once, in the terminal or in a browser, and pages that are like
-# another one's do not: `make pages` has all.
-PAGES_BY_HAND = [
-    "--deselect=tests/compat/test_page_blocks.py::test_a_page_does_what_it_says[docs/operate/replace.md]",
-    "--deselect=tests/compat/test_page_blocks.py::test_a_page_does_what_it_says[docs/operate/upgrade.md]",
-    *(
-        f"--deselect=tests/compat/test_learn_browser.py::test_a_chapter_in_a_browser[{chapter}]"
-        for chapter in ("consumer", "rebalance", "reactor", "log", "semantics", "zookeeper")
-    ),
-    *(
-        f"--deselect=tests/compat/test_learn.py::test_a_chapter_in_the_terminal[{chapter}]"
-        for chapter in ("producer", "replicas", "transactions")
-    ),
+FEWER_MUTATIONS = "MUTATED_REQUESTS=8000"
+IN_EVERY_RUN = ["-m", "not nightly"]
+# Where tests are marked so; `make faults` has those of tests/faults.
+NIGHTLY = [
+    *(f"tests/{folder}" for folder in ("simulation", "package", "compat")),
+    f"--ignore={SPARK_CLUSTER}",
 ]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
 # Each worker collects all tests, which takes as long as quick ones run: others have lanes instead.
@@ -166,8 +122,8 @@ RECORDS = [
 ]
 
 # Each run tries other examples of properties: all of them in `make properties`.
-HALF_OF_THE_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=2"
-# One in eight, where the sources have been tried with half of them.
+SOME_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=4"
+# One in eight, where the sources have been tried with a quarter of them.
 FEWER_EXAMPLES = [
     "env",
     "PYBROKER_ONE_EXAMPLE_IN=8",
@@ -176,7 +132,6 @@ FEWER_EXAMPLES = [
     "COMPACTION_TWIN_EXAMPLES=15",
 ]
 
-# What looks into the way of a request, once more where it is compiled; its doubles are interpreted.
 ALL_COMPILED = ["env", "PYBROKER_COMPILED=all"]
 COMPILE = [sys.executable, "setup.py", "-q", "compile"]
 SIMULATION = [sys.executable, "-m", "tests.simulation.run"]
@@ -193,12 +148,14 @@ INTERPRETED = (
     "replication/controller",
     "replication/share",
 )
-REQUEST_PATH = [
+# What looks into the way of a request, once more where it is compiled; its doubles are interpreted.
+COMPILED_ROOMS = [
     # They break the state by hand, which compiled classes do not allow.
     "--ignore-glob=*/test_invariants.py",
     *(f"--ignore-glob=*/{room}" for room in INTERPRETED),
-    "tests/unit/test_compiled.py",
-    "tests/simulation/test_both_ways.py",
+]
+UNITS_COMPILED = [
+    *COMPILED_ROOMS,
     "tests/unit/broker/network",
     "tests/unit/broker/handlers",
     "tests/unit/broker/coordinators",
@@ -208,6 +165,11 @@ REQUEST_PATH = [
     "tests/unit/replication",
     "tests/unit/storage",
     "tests/unit/client",
+]
+PROPERTIES_COMPILED = [
+    *COMPILED_ROOMS,
+    "tests/unit/test_compiled.py",
+    "tests/simulation/test_both_ways.py",
     "tests/properties/broker",
     "tests/properties/client",
     "tests/properties/coordinator",
@@ -220,6 +182,8 @@ REQUEST_PATH = [
 KEEP_FAILED = ["-o", "tmp_path_retention_policy=failed", "-o", "tmp_path_retention_count=100"]
 
 BY_DEFAULT = ("lint", "test")
+# What `make test` leaves out, each once, but for Spark's cluster (20 minutes).
+IN_THE_NIGHT = ("compiled", "nightly", "properties", "mixed", "faults", "abuse", "posix")
 MAX_WAITED_TOLD = 20
 
 
@@ -249,35 +213,39 @@ def stages() -> list[Stage]:
         Stage(
             "property tests",
             "test",
-            [*SOURCES, HALF_OF_THE_EXAMPLES, *pytest, "tests/properties"],
+            [*SOURCES, SOME_EXAMPLES, *pytest, "tests/properties"],
             lane=1,
         ),
-        Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=2),
+        Stage("simulation", "test", [*SOURCES, *pytest, *IN_EVERY_RUN, "tests/simulation"], lane=2),
         Stage("compiled request path", "test", COMPILE, lane=2),
-        Stage("wire tests", "test", [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"]),
-        Stage("types", "lint", [str(BIN / "mypy")], lane=1),
-        Stage("words", "lint", [python, "-m", "tests.words.check"], lane=2),
         Stage(
             "real clients",
             "test",
             [
-                *[*ALL_COMPILED, *pytest, *WAITING_LONG, *LONG_FIRST, "-m", "not at_kafka"],
-                *["tests/compat", *SPARK_BY_HAND, *PAGES_BY_HAND],
-                *(f"--deselect={test}" for test in BESIDE_JVMS),
+                *[*ALL_COMPILED, *pytest, *WAITING_LONG, *LONG_FIRST],
+                *["-m", "not at_kafka and not nightly", "tests/compat"],
             ],
+        ),
+        Stage(
+            "wire tests",
+            "test",
+            [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"],
+            lane=1,
         ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], lane=1),
         Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=1),
+        Stage("types", "lint", [str(BIN / "mypy")], lane=2),
+        Stage("words", "lint", [python, "-m", "tests.words.check"], lane=2),
         Stage(
-            "unit and property tests, compiled",
+            "property tests, compiled",
             "test",
-            [*FEWER_EXAMPLES, *ALL_COMPILED, *pytest, *REQUEST_PATH],
-            lane=1,
+            [*FEWER_EXAMPLES, *ALL_COMPILED, *pytest, *IN_EVERY_RUN, *PROPERTIES_COMPILED],
+            lane=2,
         ),
         Stage(
             "faults",
             "test",
-            [*ALL_COMPILED, *pytest, *COMPUTING, "tests/faults", *FAULTS_BY_HAND],
+            [*ALL_COMPILED, *pytest, *COMPUTING, *IN_EVERY_RUN, "tests/faults"],
             lane=2,
         ),
         Stage(
@@ -301,7 +269,7 @@ def stages() -> list[Stage]:
             [*FEWER_EXAMPLES, "PYBROKER_COMPILED=0", *pytest, *RECORDS],
             lane=1,
         ),
-        Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
+        Stage("the installed wheel", "test", [*pytest, *IN_EVERY_RUN, "tests/package"], lane=1),
         Stage(
             "abuse that waits",
             "test",
@@ -313,6 +281,7 @@ def stages() -> list[Stage]:
             "compiled",
             COMPILE,
         ),
+        Stage("unit tests, compiled", "compiled", [*ALL_COMPILED, *pytest, *UNITS_COMPILED]),
         Stage(
             "abuse, compiled",
             "compiled",
@@ -339,8 +308,8 @@ def stages() -> list[Stage]:
             )
         ),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
-        Stage("beside JVMs", "mixed", [*pytest, *BESIDE_JVMS]),
         Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),
+        Stage("what is nightly", "nightly", [*pytest, "-m", "nightly and not at_kafka", *NIGHTLY]),
         Stage("all pages and chapters", "pages", [*pytest, *WAITING, *PAGES]),
         Stage("Spark's sources, all", "spark", [*pytest, *SPARK_FILES]),
         Stage("Spark's pages and example", "spark", [*pytest, *SPARK_PAGES, SPARK_EXAMPLE]),
@@ -424,10 +393,17 @@ def _visible() -> set[str]:
     return names - {"__pycache__", "build"}  # what is compiled lies there
 
 
+def groups_of(asked: str | None) -> tuple[str, ...]:
+    """The groups of stages that a command runs."""
+    if asked is None:
+        return BY_DEFAULT
+    return IN_THE_NIGHT if asked == "nightly" else (asked,)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     groups = sorted({stage.group for stage in stages()})
-    parser.add_argument("--only", choices=groups, help="run one group of stages")
+    parser.add_argument("--only", choices=groups, help="run one group, or all of a night")
     parser.add_argument(
         "--features",
         choices=RELEASES,
@@ -440,11 +416,7 @@ def main() -> int:
     started = time.monotonic()
     results: list[Result] = []
     together: list[Stage] = []
-    chosen = [
-        stage
-        for stage in stages()
-        if stage.group == arguments.only or (arguments.only is None and stage.group in BY_DEFAULT)
-    ]
+    chosen = [stage for stage in stages() if stage.group in groups_of(arguments.only)]
     for stage in chosen:
         if together and not stage.lane:
             results += run(together, temporary)

@@ -210,6 +210,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Judged]]:
         yield list(brokers)
 
 
+@pytest.mark.nightly
 def test_the_same_answers(judged: list[Judged]) -> None:
     first, last = map(int, SEEDS.split(":"))
     codes: Counter[int] = Counter()

@@ -122,6 +122,7 @@ def test_read_a_log_directory(cluster: KafkaCluster, tmp_path: Path) -> None:
     assert told.endswith("key: kappa payload: letter 10 of the alphabet\n")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_spark_stream(cluster: KafkaCluster, tmp_path: Path) -> None:
     try:

@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 
 from pybroker_kafka.protocol.records.compression import Compression
 from tests.support.maven import compiled, maven_jars
+from tests.support.nightly import chosen
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.short_lived_java import JVM_OPTIONS
 from tests.support.wire import WireClient, unique
@@ -122,7 +123,7 @@ def text_of(name: str, number: int) -> str:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("producer", ["scala", "java"])
+@pytest.mark.parametrize("producer", chosen(["scala", "java"], ["java"]))
 def test_producers_and_the_simple_consumer(old: Old, producer: str, codec: str) -> None:
     created = old.kafka.create_topic()
     topic = created.name

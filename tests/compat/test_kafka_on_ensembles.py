@@ -73,6 +73,7 @@ def without(running: Ensemble, kafka: KafkaCluster, number: int) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 @pytest.mark.parametrize("kinds", MIXED, ids="-".join)
 def test_members_die_and_are_replaced_below_a_cluster(
     tmp_path: Path, kinds: tuple[str, ...]

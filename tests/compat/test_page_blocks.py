@@ -15,12 +15,16 @@ from pathlib import Path
 import pytest
 
 from pybroker_kafka.spark_jobs.java import JavaNotFoundError, find_java_home
+from tests.support.nightly import chosen
 from tests.support.page_blocks import STARTS, Block, pages, programs, to_run
 from tests.support.page_machine import Machine, PortTakenError, comes, commands_and_output, is_test
 from tests.support.processes import ROOT
 
 NEEDS_JAVA = ("kafka_session(", "SparkSession", "spark_jobs.pipelines")
 READ = [page for page in pages() if to_run(page)]
+IN_EVERY_RUN = [
+    ROOT / name for name in ("README.md", "docs/START.md", "docs/CLIENT.md", "docs/TESTING.md")
+]
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -50,7 +54,9 @@ def machine(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
         yield request.getfixturevalue("shared")
 
 
-@pytest.mark.parametrize("page", READ, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", chosen(READ, IN_EVERY_RUN), ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_a_page_does_what_it_says(page: Path, machine: Machine) -> None:
     found = programs(to_run(page))
     tests = [block for block in found if is_test(block)]

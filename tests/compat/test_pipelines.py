@@ -14,7 +14,7 @@ from tests.support import pipelines
 from tests.support.pipelines import Ground
 from tests.support.processes import BrokerProcess
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture

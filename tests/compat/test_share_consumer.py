@@ -15,6 +15,7 @@ from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataReque
 from pybroker_kafka.protocol.apis.share_group_describe import ShareGroupDescribeRequest
 from pybroker_kafka.protocol.features import Feature
 from tests.support.maven import compiled, maven_jars
+from tests.support.nightly import chosen
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.short_lived_java import JVM_OPTIONS
@@ -243,7 +244,7 @@ def test_a_lock_that_ends(brokers: list[BrokerProcess], kafka: WireClient, group
             member.leave()
 
 
-@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "leaves"])
+@pytest.mark.parametrize("is_killed", chosen([True, False], [True]), ids=["killed", "leaves"])
 def test_a_member_that_goes(
     brokers: list[BrokerProcess], kafka: WireClient, group: str, is_killed: bool
 ) -> None:

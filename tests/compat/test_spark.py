@@ -200,6 +200,7 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
     assert counted == {"A": 1000, "B": 1000, "C": 1000}
 
 
+@pytest.mark.nightly
 def test_a_demo_that_is_ended_stops_its_cluster(tmp_path: Path) -> None:
     demo = subprocess.Popen(
         [sys.executable, "-P", "-m", "pybroker_kafka.spark_jobs.demo"],

@@ -27,7 +27,7 @@ from tests.support.spark_job import SparkJob
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 BROKERS = 3
 
-pytestmark = pytest.mark.timeout(2400)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2400)]
 
 
 class Machines:

@@ -32,7 +32,7 @@ LOG, TOLD_CHARACTERS = "job.log", 4000
 PARTITIONS = 2
 PORTION = 500  # records that are written while a query runs, after each start
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 @contextlib.contextmanager

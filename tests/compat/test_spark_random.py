@@ -338,6 +338,7 @@ def test_histories(seed: int, shared_broker: BrokerProcess, writers: Writers, ad
     play(seed, shared_broker, writers, admin)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(4, 40))
 def test_more_histories(
     seed: int, shared_broker: BrokerProcess, writers: Writers, admin: Any

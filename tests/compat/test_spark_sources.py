@@ -24,6 +24,7 @@ from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 from pybroker_kafka.spark_jobs.schemas import parse_json
 from pybroker_kafka.spark_jobs.source.data_source import FORMAT
 from tests.spark_newest import CONNECTOR_VARIABLE, NO_CONNECTOR
+from tests.support.nightly import chosen
 from tests.support.processes import BrokerProcess
 from tests.support.schema_registry import schema_registry
 
@@ -202,6 +203,7 @@ IN_EVERY_RUN = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scenario", [name for name in NAMES if name not in IN_EVERY_RUN])
 def test_more_of_the_same_rows(spark: Any, topics: Topics, scenario: str) -> None:
     check_rows(spark, topics, scenario)
@@ -234,6 +236,7 @@ def refusals(topics: Topics) -> dict[str, dict[str, str]]:
     }  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scenario", list(refusals(Topics(*[""] * len(Topics._fields)))))
 def test_the_same_refusals(spark: Any, topics: Topics, scenario: str) -> None:
     options = refusals(topics)[scenario]
@@ -268,6 +271,7 @@ def new_topic(servers: str, partitions: int = 1) -> str:
     return name
 
 
+@pytest.mark.nightly
 def test_streams_grow_alike(spark: Any, topics: Topics, tmp_path: Path) -> None:
     """A partition is added while the query stands still, and its records are all read."""
     topic = new_topic(topics.servers)
@@ -286,7 +290,7 @@ def test_streams_grow_alike(spark: Any, topics: Topics, tmp_path: Path) -> None:
     assert len(found[-1]) == 30
 
 
-@pytest.mark.parametrize("first", SOURCES)
+@pytest.mark.parametrize("first", chosen(SOURCES, [OFFICIAL]))
 def test_a_checkpoint_serves_the_other_source(
     spark: Any, topics: Topics, tmp_path: Path, first: str
 ) -> None:
@@ -321,6 +325,7 @@ def contents(spark: Any, topics: Topics, topic: str) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.nightly
 def test_both_sinks_write_the_same(spark: Any, topics: Topics) -> None:
     """Keyed rows go to the partitions that Java's hash says, rows with a partition to that one."""
     written = {source: new_topic(topics.servers, 3) for source in SOURCES}
@@ -388,7 +393,7 @@ def test_what_cannot_be_written(spark: Any, topics: Topics, columns: list[str], 
 LINES = (b'{"id": 1, "name": "a"}', b'{"id": "x"}', b'{"id": 2, "more": [1]}', b"{", b"", None)
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", chosen(SOURCES, [FORMAT]))
 def test_dead_letters(spark: Any, topics: Topics, source: str) -> None:
     """What does not parse comes to a topic, as it was, and says where it stood and why."""
     origin, target = (new_topic(topics.servers) for _ in range(2))

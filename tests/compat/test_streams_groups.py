@@ -214,6 +214,7 @@ def test_instances_share_tasks_and_survive_a_kill(
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+@pytest.mark.nightly
 def test_kafkas_tool_shows_the_group(
     broker: BrokerProcess, kafka: WireClient, application: Callable[[], Application]
 ) -> None:

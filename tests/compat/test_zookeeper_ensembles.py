@@ -28,11 +28,13 @@ from tests.support.ensembles import (
     four_letter_answer,
     tree_of,
 )
+from tests.support.nightly import chosen
 from tests.support.patience import until
 from tests.support.real_zookeeper import jars
 
 OURS = ("ours", "ours", "ours")
-MIXED = [("real", "ours", "real"), ("ours", "real", "ours")]
+ONE_REAL = ("ours", "real", "ours")
+MIXED = [("real", "ours", "real"), ONE_REAL]
 LOST = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)
 
 
@@ -126,7 +128,7 @@ def test_a_member_without_a_leader_serves_no_client_that_would_read_only(tmp_pat
             client.close()
 
 
-@pytest.mark.parametrize("kinds", MIXED, ids="-".join)
+@pytest.mark.parametrize("kinds", chosen(MIXED, [ONE_REAL]), ids="-".join)
 def test_mixed_with_apache_zookeeper(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     skip_without_java(kinds)
     with ensemble(tmp_path, kinds) as running:
@@ -148,7 +150,7 @@ def test_mixed_with_apache_zookeeper(tmp_path: Path, kinds: tuple[str, ...]) -> 
         assert_equal_trees(running)
 
 
-@pytest.mark.parametrize("kinds", [OURS, *MIXED], ids="-".join)
+@pytest.mark.parametrize("kinds", chosen([OURS, *MIXED], [OURS]), ids="-".join)
 def test_a_new_member_gets_the_whole_state(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     """More transactions than a leader keeps: member 2, which leads, sends a snapshot to member 3.
 
@@ -185,6 +187,7 @@ def test_a_new_member_gets_the_whole_state(tmp_path: Path, kinds: tuple[str, ...
         write_at_each(running, "again")
 
 
+@pytest.mark.nightly
 def test_members_move_from_the_jvm_and_back_one_by_one(tmp_path: Path) -> None:
     skip_without_java(("real",))
     with ensemble(tmp_path, ("real", "real", "real")) as running:
@@ -302,7 +305,7 @@ def test_four_letter_words(tmp_path: Path) -> None:
         assert four_letter_answer(follows, b"isro") == "rw"
 
 
-@pytest.mark.parametrize("kinds", [OURS, *MIXED], ids="-".join)
+@pytest.mark.parametrize("kinds", chosen([OURS, *MIXED], [OURS, ONE_REAL]), ids="-".join)
 def test_members_with_tls(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     """`sslQuorum=true`: each kind is leader and follower once, and a plain connection gets none."""
     skip_without_java(kinds)

@@ -11,14 +11,24 @@ import pytest
 
 from tests.faults.catalogue import CASES
 from tests.faults.scenario import Unavailable, play
+from tests.support.nightly import chosen
 
 SEED = 1
 QUICK = [one.name for one in CASES.values() if one.quick]
 OTHERS = ("confluent", "kafka-python")
+IN_EVERY_RUN = (
+    "leader_killed",
+    "controller_killed",
+    "all_killed_at_once",
+    "zombie_leader",
+    "leader_cut_from_its_followers",
+    "controller_isolated",
+    "slow_and_lossy_lines",
+)
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", chosen(QUICK, IN_EVERY_RUN))
 def test_promises_are_kept(name: str, tmp_path: Path) -> None:
     clients = ("pybroker", OTHERS[QUICK.index(name) % len(OTHERS)])
     try:

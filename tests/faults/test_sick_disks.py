@@ -36,6 +36,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from tests.faults.directories import give_directories, move, paths_of
 from tests.faults.test_log_dirs import Load, fill, records
 from tests.support.cluster import Cluster, cluster
+from tests.support.nightly import chosen
 from tests.support.sick_disk import SickDisk, why_not
 from tests.support.wire import Topic, WireClient, batch
 
@@ -61,6 +62,8 @@ SICKNESSES = {
     "read-only": [f"{what} {errno.EROFS} */one/*" for what in ("create", "write", "rename")],
     "checkpoint": [f"write {errno.EIO} */one/replication-offset-checkpoint*"],
 }
+
+IN_EVERY_RUN = ("append", "read", "flush", "roll-on-a-full-disk")
 
 
 # An automatic election, which comes 5 s after a start of a controller, would change who leads.
@@ -102,7 +105,7 @@ def read_all(jbod: Cluster, topic: str) -> None:
         client.fetch(Topic(topic, bytes(16)), version=12)
 
 
-@pytest.mark.parametrize("name", SICKNESSES)
+@pytest.mark.parametrize("name", chosen(SICKNESSES, IN_EVERY_RUN))
 def test_a_sick_directory_is_left_alone(jbod: Cluster, disk: SickDisk, name: str) -> None:
     topic, well = f"sick-{name}", f"well-{name}"
     led_by_the_sick_node(jbod, topic, SICK_DIRECTORY)

@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.consumed import consumed
+from tests.support.nightly import chosen
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 
@@ -111,7 +112,7 @@ def committed(bootstrap: str) -> int:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "config",
-    [{"log.flush.interval.messages": "1"}, {}],
+    chosen([{"log.flush.interval.messages": "1"}, {}], [{}]),
     ids=["every-append-flushed", "flushes-left-to-the-system"],
 )
 def test_nothing_acknowledged_is_lost(

@@ -41,6 +41,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from tests.faults.directories import content
 from tests.support.cluster import Cluster, cluster
 from tests.support.ledger import librdkafka
+from tests.support.nightly import chosen
 from tests.support.wire import Topic, WireClient, batch
 from tests.wire.test_offsets import end_of_epoch
 from tests.wire.test_producer_ids import new_producer_id, sequenced
@@ -208,7 +209,7 @@ def by_request(left: Left) -> None:
 WAYS = [by_topic, by_dynamic_default, by_static_default, by_request]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", chosen(WAYS, [by_request]))
 def test_a_stale_replica_leads_once_it_may(nodes: Cluster, way: Callable[[Left], None]) -> None:
     """Cases a to e: nobody leads until the way is gone."""
     left = leave(nodes, way.__name__.replace("_", "-"))

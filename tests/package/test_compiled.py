@@ -135,6 +135,7 @@ def test_a_compiler_that_fails_midway_is_survived(tmp_path: Path) -> None:
 
 
 @needs_compiler
+@pytest.mark.nightly
 def test_what_has_not_changed_is_not_compiled_again(tmp_path: Path) -> None:
     assert "record loops: 6 modules compiled" in compile_loops(tmp_path)
     assert compile_loops(tmp_path) == ""

@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from pybroker_kafka.compiled import REQUEST_PATH, is_compiled
+from tests.support.nightly import chosen
 
 SEED = 123
+KINDS = [(), ("--transactions",), ("--transactions-2",), ("--client",)]
 
 
 def told(compiled: str, *kind: str) -> str:
@@ -24,6 +26,6 @@ def told(compiled: str, *kind: str) -> str:
 
 
 @pytest.mark.skipif(not is_compiled(REQUEST_PATH), reason="not compiled here")
-@pytest.mark.parametrize("kind", [(), ("--transactions",), ("--transactions-2",), ("--client",)])
+@pytest.mark.parametrize("kind", chosen(KINDS, [(), ("--client",)]))
 def test_a_seed_is_the_same_both_ways(kind: tuple[str, ...]) -> None:
     assert told("all", *kind) == told("loops", *kind)

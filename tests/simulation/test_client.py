@@ -18,7 +18,7 @@ from tests.simulation.test_simulation import ROOT
 from tests.simulation.test_transactions import told
 from tests.support.sources import needs_sources
 
-SEEDS = 8
+SEEDS = 4
 CHUNK = 4
 
 # Those that CI looks for, and where it begins to: the first seed that finds each, by

@@ -15,7 +15,7 @@ from tests.simulation import planted
 from tests.simulation.cluster import simulate
 from tests.support.sources import needs_sources
 
-SEEDS = 100
+SEEDS = 50
 CHUNK = 5
 TRACE_TAIL = 80
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from tests.simulation.cluster import Result
 from tests.simulation.transactions import simulate_transactions, simulate_transactions_2
 from tests.support.sources import needs_sources
 
-SEEDS = 12
+SEEDS = 4
 CHUNK = 4
 TRACE_TAIL = 80
 
