@@ -98,6 +98,8 @@ NIGHTLY = [
     *(f"tests/{folder}" for folder in ("simulation", "package", "compat")),
     f"--ignore={SPARK_CLUSTER}",
 ]
+# What takes half of the time of all unit tests: two processes collect each its own.
+HALF_OF_THE_UNITS = ["tests/unit/broker", "tests/unit/storage"]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
 # Each worker collects all tests, which takes as long as quick ones run: others have lanes instead.
 COMPUTING = ["-n", "2"]
@@ -209,15 +211,21 @@ def stages() -> list[Stage]:
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."], lane=1),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."], lane=1),
         Stage("layers", "lint", [str(BIN / "lint-imports")], lane=1),
-        Stage("unit tests", "test", [*SOURCES, *pytest, *COMPUTING, "tests/unit"]),
+        Stage("unit tests", "test", [*SOURCES, *pytest, *HALF_OF_THE_UNITS]),
+        Stage(
+            "unit tests of other rooms",
+            "test",
+            [*SOURCES, *pytest, "tests/unit", *(f"--ignore={room}" for room in HALF_OF_THE_UNITS)],
+            lane=1,
+        ),
         Stage(
             "property tests",
             "test",
             [*SOURCES, SOME_EXAMPLES, *pytest, "tests/properties"],
             lane=1,
         ),
-        Stage("simulation", "test", [*SOURCES, *pytest, *IN_EVERY_RUN, "tests/simulation"], lane=2),
         Stage("compiled request path", "test", COMPILE, lane=2),
+        Stage("simulation", "test", [*SOURCES, *pytest, *IN_EVERY_RUN, "tests/simulation"], lane=3),
         Stage(
             "real clients",
             "test",
