@@ -21,6 +21,7 @@ from ..protocol.records.compression import Compression
 from .completion import complete_groups, complete_topics
 from .interrupt import Interrupt, run_interruptible
 from .latencies import Latencies
+from .load_options import load_options, rate_option
 from .options import UserError
 from .perf_series import MEGABYTE, Series, check_plot
 from .target import Target, cluster_options, report, show_rows
@@ -58,24 +59,8 @@ plot_option = click.option(
 
 
 @perf.command()
-@click.argument("topic", shell_complete=complete_topics)
-@click.option(
-    "--records",
-    type=click.IntRange(1),
-    default=100_000,
-    show_default=True,
-    help="Number of records.",
-)
-@click.option(
-    "--size",
-    type=click.IntRange(0),
-    default=100,
-    show_default=True,
-    help="Size of a record in bytes.",
-)
-@click.option(
-    "--rate", type=click.FloatRange(min=0, min_open=True), help="Maximum records per second."
-)
+@load_options(100_000)
+@rate_option
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option(
     "--compression",
@@ -232,17 +217,7 @@ async def _read(consumer: Consumer, series: Series, records: int) -> None:
 
 
 @perf.command()
-@click.argument("topic", shell_complete=complete_topics)
-@click.option(
-    "--records", type=click.IntRange(1), default=1000, show_default=True, help="Number of records."
-)
-@click.option(
-    "--size",
-    type=click.IntRange(0),
-    default=100,
-    show_default=True,
-    help="Size of a record in bytes.",
-)
+@load_options(1000)
 @plot_option
 @cluster_options
 def e2e(target: Target, topic: str, records: int, size: int, plot: Path | None) -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import trio
 
-from .completion import complete_topics
 from .interrupt import Interrupt, run_interruptible
+from .load_options import load_options, rate_option
 from .meter import Meter
 from .options import UserError
 from .places import find_places
@@ -86,24 +86,8 @@ Examples:
   pybroker verify flights --records 100000 --rate 1000
 """
 )
-@click.argument("topic", shell_complete=complete_topics)
-@click.option(
-    "--records",
-    type=click.IntRange(1),
-    default=10_000,
-    show_default=True,
-    help="Number of records.",
-)
-@click.option(
-    "--size",
-    type=click.IntRange(0),
-    default=100,
-    show_default=True,
-    help="Size of a record in bytes.",
-)
-@click.option(
-    "--rate", type=click.FloatRange(min=0, min_open=True), help="Maximum records per second."
-)
+@load_options(10_000)
+@rate_option
 @click.option(
     "--patience", default=60.0, show_default=True, help="Seconds to wait for the last records."
 )
