@@ -8,7 +8,7 @@ and commands do at Apache Kafka (marked at_kafka); both skip them, with the reas
 Maven is missing. `make abuse` has the abuses that want the machine for themselves, too, and more
 mutated requests; `make faults` has all fault cases, and four times the torture; `make pages` runs
 each block of all pages and each chapter of the course both ways; `make properties` has all examples
-of each property, of which `make test` has a quarter, and more seeds; `make test-compiled` runs what
+of each property, of which `make test` has a sixth, and more seeds; `make test-compiled` runs what
 `make test` runs from the sources alone with what is compiled; `make posix` runs what meets the
 operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
@@ -124,8 +124,8 @@ RECORDS = [
 ]
 
 # Each run tries other examples of properties: all of them in `make properties`.
-SOME_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=4"
-# One in eight, where the sources have been tried with a quarter of them.
+SOME_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=6"
+# One in eight, where the sources have been tried with some of them.
 FEWER_EXAMPLES = [
     "env",
     "PYBROKER_ONE_EXAMPLE_IN=8",

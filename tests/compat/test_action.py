@@ -66,6 +66,7 @@ def step(name: str) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.nightly
 def test_it_installs_what_it_is_told(tmp_path: Path) -> None:
     """Into an environment of its own, whose commands later steps find."""
     wheel = tmp_path / "pybroker_kafka-0.0.0-py3-none-any.whl"

@@ -21,6 +21,8 @@ from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.random_requests import Drawn, built, comparable, draw, fetch
 
+pytestmark = pytest.mark.nightly
+
 SEEDS = os.environ.get("PYBROKER_ACL_SEEDS", "0:15")
 REQUESTS = 20  # with one set of ACLs
 CONFIG = {

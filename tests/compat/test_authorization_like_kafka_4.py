@@ -54,6 +54,8 @@ from tests.support.random_requests_4 import (
 from tests.support.wire import WireClient
 from tests.wire.feature_steps import finalize
 
+pytestmark = pytest.mark.nightly
+
 SEEDS = os.environ.get("PYBROKER_ACL_SEEDS", "0:20")
 REQUESTS = 20  # with one set of ACLs
 WHILE_THE_TEST_RUNS_MS = "86400000"
@@ -210,7 +212,6 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Judged]]:
         yield list(brokers)
 
 
-@pytest.mark.nightly
 def test_the_same_answers(judged: list[Judged]) -> None:
     first, last = map(int, SEEDS.split(":"))
     codes: Counter[int] = Counter()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from pybroker_kafka.client.producer.partitioners import next_partition, partition_for
 from tests.support.apache_kafka import java_answers
+
+pytestmark = pytest.mark.nightly
 
 CHOICES = 3_000
 

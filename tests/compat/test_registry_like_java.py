@@ -8,12 +8,16 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pybroker_kafka.registry.avro_rules import Ambiguous, Comparison
 from pybroker_kafka.registry.entities import Content
 from pybroker_kafka.registry.formats import AvroSchema, parse
 from tests.support.maven import compiled, maven_jars
 from tests.support.short_lived_java import JVM_OPTIONS
 from tests.unit.registry.test_avro import FORMS, VERDICTS
+
+pytestmark = pytest.mark.nightly
 
 SOURCE = Path(__file__).parent.parent / "support" / "java" / "AvroVerdicts.java"
 JARS = {"org.apache.avro:avro": "1.12.0", "org.slf4j:slf4j-nop": "2.0.16"}

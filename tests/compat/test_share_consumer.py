@@ -15,7 +15,6 @@ from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataReque
 from pybroker_kafka.protocol.apis.share_group_describe import ShareGroupDescribeRequest
 from pybroker_kafka.protocol.features import Feature
 from tests.support.maven import compiled, maven_jars
-from tests.support.nightly import chosen
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.short_lived_java import JVM_OPTIONS
@@ -181,6 +180,7 @@ def bootstrap(brokers: list[BrokerProcess]) -> str:
     return ",".join(broker.bootstrap for broker in brokers)
 
 
+@pytest.mark.nightly
 def test_explicit_acknowledgement(
     brokers: list[BrokerProcess], kafka: WireClient, group: str
 ) -> None:
@@ -220,6 +220,7 @@ def test_implicit_acknowledgement_by_two_members(
             member.leave()
 
 
+@pytest.mark.nightly
 def test_a_lock_that_ends(brokers: list[BrokerProcess], kafka: WireClient, group: str) -> None:
     topic = new_topic(kafka)
     members = [Member(bootstrap(brokers), group, topic) for _ in range(2)]
@@ -244,7 +245,8 @@ def test_a_lock_that_ends(brokers: list[BrokerProcess], kafka: WireClient, group
             member.leave()
 
 
-@pytest.mark.parametrize("is_killed", chosen([True, False], [True]), ids=["killed", "leaves"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "leaves"])
 def test_a_member_that_goes(
     brokers: list[BrokerProcess], kafka: WireClient, group: str, is_killed: bool
 ) -> None:

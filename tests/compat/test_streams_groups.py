@@ -27,6 +27,8 @@ from tests.support.short_lived_java import JVM_OPTIONS
 from tests.support.wire import WireClient, unique
 from tests.wire.feature_steps import finalize
 
+pytestmark = pytest.mark.nightly
+
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
 VERSION = "4.3.1"
@@ -214,7 +216,6 @@ def test_instances_share_tasks_and_survive_a_kill(
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-@pytest.mark.nightly
 def test_kafkas_tool_shows_the_group(
     broker: BrokerProcess, kafka: WireClient, application: Callable[[], Application]
 ) -> None:

@@ -14,6 +14,8 @@ from pybroker_kafka.testkit.tiered import Copied
 from tests.support.maven import compiled, maven_jars
 from tests.support.short_lived_java import JVM_OPTIONS
 
+pytestmark = pytest.mark.nightly
+
 VERSION = "3.9.1"
 SOURCE = Path(__file__).parents[1] / "support" / "java" / "TieredFolders.java"
 JAVA_TIMEOUT_SECONDS = 120

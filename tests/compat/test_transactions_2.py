@@ -20,6 +20,8 @@ from tests.support.maven import compiled, maven_jars
 from tests.support.patience import Limit, until
 from tests.support.short_lived_java import JVM_OPTIONS
 
+pytestmark = pytest.mark.nightly
+
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
 SOURCE: Final = (

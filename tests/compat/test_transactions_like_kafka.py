@@ -37,6 +37,8 @@ from tests.wire.transaction_steps import (
     wait_for_state,
 )
 
+pytestmark = pytest.mark.nightly
+
 SEEDS = 6
 STEPS = 120
 NAMES = ("first", "second", "third")

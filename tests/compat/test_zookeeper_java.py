@@ -13,6 +13,8 @@ from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.real_zookeeper import jars, real_zookeeper
 from tests.support.short_lived_java import JVM_OPTIONS
 
+pytestmark = pytest.mark.nightly
+
 CLIENT_CLASS = "org.apache.zookeeper.ZooKeeperMain"
 TIMEOUT_S = 120
 
