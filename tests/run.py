@@ -261,7 +261,7 @@ def stages() -> list[Stage]:
             "test",
             [
                 *[*SOURCES, "ABUSE_P99_MS=100", FEWER_MUTATIONS, *pytest],
-                *["tests/abuse", *ABUSE_BY_HAND],
+                *[*IN_EVERY_RUN, "tests/abuse", *ABUSE_BY_HAND],
                 *[f"--ignore={file}" for file in ABUSE_THAT_WAITS],
             ],
         ),

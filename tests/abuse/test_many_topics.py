@@ -6,6 +6,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.protocol.errors import ErrorCode
@@ -19,6 +21,7 @@ LATE_SECONDS = 10.0  # of an answer on a very busy machine
 WAIT_SECONDS = 120.0
 
 
+@pytest.mark.nightly
 def test_more_topics_than_there_is_time_for(tmp_path: Path) -> None:
     with bystander(tmp_path) as good, WireClient(good.bootstrap) as client:
         rounds = 0
