@@ -49,7 +49,7 @@ START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 30.0
 RECONNECT_TIMEOUT_SECONDS = 20.0
 RECONNECT_POLL_SECONDS = 0.05
-SESSION_RETRY_SECONDS = 0.5  # while ZooKeeper does not answer
+SESSION_RETRY_SECONDS = 0.1  # while ZooKeeper does not answer: an ensemble elects in 0.3 s
 
 
 class Supervisor:

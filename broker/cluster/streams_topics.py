@@ -17,7 +17,7 @@ from typing import Final
 from ...coordinator.group.streams.topology import TopicInfo
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
-from .topic_creation import UNSET, TopicCreator
+from .topic_creation import UNSET, TopicCreator, WantedTopic
 
 logger = logging.getLogger("pybroker.broker.topics")
 
@@ -70,13 +70,13 @@ class StreamsTopics:
             # The number of partitions is that of tasks, which has a limit of its own.
             if len(topic.configs) > MAX_CONFIGS:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"More than {MAX_CONFIGS} configs.")
-            await self._creator.create(
+            wanted = WantedTopic(
                 topic.name,
-                partition_count=topic.partitions,
-                replication_factor=topic.replication_factor or UNSET,
-                config=dict(topic.configs),
-                before=before,
+                dict(topic.configs),
+                topic.partitions,
+                topic.replication_factor or UNSET,
             )
+            await self._creator.create(wanted, before=before)
         except KafkaError as error:
             self._keep(topic.name, error.message, keep_ms)
         except (ZkError, SessionExpired) as error:

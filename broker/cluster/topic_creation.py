@@ -1,7 +1,8 @@
 """Creating topics: the checks and the assignment that CreateTopics and auto creation share.
 
 Job: compute an assignment of the requested topic over the alive brokers and write it to ZooKeeper.
-- `TopicCreator.create`: one topic, with all checks; KafkaError if it cannot be created.
+- `TopicCreator.create_all`: topics, with all checks, in few transactions of ZooKeeper.
+- `TopicCreator.create`: one topic; KafkaError if it cannot be created.
 - `TopicCreator.auto_create`: for Metadata and FindCoordinator: starts a creation in the background
   and reports the answer once the topic is in ZooKeeper, or has failed. In plain ZooKeeper mode the
   broker that receives the request writes the znodes itself, controller or not.
@@ -14,8 +15,8 @@ create.topic.policy.class.name, whose classes are Java's, and mutation quotas fo
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import trio
 
@@ -25,6 +26,7 @@ from ...protocol.uuids import ZERO_UUID, new_uuid
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
 from ...replication.controller.assignment import assign_replicas, usable_racks
+from ...replication.controller.topic_admin import NewTopic
 from ...replication.metadata_cache import MetadataCache
 from ...storage.log_config import validate_topic_configs
 from ..config.kafka_config import KafkaConfig
@@ -50,6 +52,19 @@ class CreatedTopic(NamedTuple):
     topic_id: bytes
     partition_count: int
     replication_factor: int
+
+
+TopicOutcome: TypeAlias = CreatedTopic | KafkaError | ZkError
+
+
+class WantedTopic(NamedTuple):
+    """UNSET sizes are the broker's defaults; an assignment, if there is one, has them itself."""
+
+    name: str
+    config: Mapping[str, str]
+    partition_count: int = UNSET
+    replication_factor: int = UNSET
+    assignment: Mapping[int, Sequence[int]] | None = None
 
 
 class TopicSettings(NamedTuple):
@@ -120,36 +135,86 @@ class TopicCreator:
     # Explicit creation
 
     async def create(
+        self, wanted: WantedTopic, *, before: Callable[[int], None] | None = None
+    ) -> CreatedTopic:
+        """As `create_all`. Raises KafkaError or ZkError."""
+        (outcome,) = await self.create_all([wanted], before=before)
+        if not isinstance(outcome, CreatedTopic):
+            raise outcome
+        return outcome
+
+    async def create_all(
         self,
-        topic: str,
+        wanted: Sequence[WantedTopic],
         *,
-        partition_count: int = UNSET,
-        replication_factor: int = UNSET,
-        assignment: Mapping[int, Sequence[int]] | None = None,
-        config: Mapping[str, str],
         validate_only: bool = False,
         before: Callable[[int], None] | None = None,
-    ) -> CreatedTopic:
-        """Check everything, then write the znodes. The topic has no leaders yet when this returns.
+    ) -> list[TopicOutcome]:
+        """Check everything, then write the znodes; one outcome a topic. The topics have no leaders
+        yet when this returns.
 
         `before` is called with the number of partitions after all checks; it may refuse them.
         """
-        if self._cache.contains(topic):
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
-        replicas = assignment or self.assign(partition_count, replication_factor)
-        topic_admin.check_topic_name(topic)
-        await self._zookeeper.run(topic_admin.check_new_topic(topic))
-        topic_admin.check_replicas(replicas)
-        validate_topic_configs(config, self._config.explicit())
-        topic_id = None
-        if not validate_only:
-            if before is not None:
-                before(len(replicas))
-            if self._config.inter_broker_protocol.has_topic_ids:
+        outcomes: list[TopicOutcome] = []
+        for group in _without_collisions(wanted):
+            found = await self._create_group(group, before, validate_only=validate_only)
+            outcomes += [found[topic.name] for topic in group]
+        return outcomes
+
+    async def _create_group(
+        self,
+        group: Sequence[WantedTopic],
+        before: Callable[[int], None] | None,
+        *,
+        validate_only: bool,
+    ) -> dict[str, TopicOutcome]:
+        outcomes: dict[str, TopicOutcome] = {}
+        named: dict[str, Mapping[int, Sequence[int]]] = {}
+        for topic in group:
+            try:
+                named[topic.name] = self._named(topic)
+            except KafkaError as error:
+                outcomes[topic.name] = error.with_traceback(None)
+        outcomes |= await self._zookeeper.run(topic_admin.check_new_topics(list(named)))
+        explicit = self._config.explicit()
+        new: list[NewTopic] = []
+        for topic in group:
+            if topic.name in outcomes:
+                continue
+            replicas = named[topic.name]
+            try:
+                topic_admin.check_replicas(replicas)
+                validate_topic_configs(topic.config, explicit)
+                if before is not None and not validate_only:
+                    before(len(replicas))
+            except KafkaError as error:
+                outcomes[topic.name] = error.with_traceback(None)
+                continue
+            topic_id = None
+            if not validate_only and self._config.inter_broker_protocol.has_topic_ids:
                 topic_id = random_uuid(self._random)
-            await self._zookeeper.run(topic_admin.create_topic(topic, topic_id, replicas, config))
-            logger.info("topic %s is created with %d partitions", topic, len(replicas))
-        return CreatedTopic(topic_id or ZERO_UUID, len(replicas), len(replicas[0]))
+            new.append(NewTopic(topic.name, topic_id, replicas, topic.config))
+        if not validate_only and new:
+            outcomes |= await self._zookeeper.run(topic_admin.create_topics(new))
+        for one in new:
+            if one.name not in outcomes:
+                size = len(one.assignment), len(one.assignment[0])
+                outcomes[one.name] = CreatedTopic(one.topic_id or ZERO_UUID, *size)
+                if not validate_only:
+                    logger.info("topic %s is created with %d partitions", one.name, size[0])
+        return outcomes
+
+    def check_unknown(self, name: str) -> None:
+        """Raises KafkaError for a topic that this broker knows already."""
+        if self._cache.contains(name):
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+    def _named(self, topic: WantedTopic) -> Mapping[int, Sequence[int]]:
+        """The replicas of a topic whose name may be new. Raises KafkaError."""
+        self.check_unknown(topic.name)
+        replicas = topic.assignment or self.assign(topic.partition_count, topic.replication_factor)
+        topic_admin.check_topic_name(topic.name)
+        return replicas
 
     def assign(self, partition_count: int, replication_factor: int) -> dict[int, list[int]]:
         """Replicas over the alive brokers; UNSET takes the broker's default."""
@@ -271,13 +336,10 @@ class TopicCreator:
         """Create it; LEADER_NOT_AVAILABLE if it exists now, or if a retry may succeed."""
         settings = creation.settings
         try:
-            await self.create(
-                topic,
-                partition_count=settings.partition_count,
-                replication_factor=settings.replication_factor,
-                config=settings.config,
-                before=creation.before,
+            wanted = WantedTopic(
+                topic, settings.config, settings.partition_count, settings.replication_factor
             )
+            await self.create(wanted, before=creation.before)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 self._log_refusal(topic, error.message)
@@ -294,3 +356,16 @@ async def _answer_late(creation: _AutoCreation) -> None:
 
 def _ignore(_: ErrorCode) -> None:
     pass
+
+
+def _without_collisions(wanted: Sequence[WantedTopic]) -> Iterable[list[WantedTopic]]:
+    """Groups in whose topics no two may collide: of two that do the first is created."""
+    group: dict[str, WantedTopic] = {}
+    for topic in wanted:
+        name = topic_admin.metric_name(topic.name)
+        if name in group:
+            yield list(group.values())
+            group = {}
+        group[name] = topic
+    if group:
+        yield list(group.values())

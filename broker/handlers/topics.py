@@ -48,7 +48,7 @@ from ...storage.config_def import format_value
 from ...storage.log_config import TOPIC_CONFIGS, LogConfig
 from ..cluster.controller_runtime import ControllerRuntime
 from ..cluster.metadata_waits import MetadataWaits
-from ..cluster.topic_creation import UNSET, CreatedTopic, TopicCreator
+from ..cluster.topic_creation import UNSET, CreatedTopic, TopicCreator, WantedTopic
 from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..network.request import Handler, Request
 from ..quotas.client_quotas import MutationQuota
@@ -63,12 +63,14 @@ CREATE_TOPICS_STRICT_SINCE = 6
 CREATE_PARTITIONS_STRICT_SINCE = 3
 DELETE_TOPICS_STRICT_SINCE = 5
 DELETION_GRACE_MS = 500
+TOPICS_AT_ONCE = 100  # are created in one transaction of ZooKeeper
 MAX_CONFIGS = 1000  # of one topic
 MAX_PARTITIONS = 10_000
 MAX_REPLICAS = 1000
 
 T = TypeVar("T")
 Outcome = KafkaError | None
+Described = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 Assignment = CreatableReplicaAssignment | CreatePartitionsAssignment
 
 
@@ -109,27 +111,39 @@ class TopicHandlers:
         created: dict[str, CreatedTopic] = {}
         answers_early = body.timeout_ms > 0 and not body.validate_only
         quota = request.mutation_quota(CREATE_TOPICS_STRICT_SINCE)
-        for topic in body.topics:
-            await pace()
+        described: Described = {}
+        topics = body.topics
+        for start in range(0, len(topics), TOPICS_AT_ONCE):
             if answers_early and trio.current_time() >= deadline:
                 answers_early = False
                 await self._answer_late(request, results, created)
-            result = CreatableTopicResult(name=topic.name, error_message=None)
-            results[topic.name] = result
-            try:
-                self._check_controller()
-                self._check_permitted(request, result, names[topic.name])
+            wanted = []
+            for topic in topics[start : start + TOPICS_AT_ONCE]:
+                await pace()
+                result = CreatableTopicResult(name=topic.name, error_message=None)
+                results[topic.name] = result
                 try:
-                    outcome = await _guarded(self._create(topic, body.validate_only, quota))
-                except KafkaError:
+                    self._check_controller()
+                    self._check_permitted(request, result, names[topic.name])
+                    try:
+                        self._creator.check_unknown(topic.name)
+                        wanted.append(_wanted(topic))
+                    except KafkaError:
+                        result.topic_config_error_code = ErrorCode.NONE
+                        raise
+                except KafkaError as error:
+                    result.error_code, result.error_message = error.code, error.message
+            outcomes = await self._create(wanted, body.validate_only, quota)
+            for one, outcome in zip(wanted, outcomes, strict=True):
+                await pace()
+                result = results[one.name]
+                if isinstance(outcome, KafkaError):
                     result.topic_config_error_code = ErrorCode.NONE
-                    raise
-            except KafkaError as error:
-                result.error_code, result.error_message = error.code, error.message
-                continue
-            created[topic.name] = outcome
-            if not request.answered and not result.topic_config_error_code:
-                self._describe(result, topic, outcome)
+                    result.error_code, result.error_message = outcome.code, outcome.message
+                    continue
+                created[one.name] = outcome
+                if not request.answered and not result.topic_config_error_code:
+                    self._describe(result, one.config, outcome, described)
         if request.answered:
             return
         if not body.validate_only:
@@ -186,49 +200,41 @@ class TopicHandlers:
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
     async def _create(
-        self, topic: CreatableTopic, validate_only: bool, quota: MutationQuota | None
-    ) -> CreatedTopic:
-        if self._cache.contains(topic.name):
-            raise KafkaError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
+        self, wanted: Sequence[WantedTopic], validate_only: bool, quota: MutationQuota | None
+    ) -> list[CreatedTopic | KafkaError]:
+        before = None if quota is None else quota.take
+        try:
+            outcomes = await self._creator.create_all(
+                wanted, validate_only=validate_only, before=before
             )
-        _check_size(topic)
-        nulls = [config.name for config in topic.configs if config.value is None]
-        if nulls:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                f"Null value not supported for topic configs: {','.join(nulls)}",
-            )
-        if topic.assignments and (
-            topic.num_partitions != UNSET or topic.replication_factor != UNSET
-        ):
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                "Both numPartitions or replicationFactor and replicasAssignments were set. "
-                "Both cannot be used at the same time.",
-            )
-        if len({a.partition_index for a in topic.assignments}) != len(topic.assignments):
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once."
-            )
-        return await self._creator.create(
-            topic.name,
-            partition_count=topic.num_partitions,
-            replication_factor=topic.replication_factor,
-            assignment={a.partition_index: a.broker_ids for a in topic.assignments},
-            config={config.name: config.value or "" for config in topic.configs},
-            validate_only=validate_only,
-            before=None if quota is None else quota.take,
-        )
+        except SessionExpired:
+            return [KafkaError(ErrorCode.NOT_CONTROLLER) for _ in wanted]
+        return [
+            KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(outcome))
+            if isinstance(outcome, ZkError)
+            else outcome
+            for outcome in outcomes
+        ]
 
     def _describe(
-        self, result: CreatableTopicResult, topic: CreatableTopic, created: CreatedTopic
+        self,
+        result: CreatableTopicResult,
+        overrides: Mapping[str, str],
+        created: CreatedTopic,
+        described: Described,
     ) -> None:
-        """Describe the created topic, defaults included (v5+, KIP-525)."""
+        """Describe the created topic, defaults included (v5+, KIP-525). `described`: the configs of
+        topics before, since most topics of a request are alike.
+        """
         result.topic_id = created.topic_id
         result.num_partitions = created.partition_count
         result.replication_factor = created.replication_factor
-        overrides = {config.name: config.value or "" for config in topic.configs}
+        key = tuple(overrides.items())
+        if key not in described:
+            described[key] = self._configs_with(overrides)
+        result.configs = described[key]
+
+    def _configs_with(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
         config = LogConfig.from_overrides(overrides, self._config.explicit())
         entries = []
         for definition in TOPIC_CONFIGS.values():
@@ -247,7 +253,7 @@ class TopicHandlers:
                     is_sensitive=definition.sensitive,
                 )
             )
-        result.configs = entries
+        return entries
 
     # CreatePartitions
 
@@ -467,6 +473,34 @@ def _asked(request: Request) -> Generator[None, None, tuple[list[DeletableTopicR
     return results, are_unambiguous
 
 
+def _wanted(topic: CreatableTopic) -> WantedTopic:
+    """Raises KafkaError for what no topic can be."""
+    _check_size(topic)
+    nulls = [config.name for config in topic.configs if config.value is None]
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(nulls)}",
+        )
+    if topic.assignments and (topic.num_partitions != UNSET or topic.replication_factor != UNSET):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set. "
+            "Both cannot be used at the same time.",
+        )
+    if len({a.partition_index for a in topic.assignments}) != len(topic.assignments):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once."
+        )
+    return WantedTopic(
+        topic.name,
+        {config.name: config.value or "" for config in topic.configs},
+        topic.num_partitions,
+        topic.replication_factor,
+        {a.partition_index: a.broker_ids for a in topic.assignments} or None,
+    )
+
+
 def _check_size(topic: CreatableTopic) -> None:
     """Refuse sizes that no topic has and that would cause long loops."""
     if len(topic.configs) > MAX_CONFIGS:
@@ -524,9 +558,9 @@ async def _late(
     """The names not done in time, or when the client closes; all at once without a timeout."""
     if timeout_ms <= 0:
         return list(names)
-    late = list(names)
+    late = dict.fromkeys(names)
     with waiting_for(request):
         for name in names:
             if await is_done(name):
-                late.remove(name)
-    return late
+                del late[name]
+    return list(late)

@@ -1,4 +1,5 @@
-"""Our parts for kazoo: sockets over TLS, a login, ACLs, a logger without secrets.
+"""Our parts for kazoo: sockets over TLS, a login, the turns of members, ACLs, a logger without
+secrets.
 
 kazoo makes its own TLS context: it trusts the machine's authorities beside the configured ones,
 takes PEM files alone, and cannot restrict the protocol's version. And its loop waits for the socket
@@ -14,12 +15,15 @@ import socket
 import ssl
 from typing import Any
 
+from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol import serialization
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from .zookeeper_security import ZooKeeperSecurity, is_open_to_all, is_sensitive
+
+MIN_CONNECT_SECONDS = 1.0
 
 
 class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
@@ -95,6 +99,33 @@ def keep_session_when_cut(connection: Any) -> None:
             raise
 
     connection._authenticate_with_sasl = log_in_or_lose
+
+
+def take_turns(client: KazooClient) -> None:
+    """Try to connect to each member for its share of the session timeout, and last to the one
+    that was tried last, as ZooKeeper's own client does.
+
+    kazoo waits as long as a session lives for a machine that does not answer, and may begin with
+    the one whose connection was just lost: the session would end before another is tried.
+    """
+    connection, handler = client._connection, client.handler
+    connect, expand = handler.create_connection, connection._expand_client_hosts
+    tried: tuple[str, int] | None = None
+
+    def connect_in_time(
+        *, address: tuple[str, int], timeout: float, **options: Any
+    ) -> socket.socket:
+        nonlocal tried
+        tried = address
+        share = max(timeout / len(client.hosts), min(timeout, MIN_CONNECT_SECONDS))
+        connected: socket.socket = connect(address=address, timeout=share, **options)
+        return connected
+
+    def expand_in_turn() -> list[tuple[str, str, int]]:
+        return sorted(expand(), key=lambda one: one[1:] == tried)
+
+    handler.create_connection = connect_in_time
+    connection._expand_client_hosts = expand_in_turn
 
 
 def quiet_logger() -> logging.Logger:

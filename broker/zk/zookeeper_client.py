@@ -41,6 +41,7 @@ from .kazoo_parts import (
     keep_session_when_cut,
     quiet_logger,
     sasl_options,
+    take_turns,
 )
 from .zookeeper import NO_SESSION, SessionEvent, WatchCallback, ZooKeeper
 from .zookeeper_security import (
@@ -63,7 +64,7 @@ SUBMIT_SECONDS = 0.002
 MAX_REQUEST_BYTES = 1_000_000
 CLOSE_TIMEOUT_S = 5.0  # kazoo itself waits for a session timeout, when the server hangs
 RECONNECT_DELAY_S = 0.05
-RECONNECT_MAX_DELAY_S = 1.0
+RECONNECT_MAX_DELAY_S = 0.25  # an ensemble elects in 0.3 s, and sessions go on meanwhile
 # States of kazoo in which no thread of its connects any more: refused, or something failed in it.
 ENDED = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 REFUSED_DELAY_S = 1.0  # as Kafka's ZooKeeperClient waits after a failed login
@@ -132,6 +133,7 @@ class ZooKeeperClient(ZooKeeper):
         self._operations = KazooOperations(self._kazoo, root, security)
         self._members = EnsembleMembers(self._kazoo, hosts) if follow_members else None
         keep_session_when_cut(self._kazoo._connection)
+        take_turns(self._kazoo)
         self._kazoo.add_listener(self._state_changed)
 
     # Session

@@ -7,11 +7,13 @@ it is there when the first replica is made.
 These writes are not fenced by the controller epoch (in plain ZooKeeper mode any broker creates
 topics automatically), but a topic is created only while a ZooKeeper controller exists.
 
-Mirrors kafka.zk.AdminZkClient, which writes config and assignment one after the other.
+Mirrors kafka.zk.AdminZkClient, which writes config and assignment one after the other, and each
+topic of a request after the one before.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.scala_texts import buffer_text
@@ -36,6 +38,20 @@ from .znodes import ReplicaAssignment, TopicAssignment
 MAX_TOPIC_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 MAX_WRITE_ATTEMPTS = 10
+GROUP_TOPICS = 100
+GROUP_BYTES = 500_000  # of ZooKeeper's limit of a request, 1 MiB
+NODE_BYTES = 400  # of a topic in a request, beside its data
+
+TopicError: TypeAlias = KafkaError | ZkError
+
+
+class NewTopic(NamedTuple):
+    """A topic that has passed `check_new_topics`; its partitions by index."""
+
+    name: str
+    topic_id: bytes | None
+    assignment: Mapping[int, Sequence[int]]
+    config: Mapping[str, str]
 
 
 def check_topic_name(name: str) -> None:
@@ -64,6 +80,10 @@ def may_collide(name: str) -> bool:
     return "." in name or "_" in name
 
 
+def metric_name(name: str) -> str:
+    return name.replace(".", "_")
+
+
 def check_replicas(assignment: Mapping[int, Sequence[int]]) -> None:
     """A manual assignment of a new topic: 0..n-1, equal sizes, no broker twice."""
     if sorted(assignment) != list(range(len(assignment))):
@@ -86,65 +106,129 @@ def check_replicas(assignment: Mapping[int, Sequence[int]]) -> None:
         )
 
 
-def check_new_topic(topic: str) -> Flow[None]:
-    """KafkaError if a topic of this name, or one that collides with it, exists."""
-    marked, existing = yield [
-        Exists(znodes.delete_topic_path(topic)),
-        Exists(znodes.topic_path(topic)),
+def check_new_topics(topics: Sequence[str]) -> Flow[dict[str, KafkaError]]:
+    """The refusals of topics that exist, or collide with one that does. None of `topics` may
+    collide with another of them.
+    """
+    results = yield [
+        Exists(path)
+        for topic in topics
+        for path in (znodes.delete_topic_path(topic), znodes.topic_path(topic))
     ]
-    if marked.ok:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' is marked for deletion.")
-    already = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
-    if existing.ok:
-        raise already
-    if may_collide(topic):
-        listed = yield from run_one(GetChildren(znodes.TOPICS))
-        if topic in listed.children:  # created since the first read
-            raise already
-        same = [t for t in listed.children if t.replace(".", "_") == topic.replace(".", "_")]
-        if same:
-            raise KafkaError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{topic}' collides with existing topics: {', '.join(same)}",
+    refused: dict[str, KafkaError] = {}
+    for topic, marked, existing in zip(topics, results[::2], results[1::2], strict=True):
+        if marked.ok:
+            refused[topic] = KafkaError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' is marked for deletion."
             )
+        elif existing.ok:
+            refused[topic] = _already_exists(topic)
+    names = {metric_name(t): t for t in topics if may_collide(t) and t not in refused}
+    if names:
+        listed = yield from run_one(GetChildren(znodes.TOPICS))
+        refused |= _collisions(names, listed.children)
+    return refused
 
 
-def create_topic(
-    topic: str,
-    topic_id: bytes | None,
-    assignment: Mapping[int, Sequence[int]],
-    config: Mapping[str, str],
-) -> Flow[None]:
-    """Write config and assignment of a topic that has passed `check_new_topic`, in one step.
+def _collisions(names: Mapping[str, str], existing: Iterable[str]) -> dict[str, KafkaError]:
+    """`names`: of new topics, by the names of their metrics."""
+    same: dict[str, list[str]] = {}
+    for other in existing:
+        if (topic := names.get(metric_name(other))) is not None:
+            same.setdefault(topic, []).append(other)
+    return {
+        topic: _already_exists(topic)  # created since the first read
+        if topic in others
+        else KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{topic}' collides with existing topics: {', '.join(others)}",
+        )
+        for topic, others in same.items()
+    }
+
+
+def _already_exists(topic: str) -> KafkaError:
+    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+
+
+def create_topics(topics: Sequence[NewTopic]) -> Flow[dict[str, TopicError]]:
+    """Write topics in groups that cost one transaction each; a group that fails is written topic
+    by topic. Returns the errors by topic.
+    """
+    groups = list(_groups(topics))
+    failed = [topic for group in groups if len(group) == 1 for topic in group]
+    groups = [group for group in groups if len(group) > 1]
+    if groups:
+        fence = yield from _controller_fence()
+        results = yield [
+            Multi((fence, *(create for topic in group for create in _nodes(topic))))
+            for group in groups
+        ]
+        for group, result in zip(groups, results, strict=True):
+            if not result.ok:
+                failed += group
+    errors: dict[str, TopicError] = {}
+    for topic in failed:
+        try:
+            yield from create_topic(topic)
+        except (KafkaError, ZkError) as error:
+            errors[topic.name] = error.with_traceback(None)  # no cycle with this frame
+    return errors
+
+
+def _groups(topics: Iterable[NewTopic]) -> Iterable[list[NewTopic]]:
+    group: list[NewTopic] = []
+    size = 0
+    for topic in topics:
+        size_of_topic = NODE_BYTES + sum(len(node.data or b"") for node in _nodes(topic))
+        if group and (size + size_of_topic > GROUP_BYTES or len(group) >= GROUP_TOPICS):
+            yield group
+            group, size = [], 0
+        group.append(topic)
+        size += size_of_topic
+    if group:
+        yield group
+
+
+def _nodes(topic: NewTopic) -> tuple[Create, Create]:
+    """The nodes of its config and of its assignment."""
+    partitions = {index: ReplicaAssignment(tuple(ids)) for index, ids in topic.assignment.items()}
+    assignment = znodes.encode_topic(TopicAssignment(topic.topic_id, partitions))
+    return (
+        Create(znodes.config_path(f"topics/{topic.name}"), znodes.encode_config(topic.config)),
+        Create(znodes.topic_path(topic.name), assignment),
+    )
+
+
+def create_topic(topic: NewTopic) -> Flow[None]:
+    """Write config and assignment, in one step.
 
     No broker is notified of the config: none knows the topic yet. A config that an unfinished
-    creation has left behind is replaced.
+    creation has left behind is replaced. What a lost connection has let arrive before is ours.
     """
-    partitions = {index: ReplicaAssignment(tuple(ids)) for index, ids in assignment.items()}
-    create = Create(
-        znodes.topic_path(topic), znodes.encode_topic(TopicAssignment(topic_id, partitions))
-    )
-    config_path = znodes.config_path(f"topics/{topic}")
-    config_data = znodes.encode_config(config)
-    put_config: Create | SetData = Create(config_path, config_data)
+    config, assignment = _nodes(topic)
+    put_config: Create | SetData = config
     for _ in range(MAX_WRITE_ATTEMPTS):
         fence = yield from _controller_fence()
-        result = yield from run_one(Multi((fence, put_config, create)))
+        result = yield from run_one(Multi((fence, put_config, assignment)))
         if result.ok:
             return
         if not result.results:
-            raise ZkError(result.code, create.path)
+            raise ZkError(result.code, assignment.path)
         _, put, created = (part.code for part in result.results)
-        if created is ZkCode.NODE_EXISTS:
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
-        if put is ZkCode.NODE_EXISTS:
-            put_config = SetData(config_path, config_data)
+        if created is ZkCode.NODE_EXISTS or put is ZkCode.NODE_EXISTS:
+            stored = yield from run_one(GetData(assignment.path))
+            if stored.ok and topic.topic_id is not None and stored.data == assignment.data:
+                return
+            if stored.ok:
+                raise _already_exists(topic.name)
+            put_config = SetData(config.path, config.data or b"")
         elif put is ZkCode.NO_NODE:
-            yield from create_recursive(config_path.rpartition("/")[0])
-            put_config = Create(config_path, config_data)
+            yield from create_recursive(config.path.rpartition("/")[0])
+            put_config = config
         else:
-            expect(result, create.path, ZkCode.BAD_VERSION, ZkCode.NO_NODE)  # controller moved
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Could not write topic '{topic}'.")
+            expect(result, assignment.path, ZkCode.BAD_VERSION, ZkCode.NO_NODE)  # controller moved
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Could not write topic '{topic.name}'.")
 
 
 def _controller_fence() -> Flow[Check]:

@@ -4,7 +4,6 @@ Members elect, clients write at each, members are killed in turn; sessions, ephe
 watches outlive their leader.
 """
 
-import signal
 import threading
 from pathlib import Path
 
@@ -258,13 +257,13 @@ def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes(tmp_path: Path) -
         frozen = running.members[leader]
         assert isinstance(frozen, OurMember)
         rest = [number for number in running.members if number != leader]
-        frozen.signal(signal.SIGSTOP)
+        frozen.pause()
         try:
             running.await_leader(*rest)
             with running.client(*rest) as client:
                 write_until_done(client, "/while-it-slept")
         finally:
-            frozen.signal(signal.SIGCONT)
+            frozen.resume()
         until(lambda: frozen.mode == "follower")
         assert "/while-it-slept" in assert_equal_trees(running)
 

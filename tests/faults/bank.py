@@ -1,11 +1,14 @@
 """The bank under faults: transactions stay correct through random faults.
 
     python -m tests.faults.bank [--moments 50] [--seed N] [--clients pybroker,java]
+                                [--zookeeper members]
 
 At each moment a client, a leader, the transaction coordinator, the group coordinator or the
 controller is killed or frozen, and comes back. A client may also be frozen while a new process
-takes over its transactional id; it then wakes up as a zombie, which must be fenced. After each
-fault every client must commit again. At the end the accounts are audited (tests/support/bank.py).
+takes over its transactional id; it then wakes up as a zombie, which must be fenced. With
+`--zookeeper members` the cluster is on an ensemble of ours: the member that leads or another is
+killed or frozen, too, alone or in the same moment as a broker. After each fault every client must
+commit again. At the end the accounts are audited (tests/support/bank.py).
 """
 
 from __future__ import annotations
@@ -101,6 +104,33 @@ class Trouble:
         time.sleep(self.chance.choice(STANDSTILLS_SECONDS))
         self.cluster.resume(node)
 
+    def member(self, what: str) -> int:
+        """The place of the member that leads, or of one that does not."""
+        leader = self.cluster.leading_member()
+        others = [place for place in self.cluster.zookeeper_places if place != leader]
+        return leader if what == "leader" else self.chance.choice(others)
+
+    def kill_member(self, what: str) -> None:
+        member = self.member(what)
+        self.cluster.kill_member(member)
+        time.sleep(self.chance.choice((0.0, 2.0, 5.5)))
+        self.cluster.start_member(member)
+
+    def pause_member(self, what: str) -> None:
+        member = self.member(what)
+        self.cluster.pause_member(member)
+        time.sleep(self.chance.choice(STANDSTILLS_SECONDS))
+        self.cluster.resume_member(member)
+
+    def kill_both(self, what: str) -> None:
+        """The member that leads, and a broker."""
+        member, node = self.member("leader"), self.node(what)
+        self.cluster.kill_member(member)
+        self.cluster.kill(node)
+        time.sleep(self.chance.choice((0.0, 2.0)))
+        self.cluster.start(node)
+        self.cluster.start_member(member)
+
     def kill_client(self) -> None:
         name = self.chance.choice(list(self.bank.roles))
         self.cluster.tell(f"{name} killed")
@@ -142,7 +172,19 @@ class Trouble:
         for what in ("leader", "transaction coordinator", "group coordinator", "controller"):
             found[f"{what} killed"] = lambda w=what: self.kill_node(w)  # type: ignore[misc]
             found[f"{what} paused"] = lambda w=what: self.pause_node(w)  # type: ignore[misc]
-        return found
+        return found | (self.moments_of_members() if self.cluster.has_members else {})
+
+    def moments_of_members(self) -> dict[str, Callable[[], None]]:
+        return {
+            "ZooKeeper leader killed": lambda: self.kill_member("leader"),
+            "ZooKeeper leader paused": lambda: self.pause_member("leader"),
+            "ZooKeeper follower killed": lambda: self.kill_member("follower"),
+            "ZooKeeper follower paused": lambda: self.pause_member("follower"),
+            "ZooKeeper leader and transaction coordinator killed": lambda: self.kill_both(
+                "transaction coordinator"
+            ),
+            "ZooKeeper leader and controller killed": lambda: self.kill_both("controller"),
+        }
 
 
 def in_sync(running: Cluster) -> None:
@@ -158,12 +200,13 @@ def play(
     clerks: Sequence[str] = ALL_CLERKS,
     readers: Sequence[str] = ALL_CLERKS,
     tell: Callable[[str], None] = lambda _: None,
+    zookeeper: str = "embedded",
 ) -> Result:
     """Named moments, or so many random ones."""
     result = Result()
     started = time.monotonic()
     chance = random.Random(seed)
-    with cluster(directory, config=CONFIG) as running:
+    with cluster(directory, zookeeper, CONFIG) as running:
         bank = Bank(running, tellers, clerks, readers)
         running.at_close(bank.close)
         try:
@@ -212,6 +255,7 @@ def main() -> int:
     parser.add_argument(
         "--clients", default=",".join(ALL_TELLERS), help="clients that run, separated by commas"
     )
+    parser.add_argument("--zookeeper", choices=["embedded", "members"], default="embedded")
     arguments = parser.parse_args()
     clients = arguments.clients.split(",")
     directory = Path(tempfile.mkdtemp(prefix="bank-"))
@@ -223,6 +267,7 @@ def main() -> int:
         [kind for kind in ALL_TELLERS if kind in clients],
         [kind for kind in ALL_CLERKS if kind in clients],
         tell=lambda what: print(f"  {what}", flush=True),
+        zookeeper=arguments.zookeeper,
     )
     for what, count in sorted(result.moments.items()):
         print(f"{count:4} {what}")

@@ -3,6 +3,7 @@
 from tests.faults import (
     directories,
     disks,
+    ensembles,
     minorities,
     network,
     nodes,
@@ -16,6 +17,7 @@ __all__ = [
     "CASES",
     "directories",
     "disks",
+    "ensembles",
     "minorities",
     "network",
     "nodes",

@@ -1,6 +1,7 @@
 """How long producers get no acknowledgement after a leader is killed, with five clients.
 
     python -m tests.faults.failover [--kills 20] [--clients librdkafka,java] [--as-lost]
+                                    [--zookeepers 3]
 
 For each client the program starts a local cluster of three brokers and a producer with default
 settings and acks=all, which sends to six partitions. It kills a broker that leads some of them with
@@ -8,6 +9,9 @@ SIGKILL, `--kills` times; every second kill hits the controller. The gap of a pa
 from SIGKILL to the acknowledgement that ends the longest silence that the kill can have caused.
 After each kill the broker is restarted, and the next kill waits until all replicas are in sync and
 the leaders are the same as before.
+
+With `--zookeepers 3` the cluster is on an ensemble, and the ZooKeeper that leads it dies in the
+same moment as the broker; it comes back with the broker.
 
 At the end every acknowledged record must be in the log once, at its offset. A client without
 idempotence (librdkafka and aiokafka by default) may have duplicated some; they are counted.
@@ -227,9 +231,13 @@ class Play:
         *,
         as_lost: bool = False,
         quiet_seconds: float = QUIET_SECONDS,
+        zookeepers: int = 1,
     ) -> None:
-        """`settings`: of each client, as KEY=VALUE."""
-        self.cluster = KafkaCluster(brokers=BROKERS, data_dir=directory / "data")
+        """`settings`: of each client, as KEY=VALUE. The leader of several `zookeepers` dies with
+        each broker."""
+        self.cluster = KafkaCluster(
+            brokers=BROKERS, zookeepers=zookeepers, data_dir=directory / "data"
+        )
         self._directory = directory
         self._as_lost = as_lost
         self._quiet_seconds = quiet_seconds
@@ -282,7 +290,11 @@ class Play:
             for topic in topics
         }
         pid = cluster.node(victim).pid
+        of_ensemble = [cluster.zookeeper_leader()] if len(cluster.zookeepers) > 1 else []
+        pids = [cluster.node(member).pid for member in of_ensemble]
         killed_ns = time.monotonic_ns()
+        for member_pid in pids:
+            os.kill(member_pid, signal.SIGKILL)
         if self._as_lost:
             cluster.kill(victim, as_lost=True)
         else:
@@ -291,7 +303,10 @@ class Play:
         self.await_progress(killed_ns + BEGINS_NS)
         time.sleep(self._quiet_seconds)
         until_ns = time.monotonic_ns()
+        for member in of_ensemble:
+            cluster.restart(member)
         cluster.restart(victim)
+        cluster.wait_for_zookeepers()
         cluster.wait_for_brokers()
         for topic in topics:
             cluster.wait_for_isr(topic, timeout=WAIT_SECONDS)
@@ -328,8 +343,15 @@ def play(
     as_lost: bool = False,
     quiet_seconds: float = QUIET_SECONDS,
     tell: Callable[[str], None] = lambda _: None,
+    zookeepers: int = 1,
 ) -> dict[str, Result]:
-    with Play(directory, settings, as_lost=as_lost, quiet_seconds=quiet_seconds) as running:
+    with Play(
+        directory,
+        settings,
+        as_lost=as_lost,
+        quiet_seconds=quiet_seconds,
+        zookeepers=zookeepers,
+    ) as running:
         for number in range(kills):
             for sender, kill in zip(running.senders, running.kill(number), strict=True):
                 tell(f"{sender.client:12} {number + 1:3}: {kill}")
@@ -360,6 +382,7 @@ def main() -> int:
         action="store_true",
         help="simulate a lost machine, whose ZooKeeper session expires",
     )
+    parser.add_argument("--zookeepers", type=int, default=1, help="1, or members of an ensemble")
     arguments = parser.parse_args()
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     results: list[Result] = []
@@ -372,6 +395,7 @@ def main() -> int:
                 arguments.kills,
                 as_lost=arguments.as_lost,
                 tell=lambda what: print(f"  {what}", flush=True),
+                zookeepers=arguments.zookeepers,
             ).values()
         finally:
             if arguments.keep:

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.faults.catalogue import CASES
-from tests.faults.scenario import Case, Outcome, Unavailable, play
+from tests.faults.scenario import OUR_MEMBERS, Case, Outcome, Unavailable, play
 from tests.faults.schedules import schedule
 from tests.support.ledger import CLIENTS
 
@@ -49,7 +49,9 @@ def plan(arguments: argparse.Namespace) -> list[tuple[Case, str, int]]:
         ]
     if arguments.namespaces:
         runs = [
-            (replace(one, net=True), kind, seed) for one, kind, seed in runs if kind == EMBEDDED
+            (replace(one, net=True), kind, seed)
+            for one, kind, seed in runs
+            if kind in (EMBEDDED, *OUR_MEMBERS)
         ]
     return runs
 
@@ -88,7 +90,7 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="+", help="run only these cases; `schedule` is the random schedules"
     )
-    parser.add_argument("--zookeeper", choices=["embedded", "real", "ensemble"])
+    parser.add_argument("--zookeeper", choices=["embedded", "real", "ensemble", "members"])
     parser.add_argument(
         "--clients",
         type=named_clients,

@@ -21,13 +21,14 @@ from pathlib import Path
 from tests.support.audit import audit
 from tests.support.cluster import Cluster, cluster
 from tests.support.ledger import CLIENTS, Ledger
-from tests.support.namespaces import Net, net_of, why_not
+from tests.support.namespaces import MEMBERS, ZOOKEEPER, Net, net_of, why_not
 from tests.support.observer import Observer
 
 TOPIC = "ledger"
 PARTITIONS = 3
 NODES = 3
-ALL_ZOOKEEPERS = ("embedded", "real")
+ALL_ZOOKEEPERS = ("embedded", "real", "members")
+OUR_MEMBERS = ("members",)
 
 
 class Unavailable(Exception):
@@ -149,13 +150,14 @@ def last_words(running: Cluster) -> list[str]:
     return found
 
 
-def net_for(what: Case, seed: int) -> Net | None:
+def net_for(what: Case, zookeeper: str, seed: int) -> Net | None:
     """Raises Unavailable."""
     if not what.net:
         return None
     if reason := why_not():
         raise Unavailable(reason)
-    return net_of(NODES, seed)
+    places = MEMBERS.values() if zookeeper in OUR_MEMBERS else (ZOOKEEPER,)
+    return net_of(NODES, seed, places)
 
 
 def play(
@@ -169,7 +171,7 @@ def play(
     story: list[str] = []
     try:
         config = {**({} if what.lags else NOBODY_LAGS), **what.config}
-        net = net_for(what, seed)
+        net = net_for(what, zookeeper, seed)
         with cluster(directory, zookeeper, config, what.prepare, net) as running:
             story = running.story
             running.create_topic(

@@ -32,7 +32,7 @@ IN_EVERY_RUN = (
 def test_promises_are_kept(name: str, tmp_path: Path) -> None:
     clients = ("pybroker", OTHERS[QUICK.index(name) % len(OTHERS)])
     try:
-        outcome = play(CASES[name], tmp_path, "embedded", SEED, clients)
+        outcome = play(CASES[name], tmp_path, CASES[name].zookeepers[0], SEED, clients)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert not outcome.broken, "\n".join(outcome.told())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.faults.scenario import ALL_ZOOKEEPERS, Scenario, case
+from tests.faults.scenario import ALL_ZOOKEEPERS, OUR_MEMBERS, Scenario, case
 from tests.support.cluster import LAG_LIMIT_SECONDS, SESSION_TIMEOUT_SECONDS
+from tests.support.ensembles import OurMember
 from tests.support.real_zookeeper import RealZooKeeper
 
 
@@ -38,7 +39,7 @@ def leader_killed_while_zookeeper_is_away(scenario: Scenario) -> None:
     scenario.in_sync()
 
 
-@case(zookeepers=["ensemble"])
+@case(zookeepers=["ensemble", *OUR_MEMBERS])
 def ensemble_loses_a_member(scenario: Scenario) -> None:
     """Each member in turn, among them the one that leads; then a broker, while one is away."""
     cluster = scenario.cluster
@@ -48,7 +49,9 @@ def ensemble_loses_a_member(scenario: Scenario) -> None:
         scenario.make_progress()
         server.start()
     member = next(
-        s for s in cluster.zookeepers if isinstance(s, RealZooKeeper) and s.mode == "leader"
+        one
+        for one in cluster.zookeepers
+        if isinstance(one, RealZooKeeper | OurMember) and one.mode == "leader"
     )
     member.kill()
     leader = scenario.leader()

@@ -1,7 +1,8 @@
 """Three real broker processes over a real ZooKeeper process, which a test breaks and mends.
 
-Job: `cluster(directory, "embedded" | "real" | "ensemble")` starts all; a node is killed, stopped,
-paused, cut off and started again by its id; `wait_for` waits for what a test expects of the
+Job: `cluster(directory, "embedded" | "real" | "ensemble" | "members")` starts all ("ensemble":
+three of Apache ZooKeeper; "members": three of ours); a node is killed, stopped, paused, cut off and
+started again by its id, a member by its place; `wait_for` waits for what a test expects of the
 cluster's state, as the brokers themselves tell it.
 Invariants: brokers reach each other and ZooKeeper only through the test kit's `Network`, clients
 reach them directly, or all through a net of namespaces (`tests.support.namespaces`); timeouts are
@@ -11,6 +12,7 @@ short, so that a case takes seconds; what is started here is killed at the end, 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,13 +33,15 @@ from pybroker_kafka.protocol.apis.metadata import (
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.schema import Message
 from pybroker_kafka.testing import Network
-from tests.support.namespaces import ZOOKEEPER, Net
+from tests.support.ensembles import OurMember, our_members
+from tests.support.namespaces import MEMBERS, ZOOKEEPER, Net
 from tests.support.patience import Limit
 from tests.support.processes import BrokerProcess, ServerProcess, ZooKeeperProcess, free_port
 from tests.support.real_zookeeper import RealZooKeeper, ensemble_of
 from tests.support.wire import WireClient
 
 SESSION_TIMEOUT_SECONDS = 4.0
+MEMBER_TICK_MS = 500
 LAG_LIMIT_SECONDS = 2.0
 WAIT_SECONDS = 90.0
 POLL_SECONDS = 0.1
@@ -75,6 +79,10 @@ class ZooKeeperServer(Protocol):
     def wait_until_ready(self) -> object: ...
 
 
+def place_of(server: ZooKeeperServer) -> int:
+    return MEMBERS[server.number] if isinstance(server, OurMember) else ZOOKEEPER
+
+
 class PartitionView(NamedTuple):
     leader: int
     epoch: int
@@ -95,15 +103,19 @@ class Cluster:
         self.directory = directory
         self._net = net
         self.links: Network | Net = net or Network()
-        doors = [self.links.front(ZOOKEEPER, server.port) for server in zookeepers]
-        connect = ",".join(f"{self._host(ZOOKEEPER)}:{port}" for port in doors)
+        places = [place_of(server) for server in zookeepers]
+        self.zookeeper_places = list(dict.fromkeys(places))
+        connect = ",".join(
+            f"{self._host(place)}:{self.links.front(place, server.port)}"
+            for place, server in zip(places, zookeepers, strict=True)
+        )
         self.nodes = {
             node: self._broker(node, connect, config or {}) for node in range(1, count + 1)
         }
         if net is not None:
             for server in zookeepers:
                 assert isinstance(server, ServerProcess)
-                server.namespace = net.namespace(ZOOKEEPER)
+                server.namespace = net.namespace(place_of(server))
             for node, broker in self.nodes.items():
                 broker.namespace = net.namespace(node)
         self.paused: set[int] = set()
@@ -142,10 +154,7 @@ class Cluster:
         return [n for n, broker in self.nodes.items() if broker.is_running and n not in self.paused]
 
     def start_all(self) -> None:
-        for server in self.zookeepers:
-            server.launch()
-        for server in self.zookeepers:
-            server.wait_until_ready()
+        self.start_zookeeper()
         self.start(*self.nodes)
 
     def start(self, *nodes: int) -> None:
@@ -180,13 +189,20 @@ class Cluster:
 
     def cut(self, a: int, b: int) -> None:
         """Connections between two nodes (or one and ZOOKEEPER) are closed, and refused."""
-        self.links.cut(a, b)
+        for one, other in self._links(a, b):
+            self.links.cut(one, other)
         self.tell(f"{a} and {b} cut")
 
     def silence(self, a: int, b: int) -> None:
         """Connections between two nodes stay, and carry nothing."""
-        self.links.silence(a, b)
+        for one, other in self._links(a, b):
+            self.links.silence(one, other)
         self.tell(f"{a} and {b} silent")
+
+    def _links(self, a: int, b: int) -> list[tuple[int, int]]:
+        """All links of two ends, of which one may be ZOOKEEPER: all of its places."""
+        near, far = ([*self.zookeeper_places] if one == ZOOKEEPER else [one] for one in (a, b))
+        return list(itertools.product(near, far))
 
     def heal(self) -> None:
         self.links.heal()
@@ -199,8 +215,53 @@ class Cluster:
 
     def start_zookeeper(self) -> None:
         for server in self.zookeepers:
-            server.start()
+            server.launch()
+        for server in self.zookeepers:
+            server.wait_until_ready()
         self.tell("ZooKeeper started")
+
+    # Members of an ensemble, by their place
+
+    @property
+    def has_members(self) -> bool:
+        return ZOOKEEPER not in self.zookeeper_places
+
+    def member(self, place: int) -> OurMember:
+        server = next(one for one in self.zookeepers if place_of(one) == place)
+        assert isinstance(server, OurMember)
+        return server
+
+    def leading_member(self, *places: int) -> int:
+        """The place of the member that leads the ensemble, as soon as one of these (by default of
+        those that run) does."""
+
+        def found() -> int | None:
+            asked = places or self.zookeeper_places
+            return next((one for one in asked if self.member(one).mode == "leader"), None)
+
+        return self.wait_for(found, "the ensemble has a leader")
+
+    def kill_member(self, *places: int) -> None:
+        for place in places:
+            self.member(place).kill()
+            self.tell(f"ZooKeeper {place} killed")
+
+    def start_member(self, *places: int) -> None:
+        for place in places:
+            self.member(place).launch()
+        for place in places:
+            seconds = self.member(place).wait_until_ready()
+            self.tell(f"ZooKeeper {place} serves after {seconds:.1f} s")
+
+    def pause_member(self, *places: int) -> None:
+        for place in places:
+            self.member(place).pause()
+            self.tell(f"ZooKeeper {place} paused")
+
+    def resume_member(self, *places: int) -> None:
+        for place in places:
+            self.member(place).resume()
+            self.tell(f"ZooKeeper {place} resumed")
 
     def mend(self) -> None:
         """All links carry, all nodes run. ZooKeeper is the script's to mend."""
@@ -368,6 +429,20 @@ class Cluster:
         self.wait_for_isr(name)
 
 
+def zookeepers_of(place: Path, kind: str, net: Net | None) -> Sequence[ZooKeeperServer]:
+    if kind == "members":
+        hosts = {n: net.host(at) if net else "127.0.0.1" for n, at in MEMBERS.items()}
+        return our_members(place, hosts, tick_ms=MEMBER_TICK_MS)
+    if net is not None:
+        return [ZooKeeperProcess(place, host=net.host(ZOOKEEPER))]
+    if kind == "embedded":
+        return [ZooKeeperProcess(place)]
+    if kind == "real":
+        return [RealZooKeeper(place)]
+    assert kind == "ensemble"
+    return ensemble_of(place, 3)
+
+
 @contextlib.contextmanager
 def cluster(
     directory: Path,
@@ -377,18 +452,8 @@ def cluster(
     net: Net | None = None,
 ) -> Iterator[Cluster]:
     """A running cluster; `prepare` may change it before its nodes start. In the namespaces of a
-    net it is over an embedded ZooKeeper; the net is closed with it."""
-    place = directory / "zookeeper"
-    servers: Sequence[ZooKeeperServer]
-    if net is not None:
-        servers = [ZooKeeperProcess(place, host=net.host(ZOOKEEPER))]
-    elif zookeeper == "embedded":
-        servers = [ZooKeeperProcess(place)]
-    elif zookeeper == "real":
-        servers = [RealZooKeeper(place)]
-    else:
-        assert zookeeper == "ensemble"
-        servers = ensemble_of(place, 3)
+    net are an embedded ZooKeeper or our members; the net is closed with it."""
+    servers = zookeepers_of(directory / "zookeeper", zookeeper, net)
     started = Cluster(directory, servers, config, net=net)
     try:
         if prepare is not None:

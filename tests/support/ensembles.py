@@ -1,10 +1,7 @@
 """Members of ZooKeeper ensembles as processes: `pybroker zookeeper zoo.cfg`, or the JVM server."""
 
 import contextlib
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,17 +11,17 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 
 from tests.support.patience import Limit
-from tests.support.processes import free_port
+from tests.support.processes import PYBROKER, ServerProcess, free_port
 from tests.support.real_zookeeper import RealZooKeeper
 
 START_TIMEOUT_S = 120.0
 
 
-def four_letter_answer(port: int, word: bytes) -> str:
+def four_letter_answer(port: int, word: bytes, host: str = "127.0.0.1") -> str:
     """The answer to a four-letter word; empty while the server does not answer."""
     with (
         contextlib.suppress(OSError),
-        socket.create_connection(("127.0.0.1", port), timeout=2) as sock,
+        socket.create_connection((host, port), timeout=2) as sock,
     ):
         sock.sendall(word)
         with sock.makefile("rb") as answer:
@@ -32,8 +29,8 @@ def four_letter_answer(port: int, word: bytes) -> str:
     return ""
 
 
-class OurMember:
-    """One `pybroker zookeeper zoo.cfg`."""
+class OurMember(ServerProcess):
+    """One `pybroker zookeeper zoo.cfg`; it is ready once it leads or follows."""
 
     def __init__(
         self,
@@ -44,42 +41,42 @@ class OurMember:
         tick_ms: int,
         settings: Mapping[str, str],
         port: int = 0,
+        host: str = "127.0.0.1",
     ) -> None:
+        self.number = member_id
         self.port = port or free_port()
-        self.directory = directory
+        self.host = host
         data = directory / "data"
         data.mkdir(parents=True, exist_ok=True)
         (data / "myid").write_text(str(member_id))
-        self.log = directory / "server.log"
-        self._config = directory / "zoo.cfg"
-        self._config.write_text(
-            f"dataDir={data}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+        config = directory / "zoo.cfg"
+        config.write_text(
+            f"dataDir={data}\nclientPort={self.port}\nclientPortAddress={host}\n"
             f"tickTime={tick_ms}\ninitLimit=10\nsyncLimit=5\nmaxClientCnxns=0\n{servers}"
             + "".join(f"{key}={value}\n" for key, value in settings.items())
         )
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def launch(self) -> None:
-        command = [sys.executable, "-m", "pybroker_kafka", "zookeeper", str(self._config)]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
-
-    def signal(self, number: signal.Signals) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
+        super().__init__([*PYBROKER, "zookeeper", str(config)], directory / "server.log")
 
     @property
     def mode(self) -> str:
-        for line in four_letter_answer(self.port, b"srvr").splitlines():
+        for line in four_letter_answer(self.port, b"srvr", self.host).splitlines():
             if line.startswith("Mode: "):
                 return line.removeprefix("Mode: ")
         return ""
+
+    def is_ready(self) -> bool:
+        return bool(self.mode)
+
+
+def our_members(directory: Path, hosts: Mapping[int, str], *, tick_ms: int) -> list[OurMember]:
+    """The members of one ensemble by number, none started yet."""
+    servers = "".join(
+        f"server.{number}={host}:{free_port()}:{free_port()}\n" for number, host in hosts.items()
+    )
+    return [
+        OurMember(directory / str(n), n, servers, tick_ms=tick_ms, settings={}, host=host)
+        for n, host in hosts.items()
+    ]
 
 
 Member = OurMember | RealZooKeeper

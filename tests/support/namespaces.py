@@ -1,7 +1,7 @@
 """A private test net: each server of a cluster in a network namespace of its own.
 
-Job: `Net(places)` makes a namespace for every place (a broker's id, or ZOOKEEPER) and a switch
-(`tests.support.switch`) between them and this machine, where the clients are (CLIENTS). Then
+Job: `Net(places)` makes a namespace for every place (a broker's id, ZOOKEEPER or a member) and a
+switch (`tests.support.switch`) between them and this machine, where the clients are (CLIENTS). Then
 directions are cut, lossy or slow: packets are lost silently, as behind a pulled cable or a wrong
 rule of a firewall, and the kernels retransmit and time out as they do.
 It stands where the test kit's `Network` stands: `cut` and `silence` are one here.
@@ -27,8 +27,9 @@ from tests.support.switch import MTU_BYTES, Rule
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PREFIX = "pybt"
-ZOOKEEPER = 0  # a place: all of its servers
+ZOOKEEPER = 0  # a place: all of its servers, but for members
 CLIENTS = 250  # a place: this machine
+MEMBERS = {1: 101, 2: 102, 3: 103}  # the places of an ensemble's members, by number
 ALL_LOST = 1.0
 MAX_NETS = 250
 NAMESPACES = Path("/run/netns")
@@ -197,5 +198,5 @@ def _claimed_number() -> tuple[int, socket.socket]:
     raise AssertionError(f"{MAX_NETS} test nets are in use")
 
 
-def net_of(brokers: int, seed: int = 1) -> Net:
-    return Net([ZOOKEEPER, *range(1, brokers + 1)], seed)
+def net_of(brokers: int, seed: int = 1, zookeepers: Iterable[int] = (ZOOKEEPER,)) -> Net:
+    return Net([*zookeepers, *range(1, brokers + 1)], seed)

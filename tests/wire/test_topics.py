@@ -181,6 +181,22 @@ def test_a_topic_named_twice_is_refused(kafka: WireClient) -> None:
         assert partitions_of(kafka, topic.name) is None
 
 
+def test_of_many_topics_in_a_request_those_that_collide_with_an_earlier_one_are_refused(
+    kafka: WireClient,
+) -> None:
+    mark = plain().name
+    names = [f"{mark}{dot}{number}" for number in range(60) for dot in ("-", ".", "_")]
+    answers = {one.name: one for one in create(kafka, 7, *map(plain, names))}
+    for name, answer in answers.items():
+        if "_" in name.removeprefix(mark):
+            assert_failed(answer, 7, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            assert partitions_of(kafka, name) is None
+        else:
+            assert answer.error_code == 0
+    assert partitions_of(kafka, names[-2]) == 1
+    assert list(answers) == names
+
+
 def test_without_time_to_wait_the_topic_is_made_nevertheless(kafka: WireClient) -> None:
     for version in kafka.versions(ApiKey.CREATE_TOPICS):
         topic = plain()

@@ -26,6 +26,7 @@ from pybroker_kafka.protocol.wall_clock import WallClock
 from pybroker_kafka.protocol.zookeeper.operations import Delete, Exists
 from pybroker_kafka.replication.controller import events, topic_admin, znodes
 from pybroker_kafka.replication.controller.config import ControllerConfig
+from pybroker_kafka.replication.controller.topic_admin import NewTopic
 from pybroker_kafka.replication.controller.znodes import BrokerRegistration
 from pybroker_kafka.replication.metadata_cache import BrokerNode, Endpoint, MetadataCache
 from tests.support.controller_cluster import SimulatedBroker
@@ -136,7 +137,9 @@ async def member(broker_id: int, connect: str) -> AsyncIterator[Member]:
 
 
 async def create(joined: Member, topic: str, replicas: list[int]) -> None:
-    await joined.zookeeper.run(topic_admin.create_topic(topic, b"t" * 16, {0: replicas}, {}))
+    await joined.zookeeper.run(
+        topic_admin.create_topic(NewTopic(topic, b"t" * 16, {0: replicas}, {}))
+    )
 
 
 def settled(*members: Member) -> bool:

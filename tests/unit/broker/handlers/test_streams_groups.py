@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from pybroker_kafka.broker.cluster.streams_topics import MAX_ERRORS, StreamsTopics
+from pybroker_kafka.broker.cluster.topic_creation import WantedTopic
 from pybroker_kafka.broker.handlers.streams_groups import StreamsGroupHandlers
 from pybroker_kafka.coordinator.group.core import Append, Reply
 from pybroker_kafka.coordinator.group.streams.topology import TopicInfo
@@ -46,13 +47,13 @@ class Creator:
     """Creates topics, or does not."""
 
     def __init__(self) -> None:
-        self.made: list[tuple[str, dict[str, Any]]] = []
+        self.made: list[WantedTopic] = []
         self.problem: str | None = None
 
-    async def create(self, topic: str, **values: Any) -> None:
+    async def create(self, topic: WantedTopic, **_: Any) -> None:
         if self.problem is not None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, self.problem)
-        self.made.append((topic, values))
+        self.made.append(topic)
 
 
 class Runtime:
@@ -131,10 +132,9 @@ async def test_missing_topics_are_created_once(broker: Broker) -> None:
     broker.join()
     assert len(broker.runtime.tasks) == 1, "they are on their way"
     await broker.runtime.run()
-    assert [(name, values["partition_count"]) for name, values in broker.creator.made] == [
-        ("c", 2), ("r", 2),
-    ]  # fmt: skip
-    assert {values["replication_factor"] for _, values in broker.creator.made} == {-1}
+    made = broker.creator.made
+    assert [(topic.name, topic.partition_count) for topic in made] == [("c", 2), ("r", 2)]
+    assert {topic.replication_factor for topic in made} == {-1}
 
 
 async def test_topics_are_created_with_the_members_permissions(broker: Broker) -> None:

@@ -5,8 +5,15 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
-from pybroker_kafka.protocol.zookeeper.operations import Create, GetChildren, SetData, ZkOperation
+from pybroker_kafka.protocol.zookeeper.operations import (
+    Create,
+    GetChildren,
+    Multi,
+    SetData,
+    ZkOperation,
+)
 from pybroker_kafka.replication.controller import topic_admin, znodes
+from pybroker_kafka.replication.controller.topic_admin import NewTopic
 from tests.support.controller_cluster import ControllerCluster
 
 ID = b"\x07" * 16
@@ -23,9 +30,19 @@ def create(
     assignment: dict[int, list[int]] | None = None,
     config: dict[str, str] | None = None,
 ) -> None:
-    cluster.tree.run(topic_admin.check_new_topic(topic))
-    cluster.tree.run(topic_admin.create_topic(topic, ID, assignment or {0: [1]}, config or {}))
+    for refusal in cluster.tree.run(topic_admin.check_new_topics([topic])).values():
+        raise refusal
+    cluster.tree.run(topic_admin.create_topic(new(topic, assignment, config)))
     cluster.settle()
+
+
+def new(
+    topic: str,
+    assignment: dict[int, list[int]] | None = None,
+    config: dict[str, str] | None = None,
+    topic_id: bytes | None = ID,
+) -> NewTopic:
+    return NewTopic(topic, topic_id, assignment or {0: [1]}, config or {})
 
 
 def fails(code: ErrorCode, call: Callable[..., object], *arguments: object) -> str:
@@ -52,8 +69,59 @@ def test_the_nodes_of_a_new_topic(cluster: ControllerCluster) -> None:
 def test_an_existing_topic(cluster: ControllerCluster) -> None:
     create(cluster, "t")
     fails(ErrorCode.TOPIC_ALREADY_EXISTS, create, cluster, "t")
-    flow = topic_admin.create_topic("t", ID, {0: [1]}, {})
-    fails(ErrorCode.TOPIC_ALREADY_EXISTS, cluster.tree.run, flow)
+    for topic_id in (bytes(16), None):
+        flow = topic_admin.create_topic(new("t", topic_id=topic_id))
+        fails(ErrorCode.TOPIC_ALREADY_EXISTS, cluster.tree.run, flow)
+
+
+def test_a_topic_whose_creation_was_sent_twice_is_created(cluster: ControllerCluster) -> None:
+    """As after a lost connection: the first has arrived, and its answer has not."""
+    for _ in range(2):
+        cluster.tree.run(topic_admin.create_topic(new("t")))
+        assert cluster.tree.run(topic_admin.create_topics([new("t"), new("u")])) == {}
+
+
+def test_many_topics_are_written_in_few_transactions(cluster: ControllerCluster) -> None:
+    written: list[int] = []
+
+    def note(operations: Sequence[ZkOperation]) -> None:
+        written.extend(len(o.operations) for o in operations if isinstance(o, Multi))
+
+    cluster.tree.interfere = note
+    topics = [new(f"t-{number}", config={"a": "b"}) for number in range(250)]
+    assert cluster.tree.run(topic_admin.create_topics(topics)) == {}
+    assert written == [201, 201, 101]
+    written.clear()
+    wide = {index: [1] for index in range(10_000)}
+    topics = [new(f"wide-{number}", wide) for number in range(5)]
+    assert cluster.tree.run(topic_admin.create_topics(topics)) == {}
+    assert sum(written) > 10, "no request has more than ZooKeeper takes"
+    assert max(written) < 10
+    assert cluster.json("/brokers/topics/wide-4")["partitions"]["9999"] == [1]
+    assert cluster.json("/config/topics/t-249")["config"] == {"a": "b"}
+
+
+def test_a_topic_that_cannot_be_written_keeps_no_other_from_it(cluster: ControllerCluster) -> None:
+    cluster.tree.perform([Create(znodes.topic_path("b")), Create("/config/topics/c", b"left")])
+    errors = cluster.tree.run(topic_admin.create_topics([new("a"), new("b"), new("c")]))
+    assert [(name, error.code) for name, error in errors.items()] == [
+        ("b", ErrorCode.TOPIC_ALREADY_EXISTS)
+    ]
+    assert cluster.json("/config/topics/c")["config"] == {}
+    assert cluster.json("/brokers/topics/a")["topic_id"] == "BwcHBwcHBwcHBwcHBwcHBw"
+
+
+def test_only_those_that_exist_or_collide_are_refused(cluster: ControllerCluster) -> None:
+    create(cluster, "a.b")
+    create(cluster, "c")
+    cluster.tree.perform([Create(znodes.delete_topic_path("d"))])
+    asked = ["a_b", "a.c", "b", "c", "d", "e_"]
+    refused = cluster.tree.run(topic_admin.check_new_topics(asked))
+    assert {name: error.code for name, error in refused.items()} == {
+        "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "c": ErrorCode.TOPIC_ALREADY_EXISTS,
+        "d": ErrorCode.TOPIC_ALREADY_EXISTS,
+    }
 
 
 def test_a_topic_that_another_broker_creates_meanwhile_does_not_collide_with_itself(
@@ -101,8 +169,9 @@ def test_bad_manual_assignments(assignment: dict[int, list[int]]) -> None:
 def test_without_a_controller_nothing_is_created(cluster: ControllerCluster) -> None:
     cluster.kill(1)
     cluster.kill(2)
-    flow = topic_admin.create_topic("t", ID, {0: [1]}, {})
+    flow = topic_admin.create_topic(new("t"))
     fails(ErrorCode.NOT_CONTROLLER, cluster.tree.run, flow)
+    fails(ErrorCode.NOT_CONTROLLER, cluster.tree.run, topic_admin.create_topics([new("t")] * 2))
     assert "/brokers/topics/t" not in cluster.tree.nodes
 
 
@@ -133,5 +202,5 @@ def test_a_controller_change_in_the_middle_is_tried_again(cluster: ControllerClu
             cluster.tree.perform([SetData(znodes.CONTROLLER, data or b"")])
 
     cluster.tree.interfere = move
-    cluster.tree.run(topic_admin.create_topic("t", ID, {0: [1]}, {"a": "b"}))
+    cluster.tree.run(topic_admin.create_topic(new("t", config={"a": "b"})))
     assert cluster.json("/config/topics/t")["config"] == {"a": "b"}
