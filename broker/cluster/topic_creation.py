@@ -25,8 +25,9 @@ from ...protocol.uuids import ZERO_UUID, new_uuid
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
 from ...replication.controller.assignment import assign_replicas, usable_racks
+from ...replication.controller.topic_import import IMPORT_CONFIG, TopicImport, take_import
 from ...replication.metadata_cache import MetadataCache
-from ...storage.log_config import validate_topic_configs
+from ...storage.log_config import LogConfig, validate_topic_configs
 from ..config.kafka_config import KafkaConfig
 from ..zk.zookeeper_client import ZooKeeperClient
 
@@ -136,20 +137,41 @@ class TopicCreator:
         """
         if self._cache.contains(topic):
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+        config, imported = take_import(config)
         replicas = assignment or self.assign(partition_count, replication_factor)
         topic_admin.check_topic_name(topic)
         await self._zookeeper.run(topic_admin.check_new_topic(topic))
         topic_admin.check_replicas(replicas)
         validate_topic_configs(config, self._config.explicit())
+        if imported is not None:
+            self._check_import(imported, len(replicas), config)
         topic_id = None
         if not validate_only:
             if before is not None:
                 before(len(replicas))
             if self._config.inter_broker_protocol.has_topic_ids:
-                topic_id = random_uuid(self._random)
-            await self._zookeeper.run(topic_admin.create_topic(topic, topic_id, replicas, config))
+                topic_id = random_uuid(self._random) if imported is None else imported.topic_id
+            epochs = () if imported is None else imported.leader_epochs
+            await self._zookeeper.run(
+                topic_admin.create_topic(topic, topic_id, replicas, config, epochs)
+            )
             logger.info("topic %s is created with %d partitions", topic, len(replicas))
         return CreatedTopic(topic_id or ZERO_UUID, len(replicas), len(replicas[0]))
+
+    def _check_import(
+        self, imported: TopicImport, partition_count: int, config: Mapping[str, str]
+    ) -> None:
+        if len(imported.leader_epochs) != partition_count:
+            reason = f"{len(imported.leader_epochs)} epochs for {partition_count} partitions"
+        elif self._cache.topic_name(imported.topic_id) is not None:
+            reason = f"{self._cache.topic_name(imported.topic_id)} has this id"
+        elif not LogConfig.from_overrides(config, self._config.explicit()).remote_storage_enable:
+            reason = "the topic needs remote.storage.enable=true"
+        elif not self._config.inter_broker_protocol.has_topic_ids:
+            reason = "topics have no ids at this inter.broker.protocol.version"
+        else:
+            return
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{IMPORT_CONFIG}: {reason}")
 
     def assign(self, partition_count: int, replication_factor: int) -> dict[int, list[int]]:
         """Replicas over the alive brokers; UNSET takes the broker's default."""

@@ -31,7 +31,9 @@ from ...protocol.zookeeper.operations import (
     run_one,
 )
 from . import znodes
-from .znodes import ReplicaAssignment, TopicAssignment
+from .context import NO_LEADER
+from .topic_import import NO_RECORDS
+from .znodes import LeaderAndIsr, ReplicaAssignment, TopicAssignment
 
 MAX_TOPIC_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -114,27 +116,30 @@ def create_topic(
     topic_id: bytes | None,
     assignment: Mapping[int, Sequence[int]],
     config: Mapping[str, str],
+    leader_epochs: Sequence[int] = (),
 ) -> Flow[None]:
     """Write config and assignment of a topic that has passed `check_new_topic`, in one step.
 
     No broker is notified of the config: none knows the topic yet. A config that an unfinished
-    creation has left behind is replaced.
+    creation has left behind is replaced. With `leader_epochs` (see `topic_import`) the partitions
+    have states, without a leader, and the first replica alone in the ISR.
     """
     partitions = {index: ReplicaAssignment(tuple(ids)) for index, ids in assignment.items()}
     create = Create(
         znodes.topic_path(topic), znodes.encode_topic(TopicAssignment(topic_id, partitions))
     )
+    states = _states(topic, assignment, leader_epochs)
     config_path = znodes.config_path(f"topics/{topic}")
     config_data = znodes.encode_config(config)
     put_config: Create | SetData = Create(config_path, config_data)
     for _ in range(MAX_WRITE_ATTEMPTS):
         fence = yield from _controller_fence()
-        result = yield from run_one(Multi((fence, put_config, create)))
+        result = yield from run_one(Multi((fence, put_config, create, *states)))
         if result.ok:
             return
         if not result.results:
             raise ZkError(result.code, create.path)
-        _, put, created = (part.code for part in result.results)
+        put, created = (part.code for part in result.results[1:3])
         if created is ZkCode.NODE_EXISTS:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
         if put is ZkCode.NODE_EXISTS:
@@ -145,6 +150,26 @@ def create_topic(
         else:
             expect(result, create.path, ZkCode.BAD_VERSION, ZkCode.NO_NODE)  # controller moved
     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Could not write topic '{topic}'.")
+
+
+def _states(
+    topic: str, assignment: Mapping[int, Sequence[int]], leader_epochs: Sequence[int]
+) -> list[Create]:
+    made = []
+    for index, epoch in enumerate(leader_epochs):
+        if epoch == NO_RECORDS:
+            continue
+        state = LeaderAndIsr(
+            leader=NO_LEADER,
+            leader_epoch=epoch,
+            isr=(assignment[index][0],),
+            partition_epoch=0,
+            controller_epoch=0,
+        )
+        made.append(Create(znodes.partition_path(topic, index)))
+        path = znodes.partition_state_path(topic, index)
+        made.append(Create(path, znodes.encode_partition_state(state)))
+    return [Create(znodes.partitions_path(topic)), *made] if made else []
 
 
 def _controller_fence() -> Flow[Check]:
