@@ -134,7 +134,8 @@ def _register_gauges(ground: Ground, replicas: Replicas, remote: Remote) -> None
     metrics.gauge(
         "kafka_server_delayedremotefetchmetrics_expires_total", lambda: waiting.expired_count
     )
-    pool, tasks = "kafka_log_remote_remotestoragethreadpool_", "kafka_log_remote_remotelogmanager_"
+    pool = "org_apache_kafka_storage_internals_log_remotestoragethreadpool_"
+    tasks = "kafka_log_remote_remotelogmanager_"
     metrics.gauge(pool + "remotelogreadertaskqueuesize", lambda: reads.queue_size)
     metrics.gauge(pool + "remotelogreaderavgidlepercent", lambda: reads.idle_share)
     metrics.gauge(tasks + "remotelogmanagertasksavgidlepercent", lambda: remote.tasks.idle_share)
