@@ -199,6 +199,7 @@ def _listen(ground: Ground, parts: Parts) -> None:
     if parts.remote is not None:
         orders.on_leadership.append(parts.remote.tasks.on_leadership)
         orders.on_stopped.append(parts.remote.tasks.on_stopped)
+        parts.remote.take_overs.roles = orders
     if parts.tables is not None:
         orders.on_leadership.append(parts.tables.on_leadership)
         orders.on_stopped.append(parts.tables.on_stopped)

@@ -372,6 +372,7 @@ class Broker:
         if parts.remote is not None:
             await services.start("remote reads", parts.remote.reads.run)
             await services.start("remote tasks", parts.remote.tasks.run)
+            await services.start("remote take-overs", parts.remote.take_overs.run)
             await services.start("remote metadata", parts.remote.metadata.run)
         await self._register()
         offsets_partitions = await offsets_partition_count(self.zookeeper, self.config)
@@ -507,6 +508,7 @@ class Broker:
             "groups",
             "remote tasks",
             "remote reads",
+            "remote take-overs",
             "remote metadata",
             "isr changes",
             "producer ids",

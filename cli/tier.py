@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from .addresses import read_properties
 from .completion import complete_topics
-from .options import UserError, echo, run_client
+from .options import UserError, echo
 from .target import Row, Target, cluster_options
+from .tier_import import import_tier
+from .tier_store import READERS, StoreOptions, metadata_of, store_options
 
 if TYPE_CHECKING:
     from ..storage.remote.audit import Finding
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from ..storage.remote.storage_manager import RemoteStorageManager
 
 EXIT_STATUS_FAULTS = 1
-READERS: Final = 4
-POLL_SECONDS: Final = 1.0
-PATIENCE_SECONDS: Final = 60.0  # without any record of the metadata topic
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,7 +34,11 @@ def tier() -> None:
     \b
     pybroker tier list
     pybroker tier verify --tier s3://history/prod
+    pybroker tier import --tier s3://history/prod
     """
+
+
+tier.add_command(import_tier)
 
 
 @tier.command(
@@ -53,7 +54,7 @@ Examples:
 @cluster_options
 def list_tier(target: Target, topics: tuple[str, ...], segments: bool) -> None:
     """Show the segments in the remote tier, by partition; all TOPICS unless some are named."""
-    found = _metadata(target, topics)
+    found = metadata_of(target, topics)
     rows = list(map(_segment_row, found)) if segments else _partition_rows(found)
     target.show(rows, "there are no segments in the remote tier")
 
@@ -67,28 +68,13 @@ Examples:
 """
 )
 @click.argument("topics", nargs=-1, shell_complete=complete_topics)
-@click.option("--tier", "where", metavar="DIR|URL", help="The store: a directory, or s3://...")
-@click.option(
-    "--tier-config",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A config of the storage manager, without the prefix. May be repeated.",
-)
-@click.option(
-    "--broker-config",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False, readable=True),
-    metavar="FILE",
-    help="The server.properties of a broker, which names the store.",
-)
+@store_options
 @click.option("--names-only", is_flag=True, help="List the store, but read no segments.")
 @cluster_options
 def verify(
     target: Target,
     topics: tuple[str, ...],
-    where: str | None,
-    settings: tuple[str, ...],
-    broker_config: Path | None,
+    store: StoreOptions,
     names_only: bool,
 ) -> None:
     """Compare the store with its metadata, and read all segments; exit status 1 for faults.
@@ -98,7 +84,7 @@ def verify(
     """
     from ..storage.remote.audit import Fault
 
-    manager = _manager(where, settings, broker_config)
+    manager = store.open()
     found, count, size = _round(target, manager, topics, names_only)
     if found:
         again, count, size = _round(target, manager, topics, names_only)
@@ -130,7 +116,7 @@ def _round(
         # The files first: the metadata of a copy is written before its files.
         inventory = manager if isinstance(manager, RemoteStorageInventory) else None
         files = [] if inventory is None else list(inventory.stored_files())
-        segments = _metadata(target, topics)
+        segments = metadata_of(target, topics)
         if inventory is not None:
             found += account(segments, [one for one in files if _is_of(one, topics)])
         finished = [
@@ -150,91 +136,6 @@ def _is_of(file: StoredFile | str, topics: Sequence[str]) -> bool:
     if not topics:
         return True
     return not isinstance(file, str) and file.segment_id.topic_id_partition.topic in topics
-
-
-def _manager(
-    where: str | None, settings: Sequence[str], broker_config: Path | None
-) -> RemoteStorageManager:
-    from ..storage.remote.loading import InvalidStorageManager, load, manager_at
-
-    if (where is None) == (broker_config is None):
-        raise UserError("name the store: --tier DIR|URL, or --broker-config FILE")
-    if where is not None:
-        class_name, configs = manager_at(where)
-    else:
-        assert broker_config is not None
-        properties = read_properties(broker_config)
-        prefix = properties.get("remote.log.storage.manager.impl.prefix", "rsm.config.")
-        class_name = properties.get("remote.log.storage.manager.class.name", "")
-        if not class_name:
-            raise UserError(f"{broker_config} has no remote.log.storage.manager.class.name")
-        configs = {
-            key.removeprefix(prefix): value
-            for key, value in properties.items()
-            if key.startswith(prefix)
-        }
-    for setting in settings:
-        key, separator, value = setting.partition("=")
-        if not separator:
-            raise UserError(f"{key!r} is not KEY=VALUE")
-        configs[key] = value
-    try:
-        return load(class_name, {"broker.id": "-1", **configs})
-    except InvalidStorageManager as error:
-        raise UserError(str(error)) from error
-
-
-def _metadata(target: Target, topics: Sequence[str]) -> list[RemoteLogSegmentMetadata]:
-    """The segments that the metadata topic knows, in the order of partitions and offsets."""
-    from ..client.admin.admin import Admin
-    from ..protocol.errors import ErrorCode, ProtocolError
-    from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC
-    from ..storage.remote.metadata_cache import RemoteLogMetadataCache
-    from ..storage.remote.metadata_records import read
-    from ..storage.remote.segments import RemotePartitionDeleteMetadata, TopicIdPartition
-
-    caches: dict[TopicIdPartition, RemoteLogMetadataCache] = {}
-
-    def take(value: bytes | memoryview | None) -> None:
-        try:
-            record = None if value is None else read(value)
-        except ProtocolError:
-            return
-        if record is None or isinstance(record, RemotePartitionDeleteMetadata):
-            return
-        if not topics or record.topic_id_partition.topic in topics:
-            caches.setdefault(record.topic_id_partition, RemoteLogMetadataCache()).apply(record)
-
-    async def work(admin: Admin) -> None:
-        answer = (await admin.client.metadata([REMOTE_LOG_METADATA_TOPIC])).topics[0]
-        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return
-        places = [(REMOTE_LOG_METADATA_TOPIC, one.partition_index) for one in answer.partitions]
-        async with target.consumer(
-            auto_offset_reset="earliest", allow_auto_create_topics=False
-        ) as consumer:
-            starts = await consumer.beginning_offsets(places)
-            ends = await consumer.end_offsets(places)
-            left = {place for place in places if starts[place] < ends[place]}
-            await consumer.assign(left)
-            waited_seconds = 0.0
-            while left:
-                records = await consumer.poll(POLL_SECONDS)
-                waited_seconds = 0.0 if records else waited_seconds + POLL_SECONDS
-                if waited_seconds >= PATIENCE_SECONDS:
-                    raise UserError(f"{REMOTE_LOG_METADATA_TOPIC} cannot be read to its end")
-                for one in records:
-                    take(one.value)
-                    if one.offset + 1 >= ends[one.topic, one.partition]:
-                        left.discard((one.topic, one.partition))
-
-    async def run() -> None:
-        async with target.opened() as admin:
-            await work(admin)
-
-    run_client(run)
-    ordered = sorted(caches, key=lambda one: (one.topic, one.partition, one.topic_id))
-    return [segment for partition in ordered for segment in caches[partition].segments()]
 
 
 def _segment_row(one: RemoteLogSegmentMetadata) -> Row:

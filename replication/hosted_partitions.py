@@ -56,6 +56,7 @@ class HostedPartitions:
         "config",
         "config_for",
         "effects",
+        "has_tier",
         "log_manager",
         "lost",
         "metadata",
@@ -89,6 +90,8 @@ class HostedPartitions:
         # Called before the log of a deleted topic goes whose segments in the tier this broker is
         # to delete, with the topic's id.
         self.note_tier_deletion: Callable[[TopicPartition, bytes], None] = _nothing_noted
+        # Whether this broker can read the remote tier.
+        self.has_tier = False
         # Replicas on their way between log directories; each has a role, and both its disks work.
         self.moving: dict[TopicPartition, Move] = {}
         # Of each topic that has had a replica here, until its last one is deleted.

@@ -6,6 +6,12 @@ at before a call that changes its role returns. A role that needs file descripto
 none is refused (REPLICA_NOT_AVAILABLE, which a controller does not take for a lost disk) and begun
 later by `retry_refused`, unless the controller has sent a newer state of the partition.
 
+A replica without any record or epoch that is to lead a tiered partition, of which another replica
+has been the leader before, has lost its disk, or its whole cluster has (`pybroker tier import`).
+The role waits until the tier has been looked at (TakeOverTier): the log then begins behind the
+records there. No other replica could have them: an election would have preferred it. A leader that
+began at offset 0 would write other records at the same offsets. (Apache Kafka does that.)
+
 Mirrors ReplicaManager.becomeLeaderOrFollower / stopReplicas of Kafka in ZooKeeper mode. Leaves out
 requests that only a KRaft controller sends in a migration (full requests, stray partitions).
 """
@@ -18,6 +24,7 @@ from ..protocol.apis.stop_replica import StopReplicaRequest
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
+from ..storage.local_log import CutNotNoted
 from ..storage.log import Log
 from .hosted_partitions import HostedPartitions
 from .log_dir_moves import LogDirMoves
@@ -29,6 +36,8 @@ from .types import (
     RefusedRole,
     RoleChange,
     StopResult,
+    TakeOverTier,
+    TierState,
 )
 from .waiting import WaitingOperations
 
@@ -38,11 +47,16 @@ LEADER_EPOCH_UNKNOWN = -1
 EPOCH_DURING_DELETE = -2  # the topic is deleted
 
 
+class _TierFirst(Exception):
+    """The role begins when it is known what the remote tier has."""
+
+
 class Leadership:
     __slots__ = (
         "_hosted",
         "_moves",
         "_waiting",
+        "awaiting_tier",
         "broker_epoch",
         "controller_epoch",
         "refused",
@@ -60,6 +74,8 @@ class Leadership:
         self.controller_epoch = -1
         # Roles that wait for file descriptors, each the latest from the controller.
         self.refused: dict[TopicPartition, RefusedRole] = {}
+        # Roles of leaders that wait for `tier_read`, each the latest from the controller.
+        self.awaiting_tier: dict[TopicPartition, RefusedRole] = {}
 
     def check_sender(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         """Checks of every request of a controller; remembers the controller's epoch."""
@@ -97,6 +113,33 @@ class Leadership:
         self._moves.resume(result.partition_errors, now_ms)
         return result
 
+    def tier_read(
+        self, key: TopicPartition, found: TierState | None, log_start_offset: int, now_ms: int
+    ) -> LeadershipResult:
+        """Begin a leader's role that has waited for the tier, behind what was found there; None:
+        there is nothing. CutNotNoted and OutOfDescriptors: nothing has changed, try again."""
+        result = LeadershipResult(ErrorCode.NONE)
+        waiting = self.awaiting_tier.get(key)
+        partition = self._hosted.partitions.get(key)
+        if waiting is None or partition is None:
+            return result
+        try:
+            if found is not None:
+                partition.log.restart_behind_tier(
+                    found.next_offset, log_start_offset, found.epochs, found.snapshot, now_ms
+                )
+        except (CutNotNoted, OutOfDescriptors):
+            raise
+        except KafkaError as failure:
+            del self.awaiting_tier[key]
+            result.partition_errors[key] = failure.code
+            self._waiting.storage_failed(key)
+            return result
+        del self.awaiting_tier[key]
+        self._begin_role(key, *waiting, now_ms, result, is_tier_known=True)
+        self._moves.resume(result.partition_errors, now_ms)
+        return result
+
     def _begin_role(
         self,
         key: TopicPartition,
@@ -104,14 +147,28 @@ class Leadership:
         state: LeaderAndIsrPartitionState,
         now_ms: int,
         result: LeadershipResult,
+        *,
+        is_tier_known: bool = False,
     ) -> None:
+        waiting = self.awaiting_tier.get(key)
+        if waiting is not None and state.leader_epoch < waiting.state.leader_epoch:
+            result.partition_errors[key] = ErrorCode.STALE_CONTROLLER_EPOCH
+            return
         refused = self.refused.pop(key, None)
         if refused is not None and state.leader_epoch < refused.state.leader_epoch:
             self.refused[key] = refused
             result.partition_errors[key] = ErrorCode.STALE_CONTROLLER_EPOCH
             return
         try:
-            result.partition_errors[key] = self._change_role(key, topic_id, state, now_ms, result)
+            error = self._change_role(key, topic_id, state, now_ms, result, is_tier_known)
+            result.partition_errors[key] = error
+            self.awaiting_tier.pop(key, None)
+        except _TierFirst:
+            if waiting is None:
+                topic_id = self._hosted.partitions[key].topic_id
+                self._hosted.effects.append(TakeOverTier(key, topic_id))
+            self.awaiting_tier[key] = RefusedRole(topic_id, state)
+            result.partition_errors[key] = ErrorCode.NONE
         except OutOfDescriptors as failure:
             if not self.refused and refused is None:
                 logger.warning("%s-%d and further replicas wait: %s", *key, failure.message)
@@ -129,6 +186,7 @@ class Leadership:
         state: LeaderAndIsrPartitionState,
         now_ms: int,
         result: LeadershipResult,
+        is_tier_known: bool,
     ) -> ErrorCode:
         if key in self._hosted.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -158,6 +216,21 @@ class Leadership:
         elif partition.topic_id == ZERO_TOPIC_ID and topic_id != ZERO_TOPIC_ID:
             partition.log.assign_topic_id(topic_id)
             partition.topic_id = topic_id
+        self._take_role(partition, state, now_ms, result, is_tier_known)
+        self._waiting.check(key)
+        return ErrorCode.NONE
+
+    def _take_role(
+        self,
+        partition: Partition,
+        state: LeaderAndIsrPartitionState,
+        now_ms: int,
+        result: LeadershipResult,
+        is_tier_known: bool,
+    ) -> None:
+        key = partition.key
+        if not is_tier_known and self._needs_tier(partition, state):
+            raise _TierFirst
         if state.leader == self._hosted.config.broker_id:
             if partition.make_leader(state, now_ms):
                 result.became_leader.append(RoleChange(*key, state.leader, state.leader_epoch))
@@ -167,8 +240,18 @@ class Leadership:
                 partition.maybe_advance_high_watermark(now_ms)
         elif partition.make_follower(state):
             result.became_follower.append(RoleChange(*key, state.leader, state.leader_epoch))
-        self._waiting.check(key)
-        return ErrorCode.NONE
+
+    def _needs_tier(self, partition: Partition, state: LeaderAndIsrPartitionState) -> bool:
+        log = partition.log
+        return (
+            self._hosted.has_tier
+            and state.leader == self._hosted.config.broker_id
+            and state.leader_epoch > 0
+            and log.has_remote_tier
+            and log.log_end_offset == 0
+            and not log.leader_epochs.entries
+            and partition.topic_id != ZERO_TOPIC_ID
+        )
 
     def _create_partition(
         self,
@@ -258,6 +341,7 @@ class Leadership:
         if key in self._hosted.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         self.refused.pop(key, None)
+        self.awaiting_tier.pop(key, None)
         partition = self._hosted.partitions.get(key)
         if partition is not None:
             if 0 <= leader_epoch < partition.leader_epoch:

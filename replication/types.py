@@ -297,6 +297,14 @@ class RebuildFromTier(NamedTuple):
     state: Any  # the follower's, which tells this question from later ones
 
 
+class TakeOverTier(NamedTuple):
+    """A replica that never had a record is to lead a tiered partition that was led before: look
+    what the remote tier has of it, for `Leadership.tier_read`."""
+
+    key: TopicPartition
+    topic_id: bytes
+
+
 class TierState(NamedTuple):
     """The state of a log at the end of a remote segment."""
 
@@ -323,6 +331,7 @@ Effect = (
     | RebuildProducers
     | RemoteRead
     | ShareFetchesDue
+    | TakeOverTier
 )
 
 
@@ -407,7 +416,8 @@ class LeadershipResult:
 
 
 class RefusedRole(NamedTuple):
-    """The state that the controller sent for a replica when there were no file descriptors."""
+    """The state that the controller sent for a replica whose role could not begin: there were no
+    file descriptors, or the remote tier is looked at first."""
 
     topic_id: bytes
     state: LeaderAndIsrPartitionState

@@ -27,8 +27,9 @@ from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
 from ...replication.controller.assignment import assign_replicas, usable_racks
 from ...replication.controller.topic_admin import NewTopic
+from ...replication.controller.topic_import import IMPORT_CONFIG, TopicImport, take_import
 from ...replication.metadata_cache import MetadataCache
-from ...storage.log_config import validate_topic_configs
+from ...storage.log_config import LogConfig, validate_topic_configs
 from ..config.kafka_config import KafkaConfig
 from ..zk.zookeeper_client import ZooKeeperClient
 
@@ -183,17 +184,23 @@ class TopicCreator:
                 continue
             replicas = named[topic.name]
             try:
+                config, imported = take_import(topic.config)
                 topic_admin.check_replicas(replicas)
-                validate_topic_configs(topic.config, explicit)
+                validate_topic_configs(config, explicit)
+                if imported is not None:
+                    self._check_import(imported, len(replicas), config)
                 if before is not None and not validate_only:
                     before(len(replicas))
             except KafkaError as error:
                 outcomes[topic.name] = error.with_traceback(None)
                 continue
             topic_id = None
-            if not validate_only and self._config.inter_broker_protocol.has_topic_ids:
+            if imported is not None:
+                topic_id = imported.topic_id
+            elif not validate_only and self._config.inter_broker_protocol.has_topic_ids:
                 topic_id = random_uuid(self._random)
-            new.append(NewTopic(topic.name, topic_id, replicas, topic.config))
+            epochs = () if imported is None else imported.leader_epochs
+            new.append(NewTopic(topic.name, topic_id, replicas, config, epochs))
         if not validate_only and new:
             outcomes |= await self._zookeeper.run(topic_admin.create_topics(new))
         for one in new:
@@ -215,6 +222,21 @@ class TopicCreator:
         replicas = topic.assignment or self.assign(topic.partition_count, topic.replication_factor)
         topic_admin.check_topic_name(topic.name)
         return replicas
+
+    def _check_import(
+        self, imported: TopicImport, partition_count: int, config: Mapping[str, str]
+    ) -> None:
+        if len(imported.leader_epochs) != partition_count:
+            reason = f"{len(imported.leader_epochs)} epochs for {partition_count} partitions"
+        elif self._cache.topic_name(imported.topic_id) is not None:
+            reason = f"{self._cache.topic_name(imported.topic_id)} has this id"
+        elif not LogConfig.from_overrides(config, self._config.explicit()).remote_storage_enable:
+            reason = "the topic needs remote.storage.enable=true"
+        elif not self._config.inter_broker_protocol.has_topic_ids:
+            reason = "topics have no ids at this inter.broker.protocol.version"
+        else:
+            return
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{IMPORT_CONFIG}: {reason}")
 
     def assign(self, partition_count: int, replication_factor: int) -> dict[int, list[int]]:
         """Replicas over the alive brokers; UNSET takes the broker's default."""

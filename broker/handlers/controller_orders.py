@@ -38,8 +38,9 @@ from ...protocol.apis.stop_replica import (
 )
 from ...protocol.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ...protocol.errors import ErrorCode
+from ...protocol.topics import TopicPartition
 from ...replication.metadata_cache import MetadataUpdate
-from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
+from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult, TierState
 from ..network.request import Handler, Request
 from ..replicas.applied_replicas import AppliedReplicas
 
@@ -101,6 +102,19 @@ class ControllerOrders:
                 result = manager.leadership.retry_refused(self._replicas.clock())
                 for listener in self.on_leadership:
                     listener(result)
+
+    def is_awaiting_tier(self, key: TopicPartition) -> bool:
+        return key in self._replicas.manager.leadership.awaiting_tier
+
+    def tier_read(
+        self, key: TopicPartition, found: TierState | None, log_start_offset: int
+    ) -> None:
+        """Begin a leader's role that has waited for the remote tier. KafkaError: not yet."""
+        with self._replicas.applying as manager:
+            now_ms = self._replicas.clock()
+            result = manager.leadership.tier_read(key, found, log_start_offset, now_ms)
+            for listener in self.on_leadership:
+                listener(result)
 
     def stop_replica(self, request: Request) -> None:
         body: StopReplicaRequest = request.body

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import trio
 
-from ...protocol.acls import AclOperation, ResourceType
+from ...protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from ...protocol.api import ApiKey
 from ...protocol.apis.create_partitions import (
     CreatePartitionsAssignment,
@@ -42,6 +42,7 @@ from ...protocol.uuids import ZERO_UUID
 from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
 from ...replication.controller.assignment import assign_added_partitions, usable_racks
+from ...replication.controller.topic_import import IMPORT_CONFIG, take_import
 from ...replication.controller.znodes import MalformedZnode, TopicAssignment
 from ...replication.metadata_cache import MetadataCache
 from ...storage.config_def import format_value
@@ -125,6 +126,7 @@ class TopicHandlers:
                 try:
                     self._check_controller()
                     self._check_permitted(request, result, names[topic.name])
+                    check_import_permitted(request, topic)
                     try:
                         self._creator.check_unknown(topic.name)
                         wanted.append(_wanted(topic))
@@ -235,7 +237,8 @@ class TopicHandlers:
         result.configs = described[key]
 
     def _configs_with(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        config = LogConfig.from_overrides(overrides, self._config.explicit())
+        stored, _ = take_import(overrides)
+        config = LogConfig.from_overrides(stored, self._config.explicit())
         entries = []
         for definition in TOPIC_CONFIGS.values():
             source = ConfigSource.DEFAULT_CONFIG
@@ -532,6 +535,13 @@ def _list_problem(partition: int, replicas: Sequence[int]) -> str:
         "Duplicate brokers not allowed in replica assignment: "
         f"{', '.join(map(str, replicas))} for partition id {partition}."
     )
+
+
+def check_import_permitted(request: Request, topic: CreatableTopic) -> None:
+    """The id of a lost topic gives access to its records."""
+    is_import = any(config.name == IMPORT_CONFIG for config in topic.configs)
+    if is_import and not request.permits(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Authorization failed.")
 
 
 def _check_once(count: int, problem: str) -> None:

@@ -166,7 +166,7 @@ _OF_KAFKA = {
     "kafka.server:type=DelayedRemoteFetchMetrics": {
         "ExpiresPerSec": "Fetches whose records did not come from the remote tier in time.",
     },
-    "kafka.log.remote:type=RemoteStorageThreadPool": {
+    "org.apache.kafka.storage.internals.log:type=RemoteStorageThreadPool": {
         "RemoteLogReaderTaskQueueSize": "Reads from the remote tier that wait for a thread.",
         "RemoteLogReaderAvgIdlePercent": "Threads for such reads that are idle, from 0 to 1.",
     },

@@ -28,6 +28,7 @@ from .metadata_config import metadata_topic_config
 from .metadata_manager import RemoteLogMetadataManager
 from .remote_log_manager import RemoteLogManager, RemoteSettings
 from .remote_reads import RemoteReads
+from .tier_take_overs import TierTakeOvers
 from .topic_metadata_manager import TopicRemoteLogMetadataManager
 
 logger = logging.getLogger("pybroker.broker.remote.parts")
@@ -40,6 +41,7 @@ class Remote(NamedTuple):
     metadata: RemoteLogMetadataManager
     tasks: RemoteLogManager
     reads: RemoteReads
+    take_overs: TierTakeOvers
     indexes: RemoteIndexCache
 
     def configs_changed(self, config: KafkaConfig, replicas: Replicas) -> None:
@@ -102,11 +104,14 @@ def build_remote(ground: Ground, replicas: Replicas, address_of: Callable[[str],
             threads=config.get_int("remote.log.reader.threads"),
             max_pending=config.get_int("remote.log.reader.max.pending.tasks"),
         ),
+        TierTakeOvers(store, metadata),
         indexes,
     )
     replicas.manager.hosted.note_tier_deletion = remote.tasks.note_deletion
     replicas.runtime.on_remote_read = remote.reads.read
     replicas.runtime.on_rebuild_from_tier = remote.tasks.rebuild
+    replicas.runtime.on_take_over_tier = remote.take_overs.begin
+    replicas.manager.hosted.has_tier = True
     remote.tasks.on_rebuilt = replicas.fetchers.tier_read
     replicas.manager.reader.tier_quota = remote.reads.quota
     ground.topic_configs.on_change.append(lambda topic, _: remote.tasks.on_config(topic))
@@ -129,7 +134,8 @@ def _register_gauges(ground: Ground, replicas: Replicas, remote: Remote) -> None
     metrics.gauge(
         "kafka_server_delayedremotefetchmetrics_expires_total", lambda: waiting.expired_count
     )
-    pool, tasks = "kafka_log_remote_remotestoragethreadpool_", "kafka_log_remote_remotelogmanager_"
+    pool = "org_apache_kafka_storage_internals_log_remotestoragethreadpool_"
+    tasks = "kafka_log_remote_remotelogmanager_"
     metrics.gauge(pool + "remotelogreadertaskqueuesize", lambda: reads.queue_size)
     metrics.gauge(pool + "remotelogreaderavgidlepercent", lambda: reads.idle_share)
     metrics.gauge(tasks + "remotelogmanagertasksavgidlepercent", lambda: remote.tasks.idle_share)

@@ -332,7 +332,8 @@ class RemoteLogManager:
         snapshot = await self._in_thread(
             partial(fetch, metadata, IndexType.PRODUCER_SNAPSHOT), self._copiers
         )
-        return TierState(metadata.end_offset + 1, copying.epochs_of(bytes(epochs)), bytes(snapshot))
+        producers = copying.producers_of(metadata, bytes(snapshot))
+        return TierState(metadata.end_offset + 1, copying.epochs_of(bytes(epochs)), producers)
 
     # Copies
 

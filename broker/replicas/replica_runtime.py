@@ -9,8 +9,9 @@ very many are due at once, another task answers some in each of its turns.
 Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
 (`on_isr_change`, `on_failed_log_dir`). `on_flush` is called at the end of a flush, with the offset
 if it succeeded, for followers that wait for it. RebuildProducers is done in a task here.
-ShareFetchesDue goes to the leader's side of share groups (`on_share_fetches_due`), RemoteRead
-and RebuildFromTier to the remote tier's side (`on_remote_read`, `on_rebuild_from_tier`).
+ShareFetchesDue goes to the leader's side of share groups (`on_share_fetches_due`), RemoteRead,
+RebuildFromTier and TakeOverTier to the remote tier's side (`on_remote_read`,
+`on_rebuild_from_tier`, `on_take_over_tier`).
 """
 
 import logging
@@ -34,6 +35,7 @@ from ...replication.types import (
     RebuildProducers,
     RemoteRead,
     ShareFetchesDue,
+    TakeOverTier,
 )
 from ...storage.log import Log
 from ..resources import stopwatch
@@ -64,6 +66,7 @@ class ReplicaRuntime(AppliedReplicas):
         "on_rebuild_from_tier",
         "on_remote_read",
         "on_share_fetches_due",
+        "on_take_over_tier",
     )
 
     def __init__(
@@ -83,6 +86,7 @@ class ReplicaRuntime(AppliedReplicas):
         self.on_flush = on_flush
         self.on_share_fetches_due: Callable[[ShareFetchesDue], None] | None = None
         self.on_rebuild_from_tier: Callable[[RebuildFromTier], None] | None = None
+        self.on_take_over_tier: Callable[[TakeOverTier], None] | None = None
         self.on_remote_read: Callable[[RemoteRead], None] | None = None
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
@@ -110,7 +114,7 @@ class ReplicaRuntime(AppliedReplicas):
         elif isinstance(effect, ShareFetchesDue):
             if self.on_share_fetches_due is not None:
                 self.on_share_fetches_due(effect)
-        elif isinstance(effect, (RemoteRead, RebuildFromTier)):
+        elif isinstance(effect, (RemoteRead, RebuildFromTier, TakeOverTier)):
             self._perform_in_tier(effect)
         elif isinstance(effect, AlterIsr):
             if self.on_isr_change is not None:
@@ -118,11 +122,14 @@ class ReplicaRuntime(AppliedReplicas):
         elif self.on_failed_log_dir is not None:
             self.on_failed_log_dir(effect)
 
-    def _perform_in_tier(self, effect: RemoteRead | RebuildFromTier) -> None:
+    def _perform_in_tier(self, effect: RemoteRead | RebuildFromTier | TakeOverTier) -> None:
         if isinstance(effect, RemoteRead):
             self.parked(effect.wait_ms, self.clock())
             if self.on_remote_read is not None:
                 self.on_remote_read(effect)
+        elif isinstance(effect, TakeOverTier):
+            if self.on_take_over_tier is not None:
+                self.on_take_over_tier(effect)
         elif self.on_rebuild_from_tier is not None:
             self.on_rebuild_from_tier(effect)
 

@@ -8,6 +8,7 @@ that notify the brokers.
 | New         | state only                                                                      |
 | Online      | from New: first live replica leads, ISR = live replicas, state node created;    |
 |             | from Online or Offline: the election given by the caller, state node rewritten   |
+|             |   so from New, too, if there is a state node (`topic_import`)                    |
 | Offline     | state only                                                                      |
 | NonExistent | state only                                                                      |
 
@@ -125,7 +126,7 @@ class PartitionStateMachine:
             states = self._context.partition_states
             fresh = [p for p in valid if states[p] is NEW]
             known = [p for p in valid if states[p] is not NEW]
-            yield from self._initialize(fresh)
+            known += yield from self._initialize(fresh)
             outcomes = yield from self._elect(known, election, unclean)
             for partition, outcome in outcomes.items():
                 if isinstance(outcome, LeaderAndIsr):
@@ -149,8 +150,10 @@ class PartitionStateMachine:
 
     # New -> Online
 
-    def _initialize(self, partitions: Sequence[TopicPartition]) -> Flow[None]:
+    def _initialize(self, partitions: Sequence[TopicPartition]) -> Flow[list[TopicPartition]]:
+        """Returns the partitions that have a state already, as Offline: see `topic_import`."""
         context = self._context
+        existing: list[TopicPartition] = []
         states = {}
         for partition in partitions:
             replicas = context.replicas(partition)
@@ -169,6 +172,10 @@ class PartitionStateMachine:
             )
         codes = yield from create_states(context, states)
         for partition, code in codes.items():
+            if code is ZkCode.NODE_EXISTS:
+                context.partition_states[partition] = OFFLINE
+                existing.append(partition)
+                continue
             if code is not ZkCode.OK:
                 logger.error("%s-%d stays new: ZooKeeper answered %s", *partition, code.name)
                 continue
@@ -177,6 +184,7 @@ class PartitionStateMachine:
             context.partition_states[partition] = ONLINE
             assignment = context.assignment(partition)
             self._batch.add_leader_and_isr(state.isr, partition, state, assignment, is_new=True)
+        return existing
 
     # Elections
 

@@ -33,7 +33,9 @@ from ...protocol.zookeeper.operations import (
     run_one,
 )
 from . import znodes
-from .znodes import ReplicaAssignment, TopicAssignment
+from .context import NO_LEADER
+from .topic_import import NO_RECORDS
+from .znodes import LeaderAndIsr, ReplicaAssignment, TopicAssignment
 
 MAX_TOPIC_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -52,6 +54,7 @@ class NewTopic(NamedTuple):
     topic_id: bytes | None
     assignment: Mapping[int, Sequence[int]]
     config: Mapping[str, str]
+    leader_epochs: Sequence[int] = ()  # by partition, of an imported topic
 
 
 def check_topic_name(name: str) -> None:
@@ -190,13 +193,14 @@ def _groups(topics: Iterable[NewTopic]) -> Iterable[list[NewTopic]]:
         yield group
 
 
-def _nodes(topic: NewTopic) -> tuple[Create, Create]:
-    """The nodes of its config and of its assignment."""
+def _nodes(topic: NewTopic) -> tuple[Create, ...]:
+    """The nodes of its config, of its assignment, and of the states that it brings along."""
     partitions = {index: ReplicaAssignment(tuple(ids)) for index, ids in topic.assignment.items()}
     assignment = znodes.encode_topic(TopicAssignment(topic.topic_id, partitions))
     return (
         Create(znodes.config_path(f"topics/{topic.name}"), znodes.encode_config(topic.config)),
         Create(znodes.topic_path(topic.name), assignment),
+        *_states(topic.name, topic.assignment, topic.leader_epochs),
     )
 
 
@@ -204,18 +208,20 @@ def create_topic(topic: NewTopic) -> Flow[None]:
     """Write config and assignment, in one step.
 
     No broker is notified of the config: none knows the topic yet. A config that an unfinished
-    creation has left behind is replaced. What a lost connection has let arrive before is ours.
+    creation has left behind is replaced. What a lost connection has let arrive before is ours. With
+    leader epochs (see `topic_import`) the partitions have states, without a leader, and the first
+    replica alone in the ISR.
     """
-    config, assignment = _nodes(topic)
+    config, assignment, *states = _nodes(topic)
     put_config: Create | SetData = config
     for _ in range(MAX_WRITE_ATTEMPTS):
         fence = yield from _controller_fence()
-        result = yield from run_one(Multi((fence, put_config, assignment)))
+        result = yield from run_one(Multi((fence, put_config, assignment, *states)))
         if result.ok:
             return
         if not result.results:
             raise ZkError(result.code, assignment.path)
-        _, put, created = (part.code for part in result.results)
+        put, created = (part.code for part in result.results[1:3])
         if created is ZkCode.NODE_EXISTS or put is ZkCode.NODE_EXISTS:
             stored = yield from run_one(GetData(assignment.path))
             if stored.ok and topic.topic_id is not None and stored.data == assignment.data:
@@ -229,6 +235,26 @@ def create_topic(topic: NewTopic) -> Flow[None]:
         else:
             expect(result, assignment.path, ZkCode.BAD_VERSION, ZkCode.NO_NODE)  # controller moved
     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Could not write topic '{topic.name}'.")
+
+
+def _states(
+    topic: str, assignment: Mapping[int, Sequence[int]], leader_epochs: Sequence[int]
+) -> list[Create]:
+    made = []
+    for index, epoch in enumerate(leader_epochs):
+        if epoch == NO_RECORDS:
+            continue
+        state = LeaderAndIsr(
+            leader=NO_LEADER,
+            leader_epoch=epoch,
+            isr=(assignment[index][0],),
+            partition_epoch=0,
+            controller_epoch=0,
+        )
+        made.append(Create(znodes.partition_path(topic, index)))
+        path = znodes.partition_state_path(topic, index)
+        made.append(Create(path, znodes.encode_partition_state(state)))
+    return [Create(znodes.partitions_path(topic)), *made] if made else []
 
 
 def _controller_fence() -> Flow[Check]:

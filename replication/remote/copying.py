@@ -10,14 +10,16 @@ findHighestRemoteOffset, findLogStartOffset.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...storage.log import Log
 from ...storage.offset_index import index_path
+from ...storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
 from ...storage.remote.segments import (
+    IMPORTED,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
@@ -31,7 +33,7 @@ from ...storage.segment_reader import (
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
 )
-from .lineage import in_range
+from .lineage import Epochs, in_range, is_of_this_log, with_records
 
 
 class KnownSegments(Protocol):
@@ -93,6 +95,30 @@ def _first_in_tier(log: Log, partition: TopicIdPartition, known: KnownSegments) 
     return None
 
 
+def last_segment(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
+    """The finished segment that ends the log of the newest leader that has copied."""
+    finished = [one for one in segments if one.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
+    return max(
+        finished,
+        key=lambda one: (one.segment_leader_epochs[-1][0], one.end_offset, one.segment_id.id),
+        default=None,
+    )
+
+
+def start_of(
+    segments: Iterable[RemoteLogSegmentMetadata], last: RemoteLogSegmentMetadata, epochs: Epochs
+) -> int:
+    """The first offset in the tier of the log that ends with `last` and has these epochs."""
+    of_this_log = with_records(epochs)
+    starts = [
+        one.start_offset
+        for one in segments
+        if one.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        and is_of_this_log(one, last.end_offset + 1, of_this_log)
+    ]
+    return max(epochs[0][1], min(starts, default=last.start_offset))
+
+
 def candidates(log: Log, copied_offset: int) -> Iterator[Candidate]:
     """The segments to copy now, oldest first, behind `copied_offset`.
 
@@ -134,6 +160,22 @@ def epochs_of(checkpoint: bytes) -> list[tuple[int, int]]:
     except ValueError:
         pass
     raise RemoteStorageError(f"a damaged leader epoch checkpoint in the tier: {checkpoint!r:.100}")
+
+
+def producers_of(segment: RemoteLogSegmentMetadata, snapshot: bytes) -> bytes:
+    """The producers at the end of a copy, for the log behind it. RemoteStorageError if the
+    snapshot is none.
+
+    Of a lost cluster only those with an open transaction stay, whose outcome is unknown. The ids of
+    the others are given again in this cluster, to producers that begin anew.
+    """
+    if segment.broker_id != IMPORTED:
+        return snapshot
+    try:
+        producers = decode_snapshot(snapshot)
+    except CorruptSnapshot as error:
+        raise RemoteStorageError(f"a damaged producer snapshot in the tier: {error}") from error
+    return encode_snapshot([one for one in producers if one.current_txn_first_offset >= 0])
 
 
 def data_of(log: Log, candidate: Candidate) -> LogSegmentData:

@@ -18,10 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ...protocol.topics import TopicPartition
 from ...protocol.uuids import uuid_to_text
+
+# Instead of a broker's id: the segment is that of a lost cluster (`pybroker tier import`).
+IMPORTED: Final = -1
 
 
 class TopicIdPartition(NamedTuple):
@@ -92,7 +95,7 @@ class RemoteLogSegmentMetadata:
     start_offset: int
     end_offset: int  # of its last record, inclusive
     max_timestamp_ms: int
-    broker_id: int  # the writer of this state
+    broker_id: int  # the writer of this state; or IMPORTED
     event_timestamp_ms: int  # the time of this state
     segment_size_bytes: int
     segment_leader_epochs: tuple[tuple[int, int], ...]  # (epoch, its first offset here), ascending

@@ -15,6 +15,7 @@ from tests.support.processes import ROOT
 MAY = {
     "cli.group_resets": "a time that its user names by how long ago it is",
     "cli.groups": "the same",
+    "cli.tier_import": "the event timestamps of segments, as a broker writes them",
     "cli.tokens": "shown: whether a token has expired",
     "cli.topics": "shown: how old records are",
     "cli.transactions": "shown: how long transactions are open",

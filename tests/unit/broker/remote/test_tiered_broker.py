@@ -105,9 +105,12 @@ def offset_of(kafka: WireClient, topic: Topic, timestamp: int) -> int:
 
 
 def tier_gauge(port: int, name: str, topic: Topic) -> float:
+    return gauge(port, f'kafka_server_brokertopicmetrics_{name}{{topic="{topic.name}"}}')
+
+
+def gauge(port: int, label: str) -> float:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         lines = answer.read().decode().splitlines()
-    label = f'kafka_server_brokertopicmetrics_{name}{{topic="{topic.name}"}}'
     (value,) = (float(line.split()[1]) for line in lines if line.startswith(label))
     return value
 
@@ -126,6 +129,10 @@ def test_the_life_of_a_tiered_topic(tmp_path: Path) -> None:
         until(lambda: tier_gauge(metrics_port, "remotecopylagsegments", topic) == 0)
         stored = sum(path.stat().st_size for path in tier.rglob("*.log"))
         until(lambda: tier_gauge(metrics_port, "remotelogsizebytes", topic) == stored)
+        # Kafka's class of this pool is in another package than the rest.
+        pool = "org_apache_kafka_storage_internals_log_remotestoragethreadpool_"
+        assert gauge(metrics_port, pool + "remotelogreadertaskqueuesize") == 0
+        until(lambda: gauge(metrics_port, pool + "remotelogreaderavgidlepercent") == 1)
 
     def check(kafka: WireClient) -> None:
         (topic,) = topics

@@ -12,7 +12,7 @@ from pybroker_kafka.protocol.zookeeper.operations import (
     SetData,
     ZkOperation,
 )
-from pybroker_kafka.replication.controller import topic_admin, znodes
+from pybroker_kafka.replication.controller import topic_admin, topic_import, znodes
 from pybroker_kafka.replication.controller.topic_admin import NewTopic
 from tests.support.controller_cluster import ControllerCluster
 
@@ -204,3 +204,33 @@ def test_a_controller_change_in_the_middle_is_tried_again(cluster: ControllerClu
     cluster.tree.interfere = move
     cluster.tree.run(topic_admin.create_topic(new("t", config={"a": "b"})))
     assert cluster.json("/config/topics/t")["config"] == {"a": "b"}
+
+
+def test_a_topic_that_is_imported_has_leaders_above_its_epochs(cluster: ControllerCluster) -> None:
+    assignment = {0: [1, 2], 1: [2, 1], 2: [1, 2]}
+    epochs = [4, topic_import.NO_RECORDS, 0]
+    cluster.tree.run(topic_admin.create_topic(NewTopic("t", ID, assignment, {}, epochs)))
+    cluster.settle()
+    found = [cluster.state("t", index) for index in range(3)]
+    assert [(one.leader, one.leader_epoch, one.isr) for one in found] == [
+        (1, 5, (1,)), (2, 0, (2, 1)), (1, 1, (1,)),
+    ]  # fmt: skip
+    assert cluster.active.illegal_transitions == 0
+    sent = cluster.take_sent()
+    assert "1 <- LeaderAndIsr t-0:leader=1 epoch=5 isr=[1]" in " ".join(sent)
+
+
+def test_what_is_imported_is_said_in_a_config_that_is_not_stored() -> None:
+    wanted = topic_import.TopicImport(ID, (4, -1))
+    configs = {"retention.ms": "5", topic_import.IMPORT_CONFIG: str(wanted)}
+    assert topic_import.take_import(configs) == ({"retention.ms": "5"}, wanted)
+    assert topic_import.take_import({"a": "b"}) == ({"a": "b"}, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "BwcHBwcHBwcHBwcHBwcHBw:", "BwcHBwcHBwcHBwcHBwcHBw:-2", "B:1",
+     "AAAAAAAAAAAAAAAAAAAAAA:1", "BwcHBwcHBwcHBwcHBwcHBw:2147483647"],
+)  # fmt: skip
+def test_a_wrong_import(text: str) -> None:
+    fails(ErrorCode.INVALID_CONFIG, topic_import.take_import, {topic_import.IMPORT_CONFIG: text})

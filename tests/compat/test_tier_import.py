@@ -1,0 +1,156 @@
+"""A cluster is lost with its disks: `pybroker tier import` brings its topics back from the store.
+
+kafka-python writes to one cluster and reads, from the first record on, from another one, which has
+nothing but the store: folders, and an object store on moto's S3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from pybroker_kafka.cli.main import main
+from pybroker_kafka.local.tier import tier_keys
+from tests.support.kafka_python_values import read_values
+from tests.support.moto_s3 import BUCKET, MotoS3
+from tests.support.patience import until
+from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.wire import WireClient
+from tests.wire.test_offsets import list_offsets
+
+TOPIC = "history"
+ROUNDS, COUNT = 3, 400
+EARLIEST, LATEST, LATEST_TIERED = -2, -1, -5
+CONFIGS = {
+    "remote.storage.enable": "true",
+    "segment.bytes": "10000",
+    "local.retention.bytes": "1",
+}
+
+
+class Store:
+    def __init__(self, place: str, configs: Mapping[str, str]) -> None:
+        self._place = place
+        self._configs = configs
+
+    def broker_keys(self, replicas: int) -> dict[str, str]:
+        return {
+            **tier_keys(self._place, replicas, {}),
+            **{f"rsm.config.{name}": text for name, text in self._configs.items()},
+            "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
+            "remote.log.manager.task.interval.ms": "100",
+            "log.retention.check.interval.ms": "100",
+            "log.initial.task.delay.ms": "0",
+        }
+
+    def options(self) -> list[str]:
+        words = ["--tier", self._place]
+        for name, text in self._configs.items():
+            words += ["--tier-config", f"{name}={text}"]
+        return words
+
+
+@pytest.fixture(params=["folders", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "folders":
+        yield Store(str(tmp_path / "tier"), {})
+        return
+    with MotoS3().running() as s3:
+        yield Store(f"s3://{BUCKET}/tier", s3.configs())
+
+
+@contextmanager
+def cluster(directory: Path, store: Store, count: int) -> Iterator[list[BrokerProcess]]:
+    with ExitStack() as stack:
+        connect = stack.enter_context(zookeeper_process(directory))
+        keys = store.broker_keys(count)
+        brokers = [
+            BrokerProcess(directory / f"broker-{one}", connect, keys, broker_id=one)
+            for one in range(1, count + 1)
+        ]
+        for broker in brokers:
+            stack.callback(broker.kill)
+            broker.start()
+        yield brokers
+
+
+def command(broker: BrokerProcess, *words: str, status: int | None = 0) -> Any:
+    done = CliRunner().invoke(main, ["tier", *words, "--bootstrap-server", broker.bootstrap])
+    assert status is None or done.exit_code == status, done.output
+    return None if status else json.loads(done.stdout)
+
+
+def value(number: int) -> bytes:
+    return b"value %d " % number * 4
+
+
+def write(broker: BrokerProcess, first: int, count: int) -> None:
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap, batch_size=2000)) as producer:
+        numbers = range(first, first + count)
+        for future in [producer.send(TOPIC, value(number), partition=0) for number in numbers]:
+            future.get(timeout=60)
+
+
+def offset(broker: BrokerProcess, which: int) -> int:
+    with WireClient(broker.bootstrap) as kafka:
+        found: int = list_offsets(kafka, 9, TOPIC, which).offset
+    return found
+
+
+def lose_a_cluster(directory: Path, store: Store) -> int:
+    """Write, with a new leader epoch in each round; the last offset that was copied."""
+    with cluster(directory, store, 1) as (broker,):
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+            admin.create_topics([NewTopic(TOPIC, 2, 1, topic_configs=CONFIGS)])
+        for number in range(ROUNDS):
+            if number:
+                broker.stop()
+                broker.start()
+            write(broker, number * COUNT, COUNT)
+        until(lambda: offset(broker, LATEST_TIERED) > (ROUNDS - 1) * COUNT + COUNT // 2)
+        copied = offset(broker, LATEST_TIERED)
+        broker.kill()  # nothing of it is used again
+        return copied
+
+
+def test_a_lost_topic_is_read_from_its_first_record_on(tmp_path: Path, store: Store) -> None:
+    copied = lose_a_cluster(tmp_path / "lost", store)
+    # Followers begin behind the tier, too.
+    with cluster(tmp_path / "new", store, 2) as (broker, other):
+        options = [*store.options(), "--json"]
+        (row,) = command(broker, "import", *options, "--dry-run")
+        assert row["first_offset"] == 0
+        assert row["last_offset"] >= copied
+        command(broker, "import", "other", *options, status=2)
+
+        more = ["--partitions", "2", "--replication-factor", "2", "--config", "segment.bytes=10000"]
+        assert command(broker, "import", TOPIC, *options, *more) == [row]
+        end = row["last_offset"] + 1
+        servers = [broker.bootstrap, other.bootstrap]
+        found = read_values(TOPIC, end, bootstrap_servers=servers)
+        assert found == [value(number) for number in range(end)]
+
+        # It is a topic like any other: it grows, its tier is whole, its followers keep up.
+        write(broker, end, COUNT)
+        found = read_values(TOPIC, end + COUNT, bootstrap_servers=servers)
+        assert found == [value(number) for number in range(end + COUNT)]
+        with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+
+            def are_in_sync() -> bool:
+                (topic,) = admin.describe_topics([TOPIC])
+                return all(len(one["isr_nodes"]) == 2 for one in topic["partitions"])
+
+            until(are_in_sync)
+        # Copies that were cut off are left in the store, each by a stop of the first broker.
+        rows = command(broker, "verify", *options, TOPIC, status=None)
+        assert {one["fault"] for one in rows} <= {"orphan"}
+        assert len(rows) <= ROUNDS
+        command(broker, "import", *options, status=2)  # it is there
