@@ -19,6 +19,7 @@ from ..protocol.api import ApiKey
 from ..protocol.uuids import uuid_to_text
 from ..replication.fetch_session import FetchSessions
 from ..replication.metadata_cache import MetadataCache, MetadataUpdate
+from ..replication.types import StopResult
 from ..storage.table_configs import WAREHOUSE
 from . import gauges, settings
 from .authorization.guard import AccessGuard
@@ -221,8 +222,18 @@ def _listen(ground: Ground, parts: Parts) -> None:
     )
     orders.on_stopped.append(lambda result: shares.on_leadership_change((), result.stopped))
 
+    def forget_stopped(result: StopResult) -> None:
+        deleted = {topic for topic, _ in result.deleted}
+        for topic in deleted - {log.topic for log in ground.logs.logs() if deleted}:
+            ground.topic_configs.forget(topic)
+
+    orders.on_stopped.append(forget_stopped)
+
     def forget_deleted(update: MetadataUpdate) -> None:
-        for topic in update.deleted_topics:
+        # The configs of a topic that has logs here say what becomes of its table: see above.
+        logs = ground.logs
+        here = {key[0] for key in update.deleted_partitions if logs.get_log(*key) is not None}
+        for topic in update.deleted_topics - here:
             ground.topic_configs.forget(topic)
         groups.on_partitions_deleted(update.deleted_partitions, ground.clock())
         groups.on_topics_changed(update.changed_topics | update.deleted_topics)

@@ -62,6 +62,7 @@ class HostedPartitions:
         "metadata",
         "moving",
         "note_tier_deletion",
+        "note_topic_deletion",
         "offline",
         "partitions",
         "topic_stats",
@@ -90,6 +91,8 @@ class HostedPartitions:
         # Called before the log of a deleted topic goes whose segments in the tier this broker is
         # to delete, with the topic's id.
         self.note_tier_deletion: Callable[[TopicPartition, bytes], None] = _nothing_noted
+        # The same of each partition 0, by its leader, or by a replica that has no role.
+        self.note_topic_deletion: Callable[[TopicPartition, bytes], None] = _nothing_noted
         # Whether this broker can read the remote tier.
         self.has_tier = False
         # Replicas on their way between log directories; each has a role, and both its disks work.

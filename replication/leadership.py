@@ -333,7 +333,7 @@ class Leadership:
         result: StopResult,
     ) -> ErrorCode:
         if delete and leader_epoch == EPOCH_DURING_DELETE:
-            self._delete_from_tier(key, result)
+            self._delete_beside(key, result)
         if delete and self._hosted.log_manager.delete_failed(*key, now_ms):
             self._hosted.offline.discard(key)
             result.deleted.append(key)
@@ -364,9 +364,10 @@ class Leadership:
             self._waiting.check(key)
         return ErrorCode.NONE
 
-    def _delete_from_tier(self, key: TopicPartition, result: StopResult) -> None:
-        """The topic is deleted: its leader deletes the segments in the tier. So does every replica
-        without a role: after a restart in the midst of the deletion there is no leader."""
+    def _delete_beside(self, key: TopicPartition, result: StopResult) -> None:
+        """The topic is deleted: its leader deletes what lies beside the log, the segments in the
+        tier and the topic's table. So does every replica without a role: after a restart in the
+        midst of the deletion there is no leader."""
         topic_id: bytes | None
         partition = self._hosted.partitions.get(key)
         if partition is not None:
@@ -375,7 +376,11 @@ class Leadership:
         else:
             is_mine, topic_id = True, self._hosted.log_manager.topic_id_of(*key)
             is_tiered = self._hosted.config_for(key[0]).remote_storage
-        if is_mine and is_tiered and topic_id is not None and topic_id != ZERO_TOPIC_ID:
+        if not is_mine or topic_id is None or topic_id == ZERO_TOPIC_ID:
+            return
+        if key[1] == 0:
+            self._hosted.note_topic_deletion(key, topic_id)
+        if is_tiered:
             self._hosted.note_tier_deletion(key, topic_id)
             result.deleted_with_topic.append((key, topic_id))
 

@@ -27,6 +27,7 @@ MAX_NAME_LENGTH = 255
 ZOOKEEPER_DIRECTORY = ".zookeeper"  # of a broker with an embedded one; no partition's name
 REMOTE_INDEX_DIRECTORY = "remote-log-index-cache"  # Kafka's name, below the first log directory
 TIER_DELETIONS_FILE = ".remote-log-deletions"  # ours, in the first log directory
+TABLE_DROPS_FILE = ".table-drops"  # ours, in the first log directory
 # In a partition's directory: the replica in another directory of this broker takes its place.
 REPLACED_MARK = ".replaced"
 

@@ -32,7 +32,10 @@ from .config_def import (
 TABLE: Final = "pybroker.table"
 WAREHOUSE: Final = "pybroker.table.warehouse"  # the broker's key without which there are no tables
 CLIENT_PREFIX: Final = "pybroker.table.client."  # settings of the clients that write tables
+ON_DELETE: Final = "pybroker.table.on.delete"
 RAW: Final = "raw"
+KEEP: Final = "keep"
+DROP: Final = "drop"
 NONE: Final = "none"
 
 MAX_SUBJECT_LENGTH: Final = 255
@@ -175,6 +178,14 @@ TABLE_CONFIGS: Mapping[str, ConfigDef] = {
             "have; -1: none is.",
             importance=Importance.LOW,
         ),
+        topic_config(
+            ON_DELETE,
+            ConfigType.STRING,
+            KEEP,
+            OneOf((KEEP, DROP)),
+            "keep: the table stays when its topic is deleted. drop: it is removed with its files.",
+            importance=Importance.LOW,
+        ),
     )
 }
 
@@ -191,6 +202,7 @@ class TableSettings:
     dead_letter_topic: str
     file_bytes: int  # 0: files are not merged
     snapshot_retention_ms: int  # -1: snapshots do not expire
+    is_dropped: bool  # with its topic
 
 
 def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
@@ -210,6 +222,7 @@ def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
         dead_letter_topic=values["pybroker.table.dead.letter.topic"],
         file_bytes=values["pybroker.table.file.bytes"],
         snapshot_retention_ms=values["pybroker.table.snapshot.retention.ms"],
+        is_dropped=values[ON_DELETE] == DROP,
     )
     _check_together(settings)
     return settings
@@ -237,10 +250,19 @@ def validate_table_configs(
     }
     if not texts:
         return
-    if table_settings(texts) is not None and not broker_values.get(WAREHOUSE):
+    settings = table_settings(texts)
+    if settings is None:
+        return
+    warehouse = broker_values.get(WAREHOUSE)
+    if not warehouse:
         raise InvalidConfig(
             f"Tables are disabled in the broker: {WAREHOUSE} is not set. Topic cannot be "
             "configured with a table."
+        )
+    if settings.is_dropped and settings.format == "delta" and "://" in warehouse:
+        raise InvalidConfig(
+            f"{ON_DELETE}=drop: a table of Delta is dropped only if {WAREHOUSE} is a directory, "
+            f"not {shortened(warehouse)}"
         )
 
 

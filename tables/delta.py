@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from .errors import Conflict, TableError
-from .offsets import Offsets, to_properties
+from .offsets import TOPIC_ID, Offsets, to_properties
 from .place import Place
 from .state import TableFacts
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 MAX_PARTITIONS: Final = 100_000
 MS_PER_HOUR: Final = 3_600_000
+DROPPED: Final = "-dropped-"
 
 
 class DeltaTopicTable:
@@ -59,7 +61,13 @@ class DeltaTopicTable:
             os.makedirs(self._url, exist_ok=True)
         if not DeltaTable.is_deltatable(self._url):
             try:
-                DeltaTable.create(self._url, schema, mode="error", partition_by=self._partition_by)
+                DeltaTable.create(
+                    self._url,
+                    schema,
+                    mode="error",
+                    partition_by=self._partition_by,
+                    commit_properties=self._properties({}),
+                )
             except DeltaError as error:
                 raise Conflict(str(error)) from None
         self._table = DeltaTable(self._url)
@@ -164,6 +172,21 @@ class DeltaTopicTable:
         their rows twice, while its other operations refuse this."""
         return False
 
+    def drop(self) -> None:
+        """Remove the table, of a directory, if it is still this topic's. Repeatable: the directory
+        gets another name first, under which a process that was killed finds it again."""
+        assert self._is_local
+        parent, name = os.path.split(self._url)
+        dropped = os.path.join(parent, f".{name}{DROPPED}{self._topic_id}")
+        if (
+            not os.path.exists(dropped)
+            and DeltaTable.is_deltatable(self._url)
+            and _topic_of(DeltaTable(self._url)) == self._topic_id
+        ):
+            os.rename(self._url, dropped)
+        if os.path.exists(dropped):
+            shutil.rmtree(dropped)
+
     def expire(self, retention_ms: int) -> None:
         """Removes files that no version of this time has, in whole hours. Delta itself removes
         old parts of its log. Raises Conflict."""
@@ -189,3 +212,11 @@ class DeltaTopicTable:
                 for partition in range(count)
             ],
         )
+
+
+def _topic_of(table: DeltaTable) -> str | None:
+    """The id of the topic that wrote last; others may have written since."""
+    for commit in table.history():
+        if TOPIC_ID in commit:
+            return str(commit[TOPIC_ID])
+    return None

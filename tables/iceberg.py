@@ -11,7 +11,6 @@ the newer snapshot, and so add rows twice: the table's property `commit.retry.nu
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,6 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    NamespaceAlreadyExistsError,
     NoSuchTableError,
     ResolveError,
     TableAlreadyExistsError,
@@ -39,9 +37,9 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 
-from . import iceberg_upkeep
+from . import iceberg_drop, iceberg_upkeep
 from .errors import Conflict, TableError
-from .offsets import Offsets, from_properties, to_properties
+from .offsets import TOPIC_ID, Offsets, from_properties, to_properties
 from .place import CATALOG_NAME, Place
 from .state import TableFacts, now_ms
 
@@ -106,9 +104,12 @@ class IcebergTable:
             ) from None
 
     def _create(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
-        with contextlib.suppress(NamespaceAlreadyExistsError):
+        try:
             self._catalog.create_namespace_if_not_exists(self._name[:1])
-        properties = {**OURS, TOPIC: self._topic, "format-version": "2"}
+        except Exception:  # a database's own error if another writer creates it at this moment
+            if not self._catalog.namespace_exists(self._name[:1]):
+                raise
+        properties = {**OURS, TOPIC: self._topic, "format-version": "2", **self._no_offsets()}
         for field in partition_by:
             if field.column not in schema.names:
                 raise TableError(
@@ -128,11 +129,21 @@ class IcebergTable:
             raise Conflict from None
         self._table = self._catalog.load_table(self._name)
 
+    def _no_offsets(self) -> dict[str, str]:
+        return to_properties(self._topic_id, {})
+
     def _set_properties(self) -> None:
+        """A table of an older topic of the same name becomes this topic's."""
         table = self.table
-        if any(table.properties.get(name) != text for name, text in OURS.items()):
+        wanted = dict(OURS)
+        if table.properties.get(TOPIC_ID) != self._topic_id:
+            wanted |= self._no_offsets()
+        if any(table.properties.get(name) != text for name, text in wanted.items()):
             with table.transaction() as transaction:
-                transaction.set_properties(OURS)
+                transaction.set_properties(wanted)
+
+    def drop(self) -> None:
+        iceberg_drop.drop(self._catalog, *self._name, self._topic_id)
 
     @property
     def table(self) -> Table:

@@ -46,6 +46,10 @@ class TopicTable(Protocol):
     def expire(self, retention_ms: int) -> None:
         """Remove snapshots that are older, and files that no other has. Raises Conflict."""
 
+    def drop(self) -> None:
+        """Remove the table, which need not be open, with its files, if it is this topic's. May be
+        repeated after any end of a process."""
+
 
 def table_of(kind: str, place: Place, topic: str, topic_id: str) -> TopicTable:
     """The topic's table, not open yet. Raises ImportError, ValueError."""

@@ -11,10 +11,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ...storage.log_directory import TABLE_DROPS_FILE
 from ...storage.table_configs import CLIENT_PREFIX, WAREHOUSE
 from ..cluster.parts import Ground
 from ..config import KafkaConfig
 from ..replicas.parts import Replicas
+from .drops import TableDrops
 from .runtime import TableRuntime
 
 
@@ -24,8 +26,12 @@ def build_tables(
     """`address_of` a listener of this broker is asked for when it is bound."""
     config = ground.config
     tables = TableRuntime(
-        replicas.manager, ground.topic_configs.overrides, lambda: _work(config, address_of)
+        replicas.manager,
+        ground.topic_configs.overrides,
+        lambda: _work(config, address_of),
+        TableDrops(os.path.join(config.log_dirs[0], TABLE_DROPS_FILE)),
     )
+    replicas.manager.hosted.note_topic_deletion = tables.note_deletion
     ground.topic_configs.on_change.append(tables.on_config)
     tables.register_gauges(ground.metrics)
     return tables

@@ -4,6 +4,8 @@ A change of leadership or configs only marks the work as changed; the task `run`
 it to the process, which it starts when there is a first topic and ends with the last one. A
 process that dies is started again after a pause. Two brokers may both believe for a while that they
 lead a topic's partition 0: the table takes the commits of one of them (`pybroker_kafka.tables`).
+
+The process also drops the tables of deleted topics, as `drops` has them.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from typing import Any, Final
 import trio
 
 from ...protocol.errors import KafkaError
+from ...protocol.topics import TopicPartition
+from ...protocol.uuids import uuid_to_text
 from ...replication.replica_manager import ReplicaManager
 from ...replication.types import LeadershipResult, StopResult
 from ...storage.log_config import LogConfig
-from ...storage.table_configs import TABLE_CONFIGS, usable_settings
+from ...storage.table_configs import TABLE_CONFIGS, TableSettings, usable_settings
 from ..observability.metrics import BrokerMetrics
+from .drops import Drop, TableDrops
 from .process import TablesProcess
 
 logger = logging.getLogger("pybroker.broker.tables")
@@ -37,11 +42,13 @@ class TableRuntime:
         manager: ReplicaManager,
         overrides: Callable[[str], Mapping[str, str]],
         work: Callable[[], dict[str, Any]],
+        drops: TableDrops,
     ) -> None:
-        """`work` has all of a message to the process but the topics."""
+        """`work` has all of a message to the process but the topics and drops."""
         self._manager = manager
         self._overrides = overrides
         self._work = work
+        self._drops = drops
         self._topics: dict[str, dict[str, str]] = {}  # with their table configs
         self._changed = trio.Event()
         self.process = TablesProcess()
@@ -88,20 +95,32 @@ class TableRuntime:
             self._topics[topic] = configs
         self._changed.set()
 
+    def note_deletion(self, key: TopicPartition, topic_id: bytes) -> None:
+        """The topic is deleted, of which this broker had the last leader, perhaps: its log goes
+        after this."""
+        topic = key[0]
+        settings = usable_settings(self._overrides(topic))
+        if isinstance(settings, TableSettings) and settings.is_dropped:
+            self._drops.begin(Drop(topic, uuid_to_text(topic_id), settings.format))
+            self._changed.set()
+
     # The process
+
+    def _has_work(self) -> bool:
+        return bool(self._topics or self._drops.waiting)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
         pause = FIRST_PAUSE_SECONDS
         while True:
-            while not self._topics:
+            while not self._has_work():
                 await self._next_change()
             began = trio.current_time()
             try:
                 await self._serve()
             finally:
                 await self.process.stop()
-            if not self._topics:
+            if not self._has_work():
                 continue
             if trio.current_time() - began >= STEADY_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
@@ -122,10 +141,12 @@ class TableRuntime:
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._receive, nursery.cancel_scope)
-            while self._topics:
+            while self._has_work():
                 self._changed = trio.Event()
+                drops = list(self._drops.waiting.values())
+                message = {**self._work(), "topics": self._topics, "drops": drops}
                 try:
-                    await self.process.send({**self._work(), "topics": self._topics})
+                    await self.process.send(message)
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     break
                 await self._changed.wait()
@@ -136,6 +157,9 @@ class TableRuntime:
         scope.cancel()
 
     def _note(self, state: dict[str, Any]) -> None:
+        if "dropped" in state:
+            self._note_drop(state)
+            return
         topic = state["topic"]
         if topic not in self._topics:
             return
@@ -146,6 +170,17 @@ class TableRuntime:
             logger.error("The table of topic %s: %s", topic, error)
         elif error is None and before is not None:
             logger.info("The table of topic %s is written again", topic)
+
+    def _note_drop(self, outcome: dict[str, Any]) -> None:
+        drop = self._drops.waiting.get(outcome["dropped"])
+        if drop is None:
+            return
+        if outcome["error"] is not None:
+            logger.error("The table of the deleted topic %s: %s", drop.topic, outcome["error"])
+            return
+        logger.info("The table of the deleted topic %s is dropped", drop.topic)
+        self._drops.end(drop.topic_id)
+        self._changed.set()
 
     # Metrics
 

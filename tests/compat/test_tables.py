@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 
 import duckdb
@@ -101,6 +101,12 @@ def test_each_record_of_a_topic_is_a_row_of_its_table(broker: BrokerProcess, pla
     assert table_rows.num_rows == len(table.scan().to_pandas())
 
 
+def kill_writer(broker: BrokerProcess) -> None:
+    for child in psutil.Process(broker.pid).children(recursive=True):
+        if "pybroker_kafka.tables.worker" in child.cmdline():
+            child.kill()
+
+
 # One log for all generations of brokers: records by number, exactly once in the table
 
 
@@ -126,9 +132,7 @@ def test_a_killed_broker_and_a_killed_writer_repeat_and_lose_nothing(
                 for future in futures:
                     future.get(timeout=60)
             if kill == "writer":
-                for child in psutil.Process(broker.pid).children(recursive=True):
-                    if "pybroker_kafka.tables.worker" in child.cmdline():
-                        child.kill()
+                kill_writer(broker)
             elif kill == "broker":
                 broker.kill()
                 broker.start()
@@ -385,3 +389,29 @@ def test_another_leader_continues_the_table(tmp_path_factory: pytest.TempPathFac
     assert rows is not None
     assert sorted(int(value) for value in rows["value"].to_pylist()) == list(range(count))
     check_summaries(place, "led")
+
+
+def test_a_table_goes_with_its_topic_if_it_is_told_to(broker: BrokerProcess, place: Place) -> None:
+    """The writer is killed as the topics are deleted; topics of the same names begin anew."""
+    kinds = {f"{fate}-{kind}": kind for fate in ("kept", "gone") for kind in ("iceberg", "delta")}
+    gone = {topic for topic in kinds if topic.startswith("gone")}
+
+    def begin(topics: Iterable[str], value: bytes) -> None:
+        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+            for topic in topics:
+                fate = "drop" if topic in gone else "keep"
+                create(broker, topic, pybroker_table=kinds[topic], pybroker_table_on_delete=fate)
+                producer.send(topic, value).get(timeout=60)
+        until(lambda: all(values(topic) == [value] for topic in topics))
+
+    def values(topic: str) -> list[bytes] | None:
+        rows = rows_of(kinds[topic], place, topic)
+        return None if rows is None else rows["value"].to_pylist()
+
+    begin(kinds, b"old")
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+        admin.delete_topics(list(kinds))
+    kill_writer(broker)
+    until(lambda: all(values(topic) is None for topic in gone))
+    assert all(values(topic) == [b"old"] for topic in set(kinds) - gone)
+    begin(gone, b"new")

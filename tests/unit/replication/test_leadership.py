@@ -159,6 +159,8 @@ def _noted(cluster: ReplicaCluster) -> list[tuple[tuple[str, int], bytes, bool]]
 def test_the_leader_deletes_a_topic_from_the_tier(tmp_path: Path) -> None:
     cluster = TieredCluster(tmp_path)
     noted = _noted(cluster)
+    topics: list[tuple[tuple[str, int], bytes]] = []
+    cluster.manager.hosted.note_topic_deletion = lambda key, id_: topics.append((key, id_))
     cluster.role(leader=2, replicas=REPLICAS)
     result = cluster.manager.leadership.stop_replicas(_stop(-2, delete=True), cluster.now_ms)
     assert not result.deleted_with_topic
@@ -169,6 +171,7 @@ def test_the_leader_deletes_a_topic_from_the_tier(tmp_path: Path) -> None:
     result = cluster.manager.leadership.stop_replicas(_stop(-2, delete=True), cluster.now_ms)
     assert result.deleted_with_topic == [(KEY, TOPIC_ID)]
     assert noted == [(KEY, TOPIC_ID, True)]
+    assert topics == [(KEY, TOPIC_ID)]
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
