@@ -176,7 +176,7 @@ def test_what_code_names_exists(room: str) -> None:
 
 
 def test_what_is_not_there_is_found() -> None:
-    assert _missing("storage/log.py::Log.roll") is None
+    assert _missing("storage/log.py::Log.flush") is None
     assert _missing("nothing/of/ours.py") is None
     assert _missing("storage/gone.py") == "`storage/gone.py`: no such file"
     assert _missing("storage/log.py::Log.gone") is not None

@@ -16,6 +16,7 @@ import pytest
 from pybroker_kafka.protocol import invariants
 from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.protocol.invariants import BrokenInvariant
+from pybroker_kafka.storage import log_invariants
 from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.leader_epochs import LeaderEpochCache
 from pybroker_kafka.storage.log import Log
@@ -134,11 +135,11 @@ def unstable_elsewhere(log: Log) -> None:
 
 
 def check_append(log: Log) -> None:
-    log._check_append()
+    log_invariants.check_append(log)
 
 
 def check_all(log: Log) -> None:
-    log._check_all()
+    log_invariants.check_all(log)
 
 
 @pytest.mark.parametrize(
