@@ -25,6 +25,7 @@ OTHERS = {
     ("groups remove-members", "ids"),
     ("registry", "group"),
     ("registry", "topic"),
+    ("tier import", "topics"),  # no cluster knows them
     ("transactions list", "ids"),
 }
 KILL = {" ".join(words): command for words, command in commands()}["kill"]
