@@ -188,3 +188,33 @@ def test_a_lost_topic_is_read_from_its_first_record_on(tmp_path: Path, store: St
         assert len(rows) <= ROUNDS
         command(broker, "import", *options, status=2)  # it is there
         check_views(broker)
+
+
+def test_a_transaction_without_an_end_waits_for_its_abort(tmp_path: Path) -> None:
+    """Its records are copied, its marker is lost with the brokers."""
+    store = Store(str(tmp_path / "tier"), {})
+    with cluster(tmp_path / "lost", store, 1) as (broker,):
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+            admin.create_topics([NewTopic(TOPIC, 1, 1, topic_configs=CONFIGS)])
+        write(broker, 0, 10)
+        with closing(
+            KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="t", batch_size=2000)
+        ) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for number in range(10, COUNT):
+                producer.send(TOPIC, value(number), partition=0)
+            producer.commit_transaction()
+        until(lambda: offset(broker, LATEST_TIERED) > 10)
+        broker.kill()
+    with cluster(tmp_path / "new", store, 1) as (broker,):
+        (row,) = command(broker, "import", *store.options(), "--json")
+        assert row["open_transactions"] == [10]
+        committed = {"bootstrap_servers": broker.bootstrap, "isolation_level": "read_committed"}
+        assert read_values(TOPIC, 10, **committed) == [value(number) for number in range(10)]
+        words = ["transactions", "abort", f"{TOPIC}:0", "--first-offset", "10"]
+        done = CliRunner().invoke(main, [*words, "--bootstrap-server", broker.bootstrap])
+        assert done.exit_code == 0, done.output
+        write(broker, COUNT, 10)
+        expected = [value(number) for number in [*range(10), *range(COUNT, COUNT + 10)]]
+        assert read_values(TOPIC, 20, **committed) == expected
