@@ -27,6 +27,7 @@ from .tier_store import READERS, StoreOptions, metadata_of, store_options
 if TYPE_CHECKING:
     from ..client.admin.admin import Admin
     from ..replication.remote.importing import Described, Lineup, StoredSegment
+    from ..storage.producer_entry import ProducerEntry
     from ..storage.remote.segments import RemoteLogSegmentMetadata
     from ..storage.remote.storage_manager import RemoteStorageManager
 
@@ -136,7 +137,7 @@ def _read_store(
         topic = _Topic(name, id_, {at: line_up(partitions[at]) for at in sorted(partitions)})
         found.append(topic)
         rows += [
-            _row(lineup, len(open_transactions(manager, lineup.segments[-1])))
+            _row(lineup, open_transactions(manager, lineup.segments[-1]))
             for lineup in topic.partitions.values()
         ]
     return found, rows
@@ -188,7 +189,7 @@ def _by_topic(
     return found
 
 
-def _row(lineup: Lineup, open_transactions: int) -> Row:
+def _row(lineup: Lineup, in_transaction: Sequence[ProducerEntry]) -> Row:
     from ..client.admin.rows import place_text
     from ..protocol.uuids import uuid_to_text
 
@@ -200,7 +201,7 @@ def _row(lineup: Lineup, open_transactions: int) -> Row:
         "first_offset": lineup.log_start_offset,
         "last_offset": lineup.next_offset - 1,
         "missing": sum(last - first + 1 for first, last in lineup.holes) or None,
-        "open_transactions": open_transactions or None,
+        "open_transactions": sorted(one.current_txn_first_offset for one in in_transaction),
         "left_out": len(lineup.left) or None,
     }
 
@@ -257,18 +258,11 @@ async def _write_metadata(
     known: Iterable[RemoteLogSegmentMetadata],
 ) -> None:
     """What the cluster does not know yet of the segments."""
-    from ..protocol.errors import ErrorCode
     from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC
     from ..storage.remote.metadata_records import metadata_partition, record_value
     from ..storage.remote.segments import RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
 
-    answer = (await admin.client.metadata([REMOTE_LOG_METADATA_TOPIC])).topics[0]
-    if answer.error_code != ErrorCode.NONE:
-        raise UserError(
-            f"there is no {REMOTE_LOG_METADATA_TOPIC}: start the brokers with the store, "
-            "as their remote tier"
-        )
-    count = len(answer.partitions)
+    count = await _metadata_partitions(admin)
     states = {one.segment_id: one.state for one in known}
     started, finished, *_ = RemoteLogSegmentState
     async with target.producer() as producer:
@@ -292,6 +286,23 @@ async def _write_metadata(
                             REMOTE_LOG_METADATA_TOPIC, record_value(record), partition=number
                         )
         await producer.flush()
+
+
+async def _metadata_partitions(admin: Admin) -> int:
+    """The brokers of a new cluster create the topic a little after they have started."""
+    from ..protocol.errors import ErrorCode
+    from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC
+
+    with trio.move_on_after(LEADERS_SECONDS):
+        while True:
+            answer = (await admin.client.metadata([REMOTE_LOG_METADATA_TOPIC])).topics[0]
+            if answer.error_code == ErrorCode.NONE:
+                return len(answer.partitions)
+            await trio.sleep(LOOK_EVERY_SECONDS)
+    raise UserError(
+        f"there is no {REMOTE_LOG_METADATA_TOPIC}: start the brokers with the store, "
+        "as their remote tier"
+    )
 
 
 async def _create(

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from .addresses import read_properties
-from .options import UserError, run_client
+from .options import UserError
 
 if TYPE_CHECKING:
-    from ..client.admin.admin import Admin
+    from ..client.consumer.consumer import Consumer
     from ..storage.remote.segments import RemoteLogSegmentMetadata
     from ..storage.remote.storage_manager import RemoteStorageManager
     from .target import Target
 
 READERS: Final = 4
-POLL_SECONDS: Final = 1.0
-PATIENCE_SECONDS: Final = 60.0  # without any record of the metadata topic
 
 
 class StoreOptions(NamedTuple):
@@ -94,51 +92,9 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def metadata_of(target: Target, topics: Sequence[str]) -> list[RemoteLogSegmentMetadata]:
     """The segments that the metadata topic knows, in the order of partitions and offsets."""
-    from ..protocol.errors import ErrorCode, ProtocolError
-    from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC
-    from ..storage.remote.metadata_cache import RemoteLogMetadataCache
-    from ..storage.remote.metadata_records import read
-    from ..storage.remote.segments import RemotePartitionDeleteMetadata, TopicIdPartition
+    from ..local.tiered_topics import read_segments
 
-    caches: dict[TopicIdPartition, RemoteLogMetadataCache] = {}
+    def consumer() -> Consumer:
+        return target.consumer(auto_offset_reset="earliest", allow_auto_create_topics=False)
 
-    def take(value: bytes | memoryview | None) -> None:
-        try:
-            record = None if value is None else read(value)
-        except ProtocolError:
-            return
-        if record is None or isinstance(record, RemotePartitionDeleteMetadata):
-            return
-        if not topics or record.topic_id_partition.topic in topics:
-            caches.setdefault(record.topic_id_partition, RemoteLogMetadataCache()).apply(record)
-
-    async def work(admin: Admin) -> None:
-        answer = (await admin.client.metadata([REMOTE_LOG_METADATA_TOPIC])).topics[0]
-        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return
-        places = [(REMOTE_LOG_METADATA_TOPIC, one.partition_index) for one in answer.partitions]
-        async with target.consumer(
-            auto_offset_reset="earliest", allow_auto_create_topics=False
-        ) as consumer:
-            starts = await consumer.beginning_offsets(places)
-            ends = await consumer.end_offsets(places)
-            left = {place for place in places if starts[place] < ends[place]}
-            await consumer.assign(left)
-            waited_seconds = 0.0
-            while left:
-                records = await consumer.poll(POLL_SECONDS)
-                waited_seconds = 0.0 if records else waited_seconds + POLL_SECONDS
-                if waited_seconds >= PATIENCE_SECONDS:
-                    raise UserError(f"{REMOTE_LOG_METADATA_TOPIC} cannot be read to its end")
-                for one in records:
-                    take(one.value)
-                    if one.offset + 1 >= ends[one.topic, one.partition]:
-                        left.discard((one.topic, one.partition))
-
-    async def run() -> None:
-        async with target.opened() as admin:
-            await work(admin)
-
-    run_client(run)
-    ordered = sorted(caches, key=lambda one: (one.topic, one.partition, one.topic_id))
-    return [segment for partition in ordered for segment in caches[partition].segments()]
+    return target.ask(lambda admin: read_segments(admin, consumer, topics))

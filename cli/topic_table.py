@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from ..client.admin.config_types import ConfigEntry, ConfigSource
+from ..local.tier_costs import Prices, TierPart, dollars_text, month_dollars, write_dollars
 from ..protocol.apis.metadata import MetadataResponsePartition, MetadataResponseTopic
 from ..protocol.uuids import uuid_to_text
 from ..storage.retention import age_text, date_text
@@ -53,6 +54,12 @@ class TopicView(NamedTuple):
     sizes: Mapping[int, int]
     rates: Mapping[int, float]
     byte_rates: Mapping[int, float]
+    tier: Mapping[int, TierPart] | None = None  # of a tiered topic
+    local_first: Mapping[int, int] = {}  # the first offset on the leader's disk, of a tiered topic
+
+    @property
+    def is_tiered(self) -> bool:
+        return self.effective("remote.storage.enable") == "true"
 
     def effective(self, key: str) -> str:
         """The value of a config in effect for the topic."""
@@ -76,14 +83,14 @@ class TopicView(NamedTuple):
         }
 
 
-def show_topic(view: TopicView, now_ms: int) -> None:
+def show_topic(view: TopicView, now_ms: int, prices: Prices) -> None:
     """Print one topic: its settings, then each partition with its leader, ISR and offsets."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     from .options import PIPE_COLUMNS, escape
-    from .target import bytes_text
+    from .target import bytes_text, show_rows
 
     topic = view.topic
     width = None if sys.stdout.isatty() else PIPE_COLUMNS
@@ -118,6 +125,9 @@ def show_topic(view: TopicView, now_ms: int) -> None:
         }
         table.add_row(*(cells[column] for column in columns))
     console.print(table)
+    if view.tier is not None:
+        show_rows(tier_rows(view))
+        console.print(tier_cost(view.tier.values(), prices))
     outlived = view.outlived(now_ms)
     if outlived:
         newest_ms = max(outlived.values())
@@ -142,12 +152,52 @@ def _rate_texts(view: TopicView, index: int) -> dict[str, str]:
     }
 
 
+def tier_rows(view: TopicView) -> list[dict[str, object]]:
+    """What lies where, and what is under way, by partition."""
+    from .target import bytes_text
+
+    rows: list[dict[str, object]] = []
+    for part in sorted(view.topic.partitions, key=lambda part: part.partition_index):
+        index = part.partition_index
+        there = (view.tier or {}).get(index, TierPart())
+        copying = bytes_text(there.copying_bytes) if there.copying else None
+        deleting = bytes_text(there.deleting_bytes) if there.deleting else None
+        rows.append(
+            {
+                "partition": index,
+                "in tier": _range(there.first, there.last),
+                "segments": there.segments,
+                "stored": bytes_text(there.bytes),
+                "local from": view.local_first.get(index),
+                "local": bytes_text(view.sizes[index]) if index in view.sizes else UNKNOWN,
+                "copying": copying,
+                "deleting": deleting,
+            }
+        )
+    return rows
+
+
+def _range(first: int | None, last: int | None) -> str:
+    return UNKNOWN if first is None or last is None else f"{first} to {last}"
+
+
+def tier_cost(parts: Iterable[TierPart], prices: Prices) -> str:
+    total = TierPart()
+    for part in parts:
+        total = total.plus(part)
+    return (
+        f"the tier costs {dollars_text(month_dollars(total, prices))} a month, and "
+        f"{dollars_text(write_dollars(total, prices))} once for {total.writes:,} writes, at "
+        f"${prices.gb_month:g} a GB and month and ${prices.thousand_writes:g} for 1,000 writes"
+    )
+
+
 def _id_text(topic: MetadataResponseTopic) -> str | None:
     """The topic's id; None: brokers before 2.8 give topics no ids."""
     return uuid_to_text(topic.topic_id) if any(topic.topic_id) else None
 
 
-def topic_json(view: TopicView) -> dict[str, object]:
+def topic_json(view: TopicView, prices: Prices) -> dict[str, object]:
     """All fields of the topic, for programs."""
     topic = view.topic
     return {
@@ -172,5 +222,22 @@ def topic_json(view: TopicView) -> dict[str, object]:
                 "bytes_per_second": view.byte_rates.get(part.partition_index),
             }
             for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+        ],
+        "tier": None if view.tier is None else _tier_json(view, view.tier, prices),
+    }
+
+
+def _tier_json(view: TopicView, tier: Mapping[int, TierPart], prices: Prices) -> dict[str, object]:
+    return {
+        "prices_dollars": prices._asdict(),
+        "partitions": [
+            {
+                "partition": index,
+                "local_first": view.local_first.get(index),
+                **part._asdict(),
+                "dollars_a_month": month_dollars(part, prices),
+                "dollars_once": write_dollars(part, prices),
+            }
+            for index, part in sorted(tier.items())
         ],
     }

@@ -13,10 +13,12 @@ import click
 import trio
 
 from ..client.admin.rows import config_row, place_text
+from ..local.tier_costs import Prices, by_partition
 from .completion import complete_topics
 from .options import UserError, echo, parse_overrides
 from .places import find_topics, partitions_of
 from .target import Row, Target, cluster_options
+from .tier_store import metadata_of
 from .topic_table import Problem, TopicView, is_problem, show_topic, topic_json
 
 if TYPE_CHECKING:
@@ -188,6 +190,22 @@ def list_command(target: Target, internal: bool) -> None:
     is_flag=True,
     help="Also show all configs and the source of each value.",
 )
+@click.option(
+    "--gb-price",
+    type=click.FloatRange(min=0),
+    default=Prices().gb_month,
+    show_default=True,
+    metavar="DOLLARS",
+    help="For a GB in the remote tier and month. The default is that of S3 Standard in us-east-1.",
+)
+@click.option(
+    "--writes-price",
+    type=click.FloatRange(min=0),
+    default=Prices().thousand_writes,
+    show_default=True,
+    metavar="DOLLARS",
+    help="For 1000 writes into the remote tier.",
+)
 @cluster_options
 def describe(
     target: Target,
@@ -197,10 +215,13 @@ def describe(
     below_min_isr: bool,
     rates: bool,
     with_configs: bool,
+    gb_price: float,
+    writes_price: float,
 ) -> None:
     """Show the partitions of topics: leader, replicas, ISR, first and next offset, bytes.
 
-    A warning marks topics whose newest records are older than retention.ms. The options
+    Of a tiered topic it also shows what is in the remote tier, what is under way there, and what it
+    costs. A warning marks topics whose newest records are older than retention.ms. The options
     --under-replicated, --leaderless and --below-min-isr show the partitions that match any of them;
     without a NAME, of all topics.
     """
@@ -219,20 +240,33 @@ def describe(
     async def work(admin: Admin) -> list[TopicView]:
         return [await look_at(admin, one, rates) for one in await find_topics(admin, names)]
 
-    views = target.ask(work)
+    views = _with_tier(target, target.ask(work))
+    prices = Prices(gb_price, writes_price)
     if target.as_json:
-        target.show([topic_json(view) for view in views])
+        target.show([topic_json(view, prices) for view in views])
         return
     for view in views:
-        show_topic(view, int(time.time() * 1000))
+        show_topic(view, int(time.time() * 1000), prices)
         if with_configs:
             target.show([config_row(entry) for entry in view.configs])
+
+
+def _with_tier(target: Target, views: list[TopicView]) -> list[TopicView]:
+    """With what the tier has of those that are tiered."""
+    tiered = [view.topic.name or "" for view in views if view.is_tiered]
+    if not tiered:
+        return views
+    segments = metadata_of(target, tiered)
+    return [
+        view._replace(tier=by_partition(segments, view.topic.topic_id)) if view.is_tiered else view
+        for view in views
+    ]
 
 
 async def look_at(admin: Admin, topic: MetadataResponseTopic, rates: bool) -> TopicView:
     """All facts of a topic, except those that the leaders of its partitions do not answer."""
     from ..client.admin.config_types import ConfigResource, ResourceKind
-    from ..client.admin.records import EARLIEST, LATEST, NEWEST, all_at
+    from ..client.admin.records import EARLIEST, EARLIEST_LOCAL, LATEST, NEWEST, all_at
     from ..client.errors import Unsupported
 
     name = topic.name or ""
@@ -260,7 +294,7 @@ async def look_at(admin: Admin, topic: MetadataResponseTopic, rates: bool) -> To
         configs = (await admin.configs.describe([resource]))[resource]
     except Unsupported:
         configs = ()
-    return TopicView(
+    view = TopicView(
         topic,
         configs,
         first=_numbers((await records.offsets(all_at(places, EARLIEST), wait=False)).values),
@@ -270,6 +304,10 @@ async def look_at(admin: Admin, topic: MetadataResponseTopic, rates: bool) -> To
         rates=speeds,
         byte_rates=byte_speeds,
     )
+    if not view.is_tiered:
+        return view
+    local = (await records.offsets(all_at(places, EARLIEST_LOCAL), wait=False)).values
+    return view._replace(local_first=_numbers(local))
 
 
 async def _sizes(admin: Admin, places: list[TopicPartition]) -> dict[int, int]:

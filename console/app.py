@@ -49,6 +49,7 @@ from .security import (
     user_list,
 )
 from .share import share_group_details
+from .tiers import topic_tier
 from .topics import order_topic, topic_configs, topic_details, topic_list
 from .transactions import (
     hanging_transactions,
@@ -111,6 +112,7 @@ def _reading(collector: Collector) -> list[Route]:
     return [
         _asks("/api/topics", lambda _: topic_list(collector)),
         _asks("/api/topic", lambda request: topic_details(collector, named(request))),
+        _asks("/api/tier", lambda request: topic_tier(collector, named(request))),
         _asks("/api/lags", lambda request: topic_lags(collector, named(request))),
         _asks("/api/configs", lambda request: topic_configs(collector, named(request))),
         _asks("/api/messages", lambda request: read_messages(collector, request.query_params)),

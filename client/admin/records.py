@@ -30,6 +30,7 @@ from .results import Results
 from .routing import Answer, Purpose, ask_leaders, by_topic
 
 LATEST, EARLIEST, NEWEST = -1, -2, -3  # NEWEST: the largest timestamp (KIP-734)
+EARLIEST_LOCAL = -4  # on the leader's disk (KIP-405)
 HIGH_WATERMARK = -1  # as the offset of `delete_before`: all records
 TIMEOUT_MS = 30_000
 FIRST_WITH_NEWEST = 7  # of ListOffsets

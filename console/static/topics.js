@@ -134,14 +134,14 @@ function creation() {
 }
 
 function oneTopic(main, name) {
-  const partitions = h("div"), configs = h("div"), summary = h("div"), lags = h("div");
+  const partitions = h("div"), configs = h("div"), summary = h("div"), lags = h("div"), tier = h("div");
   const filter = h("input", { type: "search", oninput: () => drawConfigs() });
   let found = [];
   const mayWrite = state.facts.may_write;
   fill(main, h("h1", {}, name), summary,
     h("p", {}, h("a", { href: link("messages", name) }, "Messages"), " · ", h("a", { href: link("topics") }, "All topics"), " · ",
       h("button", { type: "button", onclick: () => copy(`pybroker topics describe ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy as a command")),
-    h("section", {}, h("h2", {}, "Partitions"), scrolling("partitions", partitions), tableTools(name, () => partitions.querySelector("table"))),
+    h("section", {}, h("h2", {}, "Partitions"), scrolling("partitions", partitions), tableTools(name, () => partitions.querySelector("table"))), tier,
     h("section", {}, h("h2", {}, "Groups that read it"), scrolling("groups", lags), tableTools(`${name}-groups`, () => lags.querySelector("table"))),
     h("section", {}, h("h2", {}, "Configs"), h("div", { class: "bar" }, field("Configs that have", filter)), scrolling("configs", configs), tableTools(`${name}-configs`, () => configs.querySelector("table"))),
     mayWrite ? changes(name) : null);
@@ -162,6 +162,23 @@ function oneTopic(main, name) {
       ["End of each replica", (part) => Object.entries(part.ends ?? {}).map(([broker, end]) => `${broker}: ${count(end)}`).join(" · ") || "–", "plain"],
       ["On disk", (part) => Object.entries(part.bytes).map(([broker, size]) => `${broker}: ${bytes(size)}`).join(" · "), "plain"],
     ], one.partitions));
+  }
+
+  async function drawTier() {
+    const one = await ask("tier", { name });
+    if (!one.partitions.length) return;
+    const moving = (segments, size) => (segments ? `${count(segments)} (${bytes(size)})` : "–");
+    fill(tier, h("section", {}, h("h2", {}, "Remote tier"),
+      h("p", {}, `It costs ${one.a_month} a month, and ${one.once} once for ${count(one.writes)} writes, at $${one.prices.gb_month} a GB and month and $${one.prices.thousand_writes} for 1,000 writes.`),
+      scrolling("tier", table(`The remote tier of ${name}`, [
+        ["Partition", (part) => part.partition, "number"],
+        ["Offsets in the tier", (part) => (part.first === null ? "–" : `${count(part.first)} to ${count(part.last)}`), "plain"],
+        ["Segments", (part) => count(part.segments), "number"],
+        ["In the tier", (part) => bytes(part.bytes), "number"],
+        ["Local from", (part) => count(part.local_first), "number"],
+        ["Being copied", (part) => moving(part.copying, part.copying_bytes)],
+        ["Being deleted", (part) => moving(part.deleting, part.deleting_bytes)],
+      ], one.partitions))));
   }
 
   async function drawLags() {
@@ -196,7 +213,7 @@ function oneTopic(main, name) {
     found = await ask("configs", { name });
     if (!configs.querySelector("form")) drawConfigs();
   }
-  const ends = [repeat(drawPartitions), repeat(readConfigs, CONFIGS_MS), repeat(drawLags, LAGS_MS)];
+  const ends = [repeat(drawPartitions), repeat(readConfigs, CONFIGS_MS), repeat(drawLags, LAGS_MS), repeat(drawTier, LAGS_MS)];
   return () => ends.forEach((end) => end());
 }
 

@@ -167,7 +167,7 @@ def producers_of(segment: RemoteLogSegmentMetadata, snapshot: bytes) -> bytes:
     snapshot is none.
 
     Of a lost cluster only those with an open transaction stay, whose outcome is unknown. The ids of
-    the others are given again in this cluster, to producers that begin anew.
+    all are given again in this cluster, to producers that begin anew: sequences are forgotten.
     """
     if segment.broker_id != IMPORTED:
         return snapshot
@@ -175,7 +175,10 @@ def producers_of(segment: RemoteLogSegmentMetadata, snapshot: bytes) -> bytes:
         producers = decode_snapshot(snapshot)
     except CorruptSnapshot as error:
         raise RemoteStorageError(f"a damaged producer snapshot in the tier: {error}") from error
-    return encode_snapshot([one for one in producers if one.current_txn_first_offset >= 0])
+    are_open = [one for one in producers if one.current_txn_first_offset >= 0]
+    for one in are_open:
+        one.batches.clear()
+    return encode_snapshot(are_open)
 
 
 def data_of(log: Log, candidate: Candidate) -> LogSegmentData:

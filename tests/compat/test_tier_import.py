@@ -10,14 +10,20 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 from click.testing import CliRunner
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker_kafka.cli.main import main
+from pybroker_kafka.client.admin.admin import Admin
+from pybroker_kafka.client.cluster import Cluster
+from pybroker_kafka.console.shared import Shared
+from pybroker_kafka.console.tiers import topic_tier
 from pybroker_kafka.local.tier import tier_keys
 from tests.support.kafka_python_values import read_values
 from tests.support.moto_s3 import BUCKET, MotoS3
@@ -121,6 +127,33 @@ def lose_a_cluster(directory: Path, store: Store) -> int:
         return copied
 
 
+def check_views(broker: BrokerProcess) -> None:
+    """The command and the console say what `tier list` says."""
+    (listed,) = command(broker, "list", TOPIC, "--json")
+    done = CliRunner().invoke(
+        main, ["topics", "describe", TOPIC, "--json", "--bootstrap-server", broker.bootstrap]
+    )
+    (described,) = json.loads(done.stdout)
+    (part,) = described["tier"]["partitions"]
+    console = trio.run(console_tier, broker.bootstrap)
+    for shown in (part, console["partitions"][0]):
+        for key, name in [("segments", "segments"), ("first", "first_offset"), ("bytes", "bytes")]:
+            assert shown[key] >= listed[name]
+        assert 0 < shown["local_first"] <= shown["last"] + 1
+    assert part["writes"] >= 5 * part["segments"]
+    assert console["a_month"] == "less than $0.01"
+    done = CliRunner().invoke(
+        main, ["topics", "describe", TOPIC, "--bootstrap-server", broker.bootstrap]
+    )
+    assert "the tier costs less than $0.01 a month" in done.stdout
+
+
+async def console_tier(bootstrap: str) -> dict[str, Any]:
+    async with Cluster(bootstrap) as cluster:
+        collector: Any = SimpleNamespace(cluster=cluster, admin=Admin(cluster), shared=Shared())
+        return await topic_tier(collector, TOPIC)
+
+
 def test_a_lost_topic_is_read_from_its_first_record_on(tmp_path: Path, store: Store) -> None:
     copied = lose_a_cluster(tmp_path / "lost", store)
     # Followers begin behind the tier, too.
@@ -154,3 +187,34 @@ def test_a_lost_topic_is_read_from_its_first_record_on(tmp_path: Path, store: St
         assert {one["fault"] for one in rows} <= {"orphan"}
         assert len(rows) <= ROUNDS
         command(broker, "import", *options, status=2)  # it is there
+        check_views(broker)
+
+
+def test_a_transaction_without_an_end_waits_for_its_abort(tmp_path: Path) -> None:
+    """Its records are copied, its marker is lost with the brokers."""
+    store = Store(str(tmp_path / "tier"), {})
+    with cluster(tmp_path / "lost", store, 1) as (broker,):
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+            admin.create_topics([NewTopic(TOPIC, 1, 1, topic_configs=CONFIGS)])
+        write(broker, 0, 10)
+        with closing(
+            KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="t", batch_size=2000)
+        ) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for number in range(10, COUNT):
+                producer.send(TOPIC, value(number), partition=0)
+            producer.commit_transaction()
+        until(lambda: offset(broker, LATEST_TIERED) > 10)
+        broker.kill()
+    with cluster(tmp_path / "new", store, 1) as (broker,):
+        (row,) = command(broker, "import", *store.options(), "--json")
+        assert row["open_transactions"] == [10]
+        committed = {"bootstrap_servers": broker.bootstrap, "isolation_level": "read_committed"}
+        assert read_values(TOPIC, 10, **committed) == [value(number) for number in range(10)]
+        words = ["transactions", "abort", f"{TOPIC}:0", "--first-offset", "10"]
+        done = CliRunner().invoke(main, [*words, "--bootstrap-server", broker.bootstrap])
+        assert done.exit_code == 0, done.output
+        write(broker, COUNT, 10)
+        expected = [value(number) for number in [*range(10), *range(COUNT, COUNT + 10)]]
+        assert read_values(TOPIC, 20, **committed) == expected

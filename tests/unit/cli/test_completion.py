@@ -16,7 +16,7 @@ NAMED = {
     "topic", "topics", "group", "groups", "node", "broker", "brokers", "place", "places", "ids",
     "transactional_ids",
 }  # fmt: skip
-# Patterns and lists, counts, what is new or lost, and ids that nobody is asked for.
+# Patterns and lists, counts, what is new, and ids that nobody is asked for.
 OTHERS = {
     ("mirror", "topics"),
     ("consume", "places"),
@@ -25,7 +25,7 @@ OTHERS = {
     ("groups remove-members", "ids"),
     ("registry", "group"),
     ("registry", "topic"),
-    ("tier import", "topics"),
+    ("tier import", "topics"),  # no cluster knows them
     ("transactions list", "ids"),
 }
 KILL = {" ".join(words): command for words, command in commands()}["kill"]

@@ -17,7 +17,7 @@ from pybroker_kafka.replication.remote.importing import (
     open_transactions,
     stored_segments,
 )
-from pybroker_kafka.storage.producer_entry import ProducerEntry
+from pybroker_kafka.storage.producer_entry import BatchMetadata, ProducerEntry
 from pybroker_kafka.storage.producer_snapshot import decode_snapshot, encode_snapshot
 from pybroker_kafka.storage.remote.names import StoredFile
 from pybroker_kafka.storage.remote.segments import IMPORTED
@@ -96,10 +96,12 @@ def test_of_a_lost_cluster_only_producers_with_open_transactions_stay(tmp_path: 
     segment = Tier(tmp_path, 1).segments[0]
     done, in_transaction = ProducerEntry(7, 0), ProducerEntry(8, 3)
     in_transaction.current_txn_first_offset = 12
+    in_transaction.batches.append(BatchMetadata(4, 16, 4, 1000))
     snapshot = encode_snapshot([done, in_transaction])
     assert producers_of(segment, snapshot) == snapshot
     lost = replace(segment, broker_id=IMPORTED)
     (kept,) = decode_snapshot(producers_of(lost, snapshot))
     assert (kept.producer_id, kept.current_txn_first_offset) == (8, 12)
+    assert not kept.batches  # its id is given again, to a producer that begins anew
     with pytest.raises(RemoteStorageError, match="damaged producer snapshot"):
         producers_of(lost, snapshot[:-1])
