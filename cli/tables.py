@@ -1,7 +1,8 @@
-"""`pybroker tables list|describe`: the tables of topics, how far they are, and what hinders them.
+"""`pybroker tables list|describe|compact|rebuild`: the tables of topics, how far they are, and what
+hinders them.
 
 They are asked of the cluster, not of the warehouse: neither the formats' libraries nor access to
-the files is needed.
+the files is needed. A request is a config of the topic, which its writer follows.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import click
 
 from .completion import complete_topics
 from .options import UserError, echo
-from .target import Row, Target, bytes_text, cluster_options, text_of
+from .target import Row, Target, bytes_text, cluster_options, report, text_of
 
 if TYPE_CHECKING:
     from ..client.admin.admin import Admin
-    from ..client.admin.tables import TableView
+    from ..client.admin.tables import TableReport, TableView
 
 NONE_YET = (
     "there are no tables; make one of a topic with: "
     "pybroker topics alter TOPIC --set pybroker.table=iceberg"
 )
+
+
+no_wait = click.option("--no-wait", is_flag=True, help="Ask the writer, and do not wait for it.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -76,6 +80,58 @@ def describe(target: Target, topics: tuple[str, ...]) -> None:
         if number:
             echo("")
         _show(target, view)
+
+
+@tables.command()
+@click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
+@no_wait
+@cluster_options
+def compact(target: Target, topics: tuple[str, ...], no_wait: bool) -> None:
+    """Merge the small files of the tables of TOPICS, of Iceberg, up to pybroker.table.file.bytes.
+
+    The writer merges them now and then by itself. It adds no records meanwhile."""
+    _request(target, topics, "compaction", no_wait)
+
+
+@tables.command()
+@click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
+@no_wait
+@cluster_options
+def rebuild(target: Target, topics: tuple[str, ...], no_wait: bool) -> None:
+    """Write the tables of TOPICS, of Iceberg, anew from the earliest record of each topic.
+
+    The columns and partitions become those of the topic's configs. Readers see the old table until
+    the new one is as far, then that. Records that the topic no longer has are not in the new table;
+    the old one stays as a snapshot for pybroker.table.snapshot.retention.ms. Records that do not
+    fit the schema are sent to the dead-letter topic once more."""
+    _request(target, topics, "generation", no_wait)
+
+
+def _request(target: Target, topics: Sequence[str], name: str, no_wait: bool) -> None:
+    def on_error(told: TableReport) -> None:
+        report(f"{told.name}: {told.error}; {told.advice}")
+
+    async def work(admin: Admin) -> list[Row]:
+        await _found(admin, topics)
+        of_tables = admin.tables
+        ask = of_tables.compact if name == "compaction" else of_tables.rebuild
+        numbers = {topic: await ask(topic) for topic in topics}
+        rows: list[Row] = []
+        for topic, number in numbers.items():
+            told = None if no_wait else await of_tables.done(topic, name, number, on_error)
+            rows.append(
+                {
+                    "topic": topic,
+                    name: number,
+                    "rows": told and told.rows,
+                    "files": told and told.files,
+                }
+            )
+        return rows
+
+    if not target.as_json and not no_wait:
+        report("the writer is at work; it goes on if this command is interrupted")
+    target.show(target.ask(work))
 
 
 async def _found(admin: Admin, topics: Sequence[str]) -> list[TableView]:

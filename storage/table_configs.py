@@ -32,6 +32,8 @@ from .config_def import (
 TABLE: Final = "pybroker.table"
 WAREHOUSE: Final = "pybroker.table.warehouse"  # the broker's key without which there are no tables
 CLIENT_PREFIX: Final = "pybroker.table.client."  # settings of the clients that write tables
+COMPACTION: Final = "pybroker.table.compaction"
+GENERATION: Final = "pybroker.table.generation"
 ON_DELETE: Final = "pybroker.table.on.delete"
 RAW: Final = "raw"
 KEEP: Final = "keep"
@@ -40,6 +42,7 @@ NONE: Final = "none"
 
 MAX_SUBJECT_LENGTH: Final = 255
 MAX_TARGET_LAG_MS: Final = 7 * 24 * 3_600_000
+MAX_NUMBER: Final = 2**31 - 1
 MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
 MIN_RETENTION_MS: Final = 60_000  # a query has so long for its files
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -186,6 +189,22 @@ TABLE_CONFIGS: Mapping[str, ConfigDef] = {
             "keep: the table stays when its topic is deleted. drop: it is removed with its files.",
             importance=Importance.LOW,
         ),
+        topic_config(
+            COMPACTION,
+            ConfigType.INT,
+            "0",
+            Range(0, MAX_NUMBER),
+            "A higher number than before has all small files merged once: pybroker tables compact.",
+            importance=Importance.LOW,
+        ),
+        topic_config(
+            GENERATION,
+            ConfigType.INT,
+            "0",
+            Range(0, MAX_NUMBER),
+            "A higher number than before has the table written anew: pybroker tables rebuild.",
+            importance=Importance.LOW,
+        ),
     )
 }
 
@@ -203,6 +222,8 @@ class TableSettings:
     file_bytes: int  # 0: files are not merged
     snapshot_retention_ms: int  # -1: snapshots do not expire
     is_dropped: bool  # with its topic
+    compaction: int
+    generation: int
 
 
 def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
@@ -223,6 +244,8 @@ def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
         file_bytes=values["pybroker.table.file.bytes"],
         snapshot_retention_ms=values["pybroker.table.snapshot.retention.ms"],
         is_dropped=values[ON_DELETE] == DROP,
+        compaction=values[COMPACTION],
+        generation=values[GENERATION],
     )
     _check_together(settings)
     return settings
@@ -238,6 +261,18 @@ def _check_together(settings: TableSettings) -> None:
             "pybroker.table.partition.by: tables of Delta are partitioned by columns alone, not by "
             f"{functions[0].function}({functions[0].column})"
         )
+    if settings.format == "delta" and settings.compaction:
+        raise InvalidConfig(
+            f"{COMPACTION}: files of a table of Delta are not merged, since deltalake's merge "
+            "repeats rows if two processes run it at a time"
+        )
+    if settings.format == "delta" and settings.generation:
+        raise InvalidConfig(
+            f"{GENERATION}: a table of Delta is not rebuilt, since deltalake makes no commit of "
+            "several writes, which readers would see as a whole or not at all"
+        )
+    if settings.compaction and not settings.file_bytes:
+        raise InvalidConfig(f"{COMPACTION}: pybroker.table.file.bytes is 0, so no file is merged")
 
 
 def validate_table_configs(

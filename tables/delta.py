@@ -43,7 +43,9 @@ class DeltaTopicTable:
         self._table: DeltaTable | None = None
         self._partition_by: list[str] = []
 
-    def open(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+    def open(
+        self, schema: pa.Schema, partition_by: Sequence[PartitionField], generation: int = 0
+    ) -> None:
         """Load the table; create it if there is none."""
         self._partition_by = [field.column for field in partition_by]
         for column in self._partition_by:
@@ -167,10 +169,24 @@ class DeltaTopicTable:
         except CommitFailedError as error:
             raise Conflict(str(error)) from None
 
-    def compact(self, target_bytes: int) -> bool:
+    def compact(self, target_bytes: int, *, whole: bool = False) -> bool:
         """Never: deltalake's `optimize` merges files that a commit has merged since, and so adds
         their rows twice, while its other operations refuse this."""
         return False
+
+    # The configs refuse these: deltalake makes no commit of several writes, as a rebuild needs.
+
+    def begin_rebuild(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+        raise TableError("a table of Delta is not rebuilt")
+
+    def abandon_rebuild(self) -> None:
+        pass
+
+    def finish_rebuild(self, generation: int) -> None:
+        raise TableError("a table of Delta is not rebuilt")
+
+    def note_compaction(self, number: int) -> None:
+        raise TableError("files of a table of Delta are not merged")
 
     def drop(self) -> None:
         """Remove the table, of a directory, if it is still this topic's. Repeatable: the directory

@@ -25,7 +25,8 @@ from pyiceberg.exceptions import (
     ValidationError,
 )
 from pyiceberg.expressions import BooleanExpression, In, Reference
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.update.spec import UpdateSpec
 from pyiceberg.transforms import (
     BucketTransform,
     DayTransform,
@@ -37,7 +38,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 
-from . import iceberg_drop, iceberg_upkeep
+from . import iceberg_drop, iceberg_rebuild, iceberg_upkeep
 from .errors import Conflict, TableError
 from .offsets import TOPIC_ID, Offsets, from_properties, to_properties
 from .place import CATALOG_NAME, Place
@@ -53,6 +54,9 @@ OURS: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
 }
 TOPIC: Final = "pybroker.topic"
+# How often the table was rebuilt and compacted upon request.
+GENERATION: Final = "pybroker.generation"
+COMPACTION: Final = "pybroker.compaction"
 _PERIODS: Final[Mapping[str, type[Transform[Any, Any]]]] = {
     "year": YearTransform,
     "month": MonthTransform,
@@ -75,15 +79,20 @@ class IcebergTable:
         self._topic = topic
         self._topic_id = topic_id
         self._table: Table | None = None
+        self._rebuild: Transaction | None = None
 
-    def open(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+    def open(
+        self, schema: pa.Schema, partition_by: Sequence[PartitionField], generation: int = 0
+    ) -> None:
         """Load the table; create it if there is none."""
+        self._rebuild = None
         try:
             self._table = self._catalog.load_table(self._name)
         except NoSuchTableError:
             self._create(schema, partition_by)
         self._set_properties()
-        self._evolve(schema)
+        if self._count(GENERATION) >= generation:
+            self._evolve(schema)
 
     def _evolve(self, schema: pa.Schema) -> None:
         """Add the columns that the table lacks, and widen those of numbers."""
@@ -98,9 +107,10 @@ class IcebergTable:
                 update.union_by_name(schema)
         except CommitFailedException as error:
             raise Conflict(str(error)) from None
-        except (ValidationError, ResolveError) as error:
+        except (ValidationError, ResolveError, ValueError) as error:
             raise TableError(
-                f"the table's columns cannot become those of the schema: {error}"
+                f"the table's columns cannot become those of the schema: {error}",
+                f"write it anew: pybroker tables rebuild {self._topic}; or change the schema",
             ) from None
 
     def _create(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
@@ -110,12 +120,7 @@ class IcebergTable:
             if not self._catalog.namespace_exists(self._name[:1]):
                 raise
         properties = {**OURS, TOPIC: self._topic, "format-version": "2", **self._no_offsets()}
-        for field in partition_by:
-            if field.column not in schema.names:
-                raise TableError(
-                    f"pybroker.table.partition.by: there is no column {field.column}; there are "
-                    f"{', '.join(schema.names)}"
-                )
+        _check_partition_fields(schema, partition_by)
         try:
             creation = self._catalog.create_table_transaction(
                 self._name, schema=schema, properties=properties
@@ -123,14 +128,13 @@ class IcebergTable:
             with creation as transaction:
                 if partition_by:
                     with transaction.update_spec() as spec:
-                        for field in partition_by:
-                            spec.add_field(field.column, _transform(field), _field_name(field))
+                        _add_partition_fields(spec, partition_by)
         except (TableAlreadyExistsError, CommitFailedException):
             raise Conflict from None
         self._table = self._catalog.load_table(self._name)
 
     def _no_offsets(self) -> dict[str, str]:
-        return to_properties(self._topic_id, {})
+        return {**to_properties(self._topic_id, {}), GENERATION: "0", COMPACTION: "0"}
 
     def _set_properties(self) -> None:
         """A table of an older topic of the same name becomes this topic's."""
@@ -171,8 +175,11 @@ class IcebergTable:
 
     def facts(self) -> TableFacts:
         snapshot = self.table.current_snapshot()
+        generation, compaction = self._count(GENERATION), self._count(COMPACTION)
         if snapshot is None:
-            return TableFacts(rows=0, files=0, size_bytes=0)
+            return TableFacts(
+                rows=0, files=0, size_bytes=0, generation=generation, compaction=compaction
+            )
         summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
         return TableFacts(
             snapshot=str(snapshot.snapshot_id),
@@ -180,7 +187,16 @@ class IcebergTable:
             rows=_number(summary, "total-records"),
             files=_number(summary, "total-data-files"),
             size_bytes=_number(summary, "total-files-size"),
+            generation=generation,
+            compaction=compaction,
         )
+
+    def _count(self, name: str) -> int:
+        return int(self.table.properties.get(name, "0"))
+
+    def note_compaction(self, number: int) -> None:
+        with self.table.transaction() as transaction:
+            transaction.set_properties({COMPACTION: str(number)})
 
     def rows(self) -> pa.Table:
         return self.table.scan().to_arrow()
@@ -197,11 +213,40 @@ class IcebergTable:
         keys = pa.concat_arrays([rows[key].combine_chunks(), deleted.cast(rows[key].type)])
         self._commit(rows, offsets, _one_of(key, keys) if len(keys) else None)
 
-    def compact(self, target_bytes: int) -> bool:
+    def compact(self, target_bytes: int, *, whole: bool = False) -> bool:
         """Raises Conflict."""
-        return iceberg_upkeep.compact(
-            self.table, target_bytes, to_properties(self._topic_id, self.offsets())
-        )
+        properties = to_properties(self._topic_id, self.offsets())
+        return iceberg_upkeep.compact(self.table, target_bytes, properties, whole=whole)
+
+    def begin_rebuild(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+        _check_partition_fields(schema, partition_by)
+        try:
+            self._rebuild = iceberg_rebuild.begin(
+                self.table,
+                schema,
+                lambda spec: _add_partition_fields(spec, partition_by),
+                to_properties(self._topic_id, {}),
+            )
+        except (ValidationError, ResolveError, ValueError) as error:
+            raise TableError(
+                f"the table cannot be rebuilt with this schema: {error}",
+                "drop the table in its catalogue: the writer makes another one",
+            ) from None
+
+    def abandon_rebuild(self) -> None:
+        rebuild, self._rebuild = self._rebuild, None
+        if rebuild is not None:
+            iceberg_rebuild.abandon(self.table, rebuild)
+
+    def finish_rebuild(self, generation: int) -> None:
+        """Raises Conflict."""
+        rebuild, self._rebuild = self._rebuild, None
+        assert rebuild is not None
+        rebuild.set_properties({GENERATION: str(generation)})
+        try:
+            rebuild.commit_transaction()
+        except CommitFailedException as error:
+            raise Conflict(str(error)) from None
 
     def expire(self, retention_ms: int) -> None:
         """Raises Conflict."""
@@ -211,17 +256,42 @@ class IcebergTable:
         self, rows: pa.Table, offsets: Mapping[int, int], replaced: BooleanExpression | None
     ) -> None:
         properties = to_properties(self._topic_id, offsets)
-        table = self.table
-        assert table.properties.get(RETRIES) == "0"
+        assert self.table.properties.get(RETRIES) == "0"
+        if self._rebuild is not None:
+            _stage(self._rebuild, rows, properties, replaced)
+            return
         try:
-            with table.transaction() as transaction:
-                if replaced is not None and table.current_snapshot() is not None:
-                    transaction.delete(replaced, snapshot_properties=properties)
-                # Without rows as well: the snapshot has the offsets.
-                transaction.append(rows, snapshot_properties=properties)
-                transaction.set_properties(properties)
+            with self.table.transaction() as transaction:
+                _stage(transaction, rows, properties, replaced)
         except CommitFailedException as error:
             raise Conflict(str(error)) from None
+
+
+def _stage(
+    transaction: Transaction,
+    rows: pa.Table,
+    properties: dict[str, str],
+    replaced: BooleanExpression | None,
+) -> None:
+    if replaced is not None and transaction.table_metadata.current_snapshot() is not None:
+        transaction.delete(replaced, snapshot_properties=properties)
+    # Without rows as well: the snapshot has the offsets.
+    transaction.append(rows, snapshot_properties=properties)
+    transaction.set_properties(properties)
+
+
+def _check_partition_fields(schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+    for field in partition_by:
+        if field.column not in schema.names:
+            raise TableError(
+                f"pybroker.table.partition.by: there is no column {field.column}; there are "
+                f"{', '.join(schema.names)}"
+            )
+
+
+def _add_partition_fields(spec: UpdateSpec, partition_by: Sequence[PartitionField]) -> None:
+    for field in partition_by:
+        spec.add_field(field.column, _transform(field), _field_name(field))
 
 
 def _number(summary: Mapping[str, str], name: str) -> int | None:

@@ -29,7 +29,7 @@ from .upkeep import MAX_SNAPSHOTS, SmallFile, files_to_merge
 MAX_EXPIRED: Final = 200  # snapshots at once
 
 
-def compact(table: Table, target_bytes: int, properties: Mapping[str, str]) -> bool:
+def compact(table: Table, target_bytes: int, properties: Mapping[str, str], *, whole: bool) -> bool:
     """Merge some small files; whether there were any. Raises Conflict."""
     spec = table.spec().spec_id
     tasks = [
@@ -38,7 +38,7 @@ def compact(table: Table, target_bytes: int, properties: Mapping[str, str]) -> b
         if isinstance(task, FileScanTask) and not task.delete_files and task.file.spec_id == spec
     ]
     files = [SmallFile(str(task.file.partition), task.file.file_size_in_bytes) for task in tasks]
-    chosen = [tasks[place] for place in files_to_merge(files, target_bytes)]
+    chosen = [tasks[place] for place in files_to_merge(files, target_bytes, whole=whole)]
     if not chosen:
         return False
     rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(chosen)

@@ -96,6 +96,8 @@ class Reports:
             files=facts.files,
             size_bytes=facts.size_bytes,
             dead_letters=self._dead_letters_before + state.dead_letters,
+            compaction=facts.compaction,
+            generation=facts.generation,
             error=state.error,
             advice=state.advice,
         )

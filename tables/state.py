@@ -17,6 +17,8 @@ class TableFacts:
     rows: int | None = None
     files: int | None = None
     size_bytes: int | None = None
+    generation: int = 0  # of rebuilds upon request
+    compaction: int = 0
 
 
 @dataclass(slots=True)

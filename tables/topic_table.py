@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 
 class TopicTable(Protocol):
-    def open(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
-        """Load the newest state; create the table if there is none. Raises Conflict, TableError."""
+    def open(
+        self, schema: pa.Schema, partition_by: Sequence[PartitionField], generation: int = 0
+    ) -> None:
+        """Load the newest state; create the table if there is none. A table of an older generation
+        keeps its columns: it is rebuilt. Raises Conflict, TableError."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -39,12 +42,26 @@ class TopicTable(Protocol):
     ) -> None:
         """As `append`; rows replace those of the same key, and keys of `deleted` are removed."""
 
-    def compact(self, target_bytes: int) -> bool:
-        """Merge some small files; false: too few are there. The rows stay the same. Raises
-        Conflict. The loaded state may have later commits by others then, as after `expire`."""
+    def compact(self, target_bytes: int, *, whole: bool = False) -> bool:
+        """Merge some small files; false: too few are there, `whole`: no two. The rows stay the
+        same. Raises Conflict. The loaded state may have later commits by others then, as after
+        `expire`."""
 
     def expire(self, retention_ms: int) -> None:
         """Remove snapshots that are older, and files that no other has. Raises Conflict."""
+
+    def begin_rebuild(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
+        """What is added from now on is a table of its own with this schema, of which readers see
+        nothing; nor do `offsets` and `facts`. `open` ends it. Raises TableError."""
+
+    def abandon_rebuild(self) -> None:
+        """Delete what a rebuild has written, if one is not finished."""
+
+    def finish_rebuild(self, generation: int) -> None:
+        """It takes the place of the loaded state at once. Raises Conflict."""
+
+    def note_compaction(self, number: int) -> None:
+        """All small files were merged upon request: `facts` has the number."""
 
     def drop(self) -> None:
         """Remove the table, which need not be open, with its files, if it is this topic's. May be

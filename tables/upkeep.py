@@ -30,14 +30,18 @@ def tier_of(size: int) -> int:
     return size.bit_length() // 3
 
 
-def files_to_merge(files: Sequence[SmallFile], target_bytes: int) -> list[int]:
+def files_to_merge(
+    files: Sequence[SmallFile], target_bytes: int, *, whole: bool = False
+) -> list[int]:
     """The places of the files to make one of, in their order; [] for none. Their sizes together are
-    at most `target_bytes`; a file of more than half of that is large enough."""
+    at most `target_bytes`; a file of more than half of that is large enough. `whole`: two small
+    files of a partition suffice, whatever their sizes."""
+    enough = 2 if whole else ENOUGH_FILES
     tiers: dict[tuple[Hashable, int], list[int]] = defaultdict(list)
     for place, file in enumerate(files):
         if 2 * file.size <= target_bytes:
-            tiers[file.partition, tier_of(file.size)].append(place)
-    full = [places for places in tiers.values() if len(places) >= ENOUGH_FILES]
+            tiers[file.partition, 0 if whole else tier_of(file.size)].append(place)
+    full = [places for places in tiers.values() if len(places) >= enough]
     if not full:
         return []
     chosen: list[int] = []

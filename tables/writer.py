@@ -6,6 +6,10 @@ and its own offsets say where to continue: so a commit whose outcome is unknown 
 nor lost, and a second writer changes nothing.
 
 A topic with more partitions than before is opened anew as well.
+
+A rebuild reads from the topic's earliest record, and what it writes takes the table's place once it
+is as far as the table was, or has all records. Until then the table stays as it is. A rebuild that
+is ended by anything begins anew. Records that do not fit are dead letters once more.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from ..client.consumer.consumer import MAX_BATCH_RECORDS, Consumer
 from ..client.consumer.received import ReceivedBatch
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import uuid_to_text
-from ..storage.table_configs import TableSettings
+from ..storage.table_configs import MAX_TARGET_LAG_MS, TableSettings
 from .dead_letters import send_dead_letters
 from .errors import Conflict, TableError, problem_of
 from .intake import Intake
@@ -42,8 +46,8 @@ FIRST_BACKOFF_SECONDS: Final = 0.1
 MAX_BACKOFF_SECONDS: Final = 30.0
 
 
-class _MorePartitions(Exception):
-    pass
+class _OpenAnew(Exception):
+    """The topic has more partitions, or the table was rebuilt."""
 
 
 class TopicWriter:
@@ -65,6 +69,7 @@ class TopicWriter:
         self._lives: list[pa.Array] = []  # upserts: whether the records of the pieces have a value
         self._dead: list[tuple[ReceivedBatch, Bad]] = []
         self._upkeep = Upkeep()
+        self._rebuilt_to: dict[int, int] | None = None  # what the table had; None: no rebuild
         self.state = TableState(topic, settings.format)
 
     async def run(self) -> None:
@@ -74,7 +79,7 @@ class TopicWriter:
             commits = self.state.commits
             try:
                 await self._keep()
-            except (_MorePartitions, NewColumns):
+            except (_OpenAnew, NewColumns):
                 continue
             except Exception as error:  # the formats' libraries raise all kinds
                 self.state.fail(problem_of(error))
@@ -99,8 +104,36 @@ class TopicWriter:
             self._shaper = shaper_of(self._settings.schema, self._place.registry)
         shaper = self._shaper
         await trio.to_thread.run_sync(shaper.load)
-        await trio.to_thread.run_sync(table.open, shaper.columns, self._settings.partition_by)
+        settings = self._settings
+        await trio.to_thread.run_sync(
+            table.open, shaper.columns, settings.partition_by, settings.generation
+        )
+        await trio.to_thread.run_sync(self._compact_whole, table)
         offsets = await trio.to_thread.run_sync(table.offsets)
+        self.state.offsets = {part: offsets.get(part, 0) for _, part in partitions}
+        self.state.facts = await trio.to_thread.run_sync(table.facts)
+        self._report(self.state)
+        self._rebuilt_to = None
+        lag_ms = settings.target_lag_ms
+        if settings.generation > self.state.facts.generation:
+            await trio.to_thread.run_sync(
+                table.begin_rebuild, shaper.columns, settings.partition_by
+            )
+            self._rebuilt_to, offsets, lag_ms = offsets, {}, MAX_TARGET_LAG_MS
+        try:
+            await self._read(table, partitions, offsets, lag_ms)
+        except Exception:
+            await trio.to_thread.run_sync(table.abandon_rebuild)
+            raise
+
+    async def _read(
+        self,
+        table: TopicTable,
+        partitions: list[TopicPartition],
+        offsets: dict[int, int],
+        lag_ms: int,
+    ) -> None:
+        """Follow the topic from these offsets on."""
         self._pieces, self._lives, self._dead = [], [], []
         async with Consumer(
             self._cluster,
@@ -116,10 +149,7 @@ class TopicWriter:
                 consumer.seek(partition, max(wanted, starts[partition]))
                 if wanted < starts[partition] and partition[1] in offsets:
                     self._lost(partition, wanted, starts[partition])
-            intake = Intake(offsets, self._settings.target_lag_ms)
-            self.state.offsets = {part: offsets.get(part, 0) for _, part in partitions}
-            self.state.facts = await trio.to_thread.run_sync(table.facts)
-            self._report(self.state)
+            intake = Intake(offsets, lag_ms)
             await self._follow(consumer, intake, table, len(partitions))
 
     def _lost(self, partition: TopicPartition, wanted: int, start: int) -> None:
@@ -147,12 +177,14 @@ class TopicWriter:
             if intake.is_due(_now_ms()):
                 await self._commit(table, intake)
                 self._note_ends(consumer, intake)
+            if self._is_rebuilt(consumer):
+                await self._finish_rebuild(table, intake)
             if trio.current_time() >= look_at:
                 look_at = trio.current_time() + PARTITIONS_SECONDS
                 self._note_ends(consumer, intake)
                 found = await self._cluster.topic(self._topic)
                 if len(found.partitions) != partition_count:
-                    raise _MorePartitions
+                    raise _OpenAnew
 
     def _note_ends(self, consumer: Consumer, intake: Intake) -> None:
         """If nothing waits, the table has all before the consumer's positions, which also pass the
@@ -160,12 +192,12 @@ class TopicWriter:
         is_idle, is_whole = intake.wait_ms(_now_ms()) is None, True
         for partition in consumer.assignment:
             at, lag = consumer.position(partition), consumer.lag(partition)
-            if at is not None and is_idle:
+            if at is not None and is_idle and self._rebuilt_to is None:
                 self.state.offsets[partition[1]] = at
             if at is not None and lag is not None:
                 self.state.ends[partition[1]] = at + lag
             is_whole = is_whole and is_idle and lag == 0
-        if is_whole:
+        if is_whole and self._rebuilt_to is None:
             self.state.whole_ms = wall_ms()
             self.state.recover()
         self._report(self.state)
@@ -211,6 +243,8 @@ class TopicWriter:
         offsets = dict(intake.offsets)
         await trio.to_thread.run_sync(self._write, table, rows, lives, offsets)
         intake.committed()
+        if self._rebuilt_to is not None:
+            return
         self._upkeep.committed()
         self.state.offsets |= offsets
         self.state.recover()
@@ -218,6 +252,34 @@ class TopicWriter:
         self.state.commits += 1
         await trio.to_thread.run_sync(self._keep_up, table, offsets)
         self.state.facts = await trio.to_thread.run_sync(table.facts)
+
+    def _is_rebuilt(self, consumer: Consumer) -> bool:
+        """Whether the rows of a rebuild are as far as those that they replace, or are all."""
+        wanted = self._rebuilt_to
+        if wanted is None:
+            return False
+        positions = {place[1]: consumer.position(place) for place in consumer.assignment}
+        lags = {place[1]: consumer.lag(place) for place in consumer.assignment}
+        return all(
+            at is not None and (at >= wanted.get(part, 0) or lags[part] == 0)
+            for part, at in positions.items()
+        )
+
+    async def _finish_rebuild(self, table: TopicTable, intake: Intake) -> None:
+        if intake.wait_ms(_now_ms()) is not None:
+            await self._commit(table, intake)
+        await trio.to_thread.run_sync(table.finish_rebuild, self._settings.generation)
+        self.state.recover()
+        self.state.commits += 1
+        raise _OpenAnew
+
+    def _compact_whole(self, table: TopicTable) -> None:
+        """In a thread: merge all small files, if that was asked for since it was last done."""
+        settings = self._settings
+        if settings.compaction > table.facts().compaction:
+            while table.compact(settings.file_bytes, whole=True):
+                pass
+            table.note_compaction(settings.compaction)
 
     def _keep_up(self, table: TopicTable, offsets: dict[int, int]) -> None:
         """In a thread: one piece of upkeep, if one is due. Raises Conflict if the table has other

@@ -21,12 +21,15 @@ from .story import Story
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    import pyarrow as pa
+
     from ..client.cluster import Cluster
     from .cleaning import Snapshot
     from .inspection import Address
     from .records import KafkaRecord
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
+TABLE_TIMEOUT_SECONDS = 60.0  # the writer imports the format's library first
 
 T = TypeVar("T")
 
@@ -34,7 +37,8 @@ T = TypeVar("T")
 class Contents(ABC):
     """`data_dir` is that of the cluster while it runs; it raises ClusterError otherwise."""
 
-    def __init__(self, data_dir: Callable[[], Path]) -> None:
+    def __init__(self, data_dir: Callable[[], Path], catalog: str | None = None) -> None:
+        self._catalog = catalog  # of tables; None: their own
         self.story = Story()
         self._members = Members(data_dir, self.story)
         self._numbers = itertools.count(2)
@@ -130,6 +134,18 @@ class Contents(ABC):
 
         reading = Reading(topic, partition, at_least, committed)
         return self._ask(reading.read, timeout, reading.lack)
+
+    def table(self, topic: str, *, timeout: float = TABLE_TIMEOUT_SECONDS) -> pa.Table:
+        """The rows of the topic's table, as an Arrow table; `.to_pandas()` makes a DataFrame of it.
+
+        Waits until the table has all records that are committed now, for `timeout` seconds at most:
+        give the topic a small `pybroker.table.target.lag.ms`. Needs `pybroker-kafka[tables]`.
+        """
+        from .topic_tables import TableReading, read
+
+        reading = TableReading(topic)
+        report = self._ask(reading.wait, timeout, reading.lack)
+        return read(report, topic, self._catalog)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The id of the broker that leads a partition; waits until there is one."""

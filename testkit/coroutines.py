@@ -124,6 +124,7 @@ class AsyncKafkaCluster(View[KafkaCluster]):
     delete_topics = action(KafkaCluster.delete_topics)
     produce = action(KafkaCluster.produce)
     records = question(KafkaCluster.records)
+    table = question(KafkaCluster.table)
     leader = question(KafkaCluster.leader)
     controller = question(KafkaCluster.controller)
     wait_for_brokers = question(KafkaCluster.wait_for_brokers)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ import trio
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster
 from ..consumer.consumer import Consumer
-from .config_types import ConfigResource, ResourceKind
+from .config_types import Alteration, ConfigOperation, ConfigResource, ResourceKind
 from .configs import Configs
 from .group_offsets import CommittedOffset, GroupOffsets
 from .records import LATEST, Records
@@ -31,9 +31,19 @@ if TYPE_CHECKING:
 GROUP_PREFIX: Final = "pybroker-table-"
 TABLE_CONFIG: Final = "pybroker.table"
 TABLE_CONFIGS: Final = tuple(
-    TABLE_CONFIG + name
-    for name in ("", ".schema", ".target.lag.ms", ".mode", ".partition.by", ".dead.letter.topic")
+    f"{TABLE_CONFIG}{name}"
+    for name in (
+        "",
+        ".schema",
+        ".target.lag.ms",
+        ".mode",
+        ".partition.by",
+        ".dead.letter.topic",
+        ".on.delete",
+    )
 )
+REQUESTS: Final = ("compaction", "generation")  # configs, and what a report has of them
+POLL_SECONDS: Final = 0.5
 MAX_TEXT_LENGTH: Final = 700  # of an error; brokers take 4096 bytes of metadata
 SILENT_MS: Final = 180_000  # a writer reports each minute
 GRACE_MS: Final = 2_000  # beside the target lag: a commit
@@ -55,6 +65,8 @@ class TableReport:
     files: int | None = None
     size_bytes: int | None = None
     dead_letters: int = 0
+    compaction: int = 0  # the highest numbers that were asked for and are done
+    generation: int = 0
     error: str | None = None
     advice: str | None = None  # what to do about the error
 
@@ -175,6 +187,49 @@ class Tables:
             for topic in sorted(configs)
             if configs[topic].get(TABLE_CONFIG, "none") != "none"
         ]
+
+    async def compact(self, topic: str) -> int:
+        """Ask the writer of a topic's table to merge all small files; a number for `done`. Raises
+        ClientError, also if the table cannot."""
+        return await self._request(topic, "compaction")
+
+    async def rebuild(self, topic: str) -> int:
+        """Ask the writer to write the table anew; otherwise as `compact`."""
+        return await self._request(topic, "generation")
+
+    async def _request(self, topic: str, name: str) -> int:
+        resource, config = ConfigResource(ResourceKind.TOPIC, topic), f"{TABLE_CONFIG}.{name}"
+        configs = Configs(self._cluster)
+        (found,) = (await configs.describe([resource], names=[config])).all().values()
+        report = await self.report(topic)
+        done = 0 if report is None else int(getattr(report, name))
+        number = 1 + max([done, *(int(one.value or 0) for one in found)])
+        (
+            await configs.alter({resource: [Alteration(config, ConfigOperation.SET, str(number))]})
+        ).all()
+        return number
+
+    async def report(self, topic: str) -> TableReport | None:
+        """What the writer said last."""
+        committed = (await GroupOffsets(self._cluster).list(group_of(topic))).values
+        return report_of(committed.get((topic, 0), CommittedOffset(0)).metadata)
+
+    async def done(
+        self, topic: str, name: str, number: int, on_error: Callable[[TableReport], None]
+    ) -> TableReport:
+        """Wait until the request of this number is done, `name` being one of REQUESTS; each other
+        error of the writer is passed on."""
+        assert name in REQUESTS, name
+        error = None
+        while True:
+            report = await self.report(topic)
+            if report is not None and getattr(report, name) >= number:
+                return report
+            if report is not None and report.error != error:
+                error = report.error
+                if error is not None:
+                    on_error(report)
+            await trio.sleep(POLL_SECONDS)
 
     async def _configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         if not topics:

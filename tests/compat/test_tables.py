@@ -256,7 +256,7 @@ def told(broker: BrokerProcess, *words: str, status: int = 0) -> str:
     command = ["tables", *words, "--bootstrap-server", broker.bootstrap]
     done = CliRunner().invoke(main, command)
     assert done.exit_code == status, done.output
-    return done.output
+    return done.output if status else done.stdout
 
 
 def test_the_commands_tell_of_lag_dead_letters_and_errors(
@@ -305,6 +305,38 @@ def test_the_commands_tell_of_lag_dead_letters_and_errors(
     assert "told-raw" not in [row["topic"] for row in rows]
     refused = told(broker, "describe", "told-plain", status=2)
     assert "has no table; make one with: pybroker topics alter told-plain" in refused
+
+
+def test_tables_are_merged_and_written_anew_upon_request(
+    broker: BrokerProcess, place: Place
+) -> None:
+    create(broker, "anew", pybroker_table="iceberg")
+    create(broker, "anew-delta", pybroker_table="delta")
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for number in range(3):
+            producer.send("anew", b'{"id": %d, "name": "n"}' % number).get(timeout=60)
+
+            def is_there(number: int = number) -> bool:
+                rows = iceberg_rows(place, "anew")
+                return rows is not None and rows.num_rows == number + 1
+
+            until(is_there)
+    (row,) = json.loads(told(broker, "compact", "anew", "--json"))
+    assert row == {"topic": "anew", "compaction": 1, "rows": 3, "files": 1}
+    schema = f"pybroker.table.schema={json.dumps(SCHEMA)}"
+    command = ["topics", "alter", "anew", "--set", schema, "--bootstrap-server", broker.bootstrap]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert json.loads(told(broker, "rebuild", "anew", "--no-wait", "--json"))[0]["generation"] == 1
+    kill_writer(broker)
+    (row,) = json.loads(told(broker, "rebuild", "anew", "--json"))
+    assert (row["generation"], row["rows"]) == (2, 3)
+    rows = iceberg_rows(place, "anew")
+    assert rows is not None
+    assert rows.schema.names[:3] == ["id", "name", "at"]
+    assert "value" not in rows.schema.names
+    assert sorted(rows["id"].to_pylist()) == [0, 1, 2]
+    assert "not merged" in told(broker, "compact", "anew-delta", status=2)
+    assert "is not rebuilt" in told(broker, "rebuild", "anew-delta", status=2)
 
 
 def test_columns_follow_the_subject_of_the_registry(

@@ -1,0 +1,52 @@
+"""`KafkaCluster.table`: what a test asks of a topic's table is all that was committed before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from pybroker_kafka.testing import AsyncKafkaCluster, ClusterError, KafkaCluster
+from tests.support.patience import until
+
+LAG = {"pybroker.table.target.lag.ms": 100}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster() as kafka:
+        yield kafka
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_all_that_was_produced_is_in_the_table(cluster: KafkaCluster, kind: str) -> None:
+    topic = cluster.topic("flights", 2, config={**LAG, "pybroker.table": kind})
+    cluster.produce(topic, "AA", "UA", partition=0)
+    cluster.produce(topic, "LH", partition=1)
+    assert sorted(cluster.table(topic, timeout=600)["value"].to_pylist()) == [b"AA", b"LH", b"UA"]
+    cluster.produce(topic, "BA", partition=0)
+
+    async def rows() -> int:
+        return len((await AsyncKafkaCluster(cluster).table(topic, timeout=600)).to_pandas())
+
+    assert trio.run(rows) == 4
+
+
+def test_a_table_that_cannot_be_had_is_explained(cluster: KafkaCluster) -> None:
+    plain = cluster.topic("plain")
+    with pytest.raises(ClusterError, match="has no table; make it with"):
+        cluster.table(plain)
+    schema = json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})
+    configs = {**LAG, "pybroker.table": "delta", "pybroker.table.schema": schema}
+    shaped = cluster.topic("shaped", config=configs)
+    cluster.produce(shaped, "no JSON")
+
+    def why() -> str:
+        with pytest.raises(ClusterError) as caught:
+            cluster.table(shaped, timeout=1)
+        return str(caught.value)
+
+    until(lambda: "does not fit the schema" in why())
+    assert "1 records of topic shaped are not in its table" in why()
