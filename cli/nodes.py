@@ -2,7 +2,8 @@
 
 After a node was stopped, killed, paused, resumed or restarted, the command waits until the cluster
 has noticed, and a moment for the replicas of running brokers to catch up, then shows the table, so
-that a person sees the effect on the partitions.
+that a person sees the effect on the partitions. Without a quorum of ZooKeepers no broker notices:
+then the command says so and waits for nothing.
 """
 
 from __future__ import annotations
@@ -237,11 +238,14 @@ def _command(command: str, node: str, directory: Path) -> None:
     cluster_state.load(directory)
     echo(command_node(directory, command, node))
     state = cluster_state.load(directory)
-    if any(node.status == NodeStatus.RUNNING for node in state.brokers):
+    if not any(node.status == NodeStatus.RUNNING for node in state.brokers):
+        view = None
+    elif not state.zookeeper_may_answer:
+        echo("ZooKeeper does not answer: until it does, no broker is missed and no leader changes")
+        view = trio.run(look_at, state)
+    else:
         with Console(stderr=True).status("waiting for the cluster to take it in ..."):
             view = trio.run(_settle, state)
-    else:
-        view = None
     _show(state, view)
 
 

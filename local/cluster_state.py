@@ -97,6 +97,13 @@ class ClusterState:
         return [node for node in self.nodes if node.kind == "broker"]
 
     @property
+    def zookeeper_may_answer(self) -> bool:
+        """An ensemble of others may at any time; our own only while a quorum of it runs."""
+        own = [node for node in self.nodes if node.kind == "zookeeper"]
+        running = sum(1 for node in own if node.status == NodeStatus.RUNNING)
+        return 2 * running > len(own) or not own
+
+    @property
     def bootstrap(self) -> str:
         """The bootstrap string of Kafka clients: host:port,host:port."""
         return ",".join(f"{node.host}:{node.port}" for node in self.brokers)

@@ -262,7 +262,7 @@ class Supervisor:
     def _close_open_sessions(self) -> None:
         """Close the sessions of dead brokers; retries for as long as ZooKeeper does not answer."""
         dead = [child for child in self._children if child.has_open_session]
-        if not dead or time.monotonic() < self._next_close or not self._zookeeper_may_answer():
+        if not dead or time.monotonic() < self._next_close or not self.state.zookeeper_may_answer:
             return
         problem = self._close_sessions_of([child.state.node_id for child in dead])
         if problem:
@@ -273,12 +273,6 @@ class Supervisor:
         self._next_close = 0.0
         for child in dead:
             child.has_open_session = False
-
-    def _zookeeper_may_answer(self) -> bool:
-        """An ensemble of others may at any time; our own only while a quorum of it runs."""
-        own = self._zookeepers()
-        running = sum(1 for child in own if child.state.status is NodeStatus.RUNNING)
-        return 2 * running > len(own) or not own
 
     def _zookeepers_that_run(self) -> str:
         """Connect string of our own that neither are paused nor have ended."""
@@ -530,7 +524,7 @@ class Supervisor:
             self._stop_group([child])
         if child.state.kind == "broker":
             self._need_zookeeper("; start it first, with: pybroker restart {}")
-        if child.state.kind == "broker" and child.exit_status and self._zookeeper_may_answer():
+        if child.state.kind == "broker" and child.exit_status and self.state.zookeeper_may_answer:
             # It can close its own old session only with its session file: not so on a full disk.
             self._close_sessions_of([child.state.node_id])
         self._prepare_certificates()

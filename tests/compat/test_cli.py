@@ -375,6 +375,10 @@ def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
     assert "broker 2 is ready" in succeed("restart", "2", *where)
     succeed("pause", "3", *where)
     succeed("resume", "3", *where)
+    # With ZooKeeper paused no broker could notice: no command waits for it.
+    for command, node in (("pause", "zookeeper"), ("pause", "3"), ("resume", "3")):
+        assert "ZooKeeper does not answer" in succeed(command, node, *where)
+    assert "ZooKeeper does not answer" not in succeed("resume", "zookeeper", *where)
     until(lambda: "all led and fully replicated" in succeed("status", *where))
     for read in (through.communicate()[0], succeed("consume", "safe", *options, *bootstrap)):
         assert sorted(read.splitlines()) == ["before"] * 100 + ["meanwhile"] * 100
