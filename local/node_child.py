@@ -12,10 +12,11 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .cluster_state import NodeState, NodeStatus
+from .cluster_state import ClusterError, NodeState, NodeStatus
 
 STATUS_LINE_MAX_BYTES = 64 * 1024
 PAUSE_SECONDS = 1.0  # after that it counts as standing still
@@ -45,6 +46,26 @@ class NodeChild:
             while os.waitid(os.P_PID, self.state.pid, look) is None and time.monotonic() < ends:
                 time.sleep(0.001)
 
+    def read_report(self) -> bool:
+        """Read the report of a node that starts. True once it is ready; raises ClusterError if it
+        failed."""
+        chunk = os.read(self.status_fd, 4096)
+        self.received += chunk
+        line, newline, _ = self.received.partition(b"\n")
+        if newline:
+            message = json.loads(line)
+            if "error" in message:
+                raise ClusterError(message["error"])
+            self.state.port, self.internal_port = message["ready"], message["internal"]
+            self.state.metrics_port = message["metrics"]
+            self.release_lacked = message["lacks"]
+            return True
+        if not chunk or len(self.received) > STATUS_LINE_MAX_BYTES:
+            raise ClusterError(
+                f"{self.state.name} died while starting; its log is {self.state.log_file}"
+            )
+        return False
+
     def end(self, wait_status: int) -> None:
         self._read_last_words()
         self.exit_status = os.waitstatus_to_exitcode(wait_status)
@@ -72,6 +93,10 @@ class NodeChild:
 class Lifeline(NamedTuple):
     read: int
     write: int
+
+
+def zookeepers_among(children: Iterable[NodeChild]) -> list[NodeChild]:
+    return [child for child in children if child.state.kind == "zookeeper"]
 
 
 def _status_of_exit(exit_status: int) -> NodeStatus:

@@ -36,10 +36,11 @@ from ..broker.resources.descriptors import raise_descriptor_limit
 from ..local import cluster_state
 from ..local.cluster_control import parsed_request
 from ..local.cluster_spec import ClusterSpec
+from ..local.cluster_start import import_broker_code
 from ..local.node_process import describe
 from ..local.node_signals import die_with_parent, prepare_for_forks, stop_with_parent
 from ..local.secured import SecurityFiles
-from ..local.supervisor import Supervisor, import_broker_code
+from ..local.supervisor import Supervisor
 from .network_proxy import NetworkPlan, serve_network
 from .node_controls import companion
 from .options import ClusterOptions, CommandOptions

@@ -53,9 +53,10 @@ def prepare() -> None:
     import pybroker_kafka.cli.cluster
     import pybroker_kafka.cli.main
     import pybroker_kafka.cli.nodes
+    import pybroker_kafka.local.cluster_start
     import pybroker_kafka.local.supervisor
 
-    pybroker_kafka.local.supervisor.import_broker_code()
+    pybroker_kafka.local.cluster_start.import_broker_code()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

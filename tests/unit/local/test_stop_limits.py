@@ -13,7 +13,7 @@ from pybroker_kafka.broker.config import KafkaConfig
 from pybroker_kafka.broker.config.loading import load_config
 from pybroker_kafka.broker.zk.zookeeper_client import CLOSE_TIMEOUT_S
 from pybroker_kafka.cli.nodes import STOP_WAIT_SECONDS
-from pybroker_kafka.local.supervisor import STOP_TIMEOUT_SECONDS
+from pybroker_kafka.local.node_group import STOP_TIMEOUT_SECONDS
 from pybroker_kafka.replication.metadata_cache import MetadataCache
 
 SYSTEMD_SECONDS = 90.0  # DefaultTimeoutStopSec
