@@ -131,7 +131,11 @@ async def run_broker(
         ) as zookeeper:
             broker = Broker(config, zookeeper)
             broker.companion = companion
-            await broker.run(trio.Event() if stop is None else stop, metrics_address, task_status)
+            stop = trio.Event() if stop is None else stop
+            try:
+                await broker.run(stop, metrics_address, task_status)
+            finally:
+                broker.files.release_spare_descriptors()
     except (SessionExpired, ZkError) as error:
         raise _in_plain_words(error) from None
     except BaseExceptionGroup as group:

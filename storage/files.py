@@ -214,6 +214,11 @@ class Files:
         self._kept = KeptOpen(min(limit // KEPT_SHARE, MAX_KEPT)) if limit else None
         self.has_spare_descriptors()
 
+    def release_spare_descriptors(self) -> None:
+        """Keep no spare descriptors any more, at the end of these files' owner: an object may live
+        on after it, in a cycle or frozen."""
+        self._spare, self._spare_wanted = [], 0
+
     def has_spare_descriptors(self, leaving: int = 0) -> bool:
         """Open missing spare descriptors if possible; whether all of them are there.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -64,6 +66,29 @@ async def produce(client: RawClient, topic: str, value: bytes = b"v") -> Any:
         topic_data=[TopicProduceData(name=topic, partition_data=[data])],
     )
     return (await client.ask(request, 9)).responses[0].partition_responses[0]
+
+
+def null_devices() -> int:
+    """How many descriptors of the null device this process has: spare ones, among others."""
+    opened = 0
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the directory's own
+            opened += os.readlink(f"/proc/self/fd/{name}") == os.devnull
+    return opened
+
+
+async def test_a_broker_keeps_no_spare_descriptors_behind_its_end(tmp_path: Path) -> None:
+    """Its objects may live on: those of the start-up are frozen, and never collected."""
+    gc.collect()  # what earlier tests have left must not go meanwhile
+    before = null_devices()
+    async with zookeeper() as zookeeper_port:
+        async with broker(zookeeper_port, tmp_path) as running:
+            during = null_devices()
+            await running.stop()
+        assert null_devices() <= before < during
+        with pytest.raises(StartupError, match="doesn't match"):
+            await run_broker(config_of(zookeeper_port, tmp_path, broker_id="4"))
+        assert null_devices() <= before
 
 
 async def test_start_stop_restart(tmp_path: Path) -> None:
