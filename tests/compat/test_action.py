@@ -13,6 +13,7 @@ import pytest
 import yaml
 from kafka import KafkaConsumer
 
+from tests.support.nightly import chosen
 from tests.support.processes import PYBROKER, ROOT
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -83,7 +84,7 @@ def test_it_installs_what_it_is_told(tmp_path: Path) -> None:
     assert subprocess.check_output([f"{path}/pybroker"], text=True) == "here\n"
 
 
-@pytest.mark.parametrize("secure", ["false", "true"])
+@pytest.mark.parametrize("secure", chosen(["false", "true"], ["true"]))
 def test_it_starts_a_cluster(tmp_path: Path, secure: str) -> None:
     runner = Runner(
         tmp_path,

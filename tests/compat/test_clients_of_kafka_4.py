@@ -20,6 +20,8 @@ from tests.support.short_lived_java import JVM_OPTIONS
 from tests.support.wire import WireClient
 from tests.wire.feature_steps import finalize
 
+pytestmark = pytest.mark.nightly
+
 SOURCE = Path(__file__).with_name("java") / "ClientOfKafka4.java"
 VERSION = "4.3.1"
 # The newest versions of the requests that these clients send; only a consumer of the new groups

@@ -1,6 +1,6 @@
 """The course from end to end in a real browser, with the terminal that belongs to it.
 
-One cluster for all chapters. `make test` takes the first. With
+One cluster for all chapters. `make nightly` takes them. With
 PYBROKER_PICTURES=docs/pictures the page is kept as the picture of docs/LEARN.md.
 """
 
@@ -19,14 +19,12 @@ from pybroker_kafka.learn.course import chapters
 from pybroker_kafka.testing import KafkaCluster
 from tests.support.browser import browser_page, chromium
 from tests.support.course import WRONG, Answers, course_cluster, learning
-from tests.support.nightly import chosen
 from tests.support.patience import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 PICTURES = os.environ.get("PYBROKER_PICTURES")
-CHAPTERS = [*chapters()]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,8 @@ def test_the_page_can_be_read_by_everybody(kafka: KafkaCluster) -> None:
         assert page.evaluate(wide) is False
 
 
-@pytest.mark.parametrize("chapter", chosen(CHAPTERS, CHAPTERS[:1]), ids=lambda one: one.name)
+@pytest.mark.nightly
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda one: one.name)
 def test_a_chapter_in_a_browser(kafka: KafkaCluster, chapter: Chapter) -> None:
     """The terminal begins it, and is at its end when the browser is."""
     from playwright.sync_api import expect

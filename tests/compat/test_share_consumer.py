@@ -22,6 +22,8 @@ from tests.support.wire import WireClient, batch, produce_request, unique
 from tests.wire.feature_steps import finalize
 from tests.wire.test_group_configs import alter
 
+pytestmark = pytest.mark.nightly
+
 SOURCE = Path(__file__).resolve().parents[1] / "support" / "java" / "ShareMember.java"
 JARS = {"org.apache.kafka:kafka-clients": "4.3.1"}
 LOCK_MS = 2000
@@ -180,7 +182,6 @@ def bootstrap(brokers: list[BrokerProcess]) -> str:
     return ",".join(broker.bootstrap for broker in brokers)
 
 
-@pytest.mark.nightly
 def test_explicit_acknowledgement(
     brokers: list[BrokerProcess], kafka: WireClient, group: str
 ) -> None:
@@ -220,7 +221,6 @@ def test_implicit_acknowledgement_by_two_members(
             member.leave()
 
 
-@pytest.mark.nightly
 def test_a_lock_that_ends(brokers: list[BrokerProcess], kafka: WireClient, group: str) -> None:
     topic = new_topic(kafka)
     members = [Member(bootstrap(brokers), group, topic) for _ in range(2)]
@@ -245,7 +245,6 @@ def test_a_lock_that_ends(brokers: list[BrokerProcess], kafka: WireClient, group
             member.leave()
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "leaves"])
 def test_a_member_that_goes(
     brokers: list[BrokerProcess], kafka: WireClient, group: str, is_killed: bool

@@ -24,7 +24,6 @@ from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 from pybroker_kafka.spark_jobs.schemas import parse_json
 from pybroker_kafka.spark_jobs.source.data_source import FORMAT
 from tests.spark_newest import CONNECTOR_VARIABLE, NO_CONNECTOR
-from tests.support.nightly import chosen
 from tests.support.processes import BrokerProcess
 from tests.support.schema_registry import schema_registry
 
@@ -192,15 +191,7 @@ def batch_scenarios(topics: Topics) -> dict[str, tuple[dict[str, str], int]]:
 
 
 NAMES = list(batch_scenarios(Topics(*[""] * len(Topics._fields))))
-IN_EVERY_RUN = (
-    "headers",
-    "two topics",
-    "from and to offsets",
-    "from a time",
-    "cut for tasks",
-    "the middle of a transaction",
-    "lost records are left out",
-)
+IN_EVERY_RUN = ("headers", "cut for tasks", "the middle of a transaction")
 
 
 @pytest.mark.nightly
@@ -290,7 +281,8 @@ def test_streams_grow_alike(spark: Any, topics: Topics, tmp_path: Path) -> None:
     assert len(found[-1]) == 30
 
 
-@pytest.mark.parametrize("first", chosen(SOURCES, [OFFICIAL]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", SOURCES)
 def test_a_checkpoint_serves_the_other_source(
     spark: Any, topics: Topics, tmp_path: Path, first: str
 ) -> None:
@@ -393,7 +385,8 @@ def test_what_cannot_be_written(spark: Any, topics: Topics, columns: list[str], 
 LINES = (b'{"id": 1, "name": "a"}', b'{"id": "x"}', b'{"id": 2, "more": [1]}', b"{", b"", None)
 
 
-@pytest.mark.parametrize("source", chosen(SOURCES, [FORMAT]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("source", SOURCES)
 def test_dead_letters(spark: Any, topics: Topics, source: str) -> None:
     """What does not parse comes to a topic, as it was, and says where it stood and why."""
     origin, target = (new_topic(topics.servers) for _ in range(2))
