@@ -7,6 +7,7 @@ PYBROKER_PICTURES=docs/pictures the page is kept as the picture of docs/LEARN.md
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -90,7 +91,8 @@ def said_in_browser(page: Page, given: str, number: int) -> str:
     """What the page says to an answer: a verdict, or why the cluster has none at this moment."""
     from playwright.sync_api import expect
 
-    present, passed = page.locator("[data-present]"), page.get_by_text(f"{number + 1} of ")
+    present = page.locator("[data-present]")
+    passed = page.get_by_text(re.compile(rf"\b{number + 1} of \d+ steps"))
     field = present.get_by_label("Your answer")
     expect(field.or_(passed).first).to_be_visible()
     if passed.count():

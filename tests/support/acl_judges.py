@@ -11,6 +11,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from pybroker_kafka.protocol.acls import AclOperation, PatternType, ResourceType
@@ -24,6 +25,7 @@ from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from pybroker_kafka.protocol.errors import ErrorCode
 from tests.support.apache_kafka_4 import ApacheKafka4Process
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess
@@ -38,7 +40,7 @@ from tests.support.random_requests import (
     comparable,
 )
 from tests.support.sasl_client import log_in
-from tests.support.wire import TRANSACTION, WireClient
+from tests.support.wire import TRANSACTION, WireClient, batch
 from tests.wire.transaction_steps import Producer, add, again, init
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
@@ -84,13 +86,17 @@ class Judged:
         log_in(client, "PLAIN", who.user, f"{who.user}-secret")
         return client
 
+    def is_appended(self, topic: str, record: bytes) -> bool:
+        return bool(self.admin.produce(topic, record).error_code == ErrorCode.NONE)
+
     def prepare(self) -> None:
         admin = self.admin
         again(lambda: admin.call(MetadataRequest(topics=[])), lambda a: 0 if a.brokers else 15)
         for name in (*TOPICS, DELETABLE):
             admin.create_topic(partitions=2, name=name)
-        for name in TOPICS:
-            admin.append(name, b"record")
+        record = batch(b"record")
+        for name in TOPICS:  # a broker of KRaft hears of a topic after its creation is answered
+            until(partial(self.is_appended, name, record))
         for group in GROUPS:
             admin.coordinator(group)
             offset = OffsetCommitRequestPartition(committed_offset=1)
