@@ -279,7 +279,8 @@ def test_a_move_between_brokers(ours: Place) -> None:
     (described,) = run.json("topics", "describe", name)
     assert [part["replicas"] for part in described["partitions"]] == [[2], [2]]
     assert run.json("configs", "describe", "--topic", name) == []  # the throttle is gone
-    assert run.json("configs", "describe", "--broker", "1", "--broker", "2") == []
+    of_brokers = ("configs", "describe", "--broker", "1", "--broker", "2")
+    until(lambda: run.json(*of_brokers) == [])  # a broker says what it has heard of
     assert run.json("partitions", "reassign", name, "--cancel") == []
 
 
