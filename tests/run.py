@@ -1,6 +1,6 @@
 """Run every check of the project, one stage after the other, and print what each stage took.
 
-`make test` calls it, and stays under 15 minutes: it shows each promise once. `make nightly` runs
+`make test` calls it: it shows each promise once, to stay short. `make nightly` runs
 the rest: the cases marked `nightly` (`tests.support.nightly`), which have a sibling in `make test`,
 and the groups below, each of which has a command of its own, too.
 `make mixed` has all tests beside Apache Kafka, of which `make test` has a few, and what our client

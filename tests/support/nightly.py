@@ -1,6 +1,6 @@
 """Which cases of a test run in `make test`, and which in `make nightly` alone.
 
-Job: `make test` runs each promise once and stays under 15 minutes; a case that has a sibling there
+Job: `make test` runs each promise once, to stay short; a case that has a sibling there
 and takes long is marked `nightly`. A test that is nightly as a whole has the mark itself.
 """
 
