@@ -223,9 +223,9 @@ def _listen(ground: Ground, parts: Parts) -> None:
     orders.on_stopped.append(lambda result: shares.on_leadership_change((), result.stopped))
 
     def forget_stopped(result: StopResult) -> None:
-        deleted = {topic for topic, _ in result.deleted}
-        for topic in deleted - {log.topic for log in ground.logs.logs() if deleted}:
-            ground.topic_configs.forget(topic)
+        if deleted := {topic for topic, _ in result.deleted}:
+            for topic in deleted - {log.topic for log in ground.logs.logs()}:
+                ground.topic_configs.forget(topic)
 
     orders.on_stopped.append(forget_stopped)
 

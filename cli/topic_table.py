@@ -8,7 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..client.admin.config_types import ConfigEntry, ConfigSource
-from ..local.tier_costs import Prices, TierPart, dollars_text, month_dollars, write_dollars
+from ..local.tier_costs import Prices, TierPart, dollars_text, month_dollars, total, write_dollars
 from ..protocol.apis.metadata import MetadataResponsePartition, MetadataResponseTopic
 from ..protocol.uuids import uuid_to_text
 from ..storage.retention import age_text, date_text
@@ -182,12 +182,10 @@ def _range(first: int | None, last: int | None) -> str:
 
 
 def tier_cost(parts: Iterable[TierPart], prices: Prices) -> str:
-    total = TierPart()
-    for part in parts:
-        total = total.plus(part)
+    whole = total(parts)
     return (
-        f"the tier costs {dollars_text(month_dollars(total, prices))} a month, and "
-        f"{dollars_text(write_dollars(total, prices))} once for {total.writes:,} writes, at "
+        f"the tier costs {dollars_text(month_dollars(whole, prices))} a month, and "
+        f"{dollars_text(write_dollars(whole, prices))} once for {whole.writes:,} writes, at "
         f"${prices.gb_month:g} a GB and month and ${prices.thousand_writes:g} for 1,000 writes"
     )
 

@@ -12,6 +12,7 @@ from ..local.tier_costs import (
     by_partition,
     dollars_text,
     month_dollars,
+    total,
     write_dollars,
 )
 from ..local.tiered_topics import read_segments
@@ -39,9 +40,7 @@ async def topic_tier(collector: Collector, name: str) -> dict[str, Any]:
     numbers = sorted(one.partition_index for one in topic.partitions)
     places = [(name, number) for number in numbers]
     local = await collector.admin.records.offsets(all_at(places, EARLIEST_LOCAL), wait=False)
-    total = TierPart()
-    for part in tier.values():
-        total = total.plus(part)
+    whole = total(tier.values())
     return {
         "partitions": [
             {
@@ -53,9 +52,9 @@ async def topic_tier(collector: Collector, name: str) -> dict[str, Any]:
             }
             for number in numbers
         ],
-        "a_month": dollars_text(month_dollars(total, PRICES)),
-        "once": dollars_text(write_dollars(total, PRICES)),
-        "writes": total.writes,
+        "a_month": dollars_text(month_dollars(whole, PRICES)),
+        "once": dollars_text(write_dollars(whole, PRICES)),
+        "writes": whole.writes,
         "prices": PRICES._asdict(),
     }
 

@@ -55,6 +55,13 @@ class TierPart(NamedTuple):
         )
 
 
+def total(parts: Iterable[TierPart]) -> TierPart:
+    found = TierPart()
+    for part in parts:
+        found = found.plus(part)
+    return found
+
+
 def by_partition(
     segments: Iterable[RemoteLogSegmentMetadata], topic_id: bytes
 ) -> dict[int, TierPart]:

@@ -64,7 +64,6 @@ CREATE_TOPICS_STRICT_SINCE = 6
 CREATE_PARTITIONS_STRICT_SINCE = 3
 DELETE_TOPICS_STRICT_SINCE = 5
 DELETION_GRACE_MS = 500
-TOPICS_AT_ONCE = 100  # are created in one transaction of ZooKeeper
 MAX_CONFIGS = 1000  # of one topic
 MAX_PARTITIONS = 10_000
 MAX_REPLICAS = 1000
@@ -114,12 +113,12 @@ class TopicHandlers:
         quota = request.mutation_quota(CREATE_TOPICS_STRICT_SINCE)
         described: Described = {}
         topics = body.topics
-        for start in range(0, len(topics), TOPICS_AT_ONCE):
+        for start in range(0, len(topics), topic_admin.GROUP_TOPICS):
             if answers_early and trio.current_time() >= deadline:
                 answers_early = False
                 await self._answer_late(request, results, created)
             wanted = []
-            for topic in topics[start : start + TOPICS_AT_ONCE]:
+            for topic in topics[start : start + topic_admin.GROUP_TOPICS]:
                 await pace()
                 result = CreatableTopicResult(name=topic.name, error_message=None)
                 results[topic.name] = result

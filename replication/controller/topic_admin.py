@@ -40,7 +40,7 @@ from .znodes import LeaderAndIsr, ReplicaAssignment, TopicAssignment
 MAX_TOPIC_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 MAX_WRITE_ATTEMPTS = 10
-GROUP_TOPICS = 100
+GROUP_TOPICS = 100  # are created in one transaction
 GROUP_BYTES = 500_000  # of ZooKeeper's limit of a request, 1 MiB
 NODE_BYTES = 400  # of a topic in a request, beside its data
 

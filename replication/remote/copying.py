@@ -98,11 +98,12 @@ def _first_in_tier(log: Log, partition: TopicIdPartition, known: KnownSegments) 
 def last_segment(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
     """The finished segment that ends the log of the newest leader that has copied."""
     finished = [one for one in segments if one.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
-    return max(
-        finished,
-        key=lambda one: (one.segment_leader_epochs[-1][0], one.end_offset, one.segment_id.id),
-        default=None,
-    )
+    return max(finished, key=reach, default=None)
+
+
+def reach(segment: RemoteLogSegmentMetadata) -> tuple[int, int, bytes]:
+    """How far a segment's log goes: its last leader epoch counts first."""
+    return segment.segment_leader_epochs[-1][0], segment.end_offset, segment.segment_id.id
 
 
 def start_of(

@@ -45,7 +45,7 @@ from ...storage.remote.storage_manager import (
     RemoteResourceNotFoundError,
     RemoteStorageManager,
 )
-from .copying import epochs_of, producers_of
+from .copying import epochs_of, producers_of, reach
 from .lineage import Epochs, in_range, is_of_this_log, with_records
 from .reading import RemoteSegmentFile
 
@@ -180,7 +180,7 @@ def _entries(
 
 def line_up(described: Sequence[Described]) -> Lineup:
     """The log of one partition, of which there is at least one segment."""
-    last, epochs = max(described, key=_furthest)
+    last, epochs = max(described, key=lambda one: reach(one.metadata))
     log_start = epochs[0][1]
     valid = [
         one.metadata
@@ -198,11 +198,6 @@ def line_up(described: Sequence[Described]) -> Lineup:
         holes,
         [one.metadata.segment_id for one in described if one.metadata.segment_id not in names],
     )
-
-
-def _furthest(one: Described) -> tuple[int, int, bytes]:
-    metadata = one.metadata
-    return metadata.segment_leader_epochs[-1][0], metadata.end_offset, metadata.segment_id.id
 
 
 def _cover(
