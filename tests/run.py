@@ -6,9 +6,9 @@ and the groups below, each of which has a command of its own, too.
 `make mixed` has all tests beside Apache Kafka, of which `make test` has a few, and what our client
 and commands do at Apache Kafka (marked at_kafka); both skip them, with the reason, where Java or
 Maven is missing. `make abuse` has the abuses that want the machine for themselves, too, and more
-mutated requests; `make faults` has all fault cases, and four times the torture; `make pages` runs
+mutated requests; `make faults` has all fault cases, and ten times the torture; `make pages` runs
 each block of all pages and each chapter of the course both ways; `make properties` has all examples
-of each property, of which `make test` has a sixth, and more seeds; `make test-compiled` runs what
+of each property, of which `make test` has a twelfth, and more seeds; `make test-compiled` runs what
 `make test` runs from the sources alone with what is compiled; `make posix` runs what meets the
 operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
@@ -75,16 +75,16 @@ SPARK_PAGES = [
     for page in ("SPARK", "SPARK_SOURCE")
 ]
 SPARK_EXAMPLE = "tests/compat/test_examples.py::test_spark_stream"
-# Of one seed, short, and patient with a busy machine; the first 50 of those of `make faults`.
+# Of one seed, short, and patient with a busy machine; the first 20 of those of `make faults`.
 TORTURE = ["--seed=1", "--rounds=1", "--ready-seconds=15"]
-TORTURE_IN_EVERY_RUN = ["--sequences=50", *TORTURE]
+TORTURE_IN_EVERY_RUN = ["--sequences=20", *TORTURE]
 # The first of those of `make abuse`, of each API a few dozen.
-FEWER_MUTATIONS = "MUTATED_REQUESTS=8000"
+FEWER_MUTATIONS = "MUTATED_REQUESTS=4000"
 BOTH_WAYS = ["tests/unit/test_compiled.py", "tests/simulation/test_both_ways.py"]
 IN_EVERY_RUN = ["-m", "not nightly"]
 # Where tests are marked so; `make faults` has those of tests/faults.
 NIGHTLY = [
-    *(f"tests/{folder}" for folder in ("simulation", "package", "compat")),
+    *(f"tests/{folder}" for folder in ("unit", "simulation", "package", "compat")),
     f"--ignore={SPARK_CLUSTER}",
 ]
 # What takes half of the time of all unit tests: two processes collect each its own.
@@ -113,7 +113,7 @@ RECORDS = [
 ]
 
 # Each run tries other examples of properties: all of them in `make properties`.
-SOME_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=6"
+SOME_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=12"
 # One in eight, where the sources have been tried with some of them.
 FEWER_EXAMPLES = [
     "env",
@@ -192,11 +192,18 @@ def stages() -> list[Stage]:
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."], lane=1),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."], lane=1),
         Stage("layers", "lint", [str(BIN / "lint-imports")], lane=1),
-        Stage("unit tests", "test", [*SOURCES, *pytest, *HALF_OF_THE_UNITS]),
+        Stage(
+            "unit tests",
+            "test",
+            [*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, *HALF_OF_THE_UNITS],
+        ),
         Stage(
             "unit tests of other rooms",
             "test",
-            [*SOURCES, *pytest, "tests/unit", *(f"--ignore={room}" for room in HALF_OF_THE_UNITS)],
+            [
+                *[*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, "tests/unit"],
+                *[f"--ignore={room}" for room in HALF_OF_THE_UNITS],
+            ],
             lane=1,
         ),
         Stage(

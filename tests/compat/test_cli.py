@@ -125,6 +125,7 @@ def test_records_go_in_and_come_out(data_dir: Path) -> None:
     assert "pybroker topics create users" in fail("topics", "describe", "users", *bootstrap)
 
 
+@pytest.mark.nightly
 def test_a_line_without_a_key_ends_producing_after_what_came_before(data_dir: Path) -> None:
     bootstrap = ["--bootstrap-server", str(status(data_dir)["bootstrap"])]
     done = run("produce", "keyed", "--key-separator", ":", *bootstrap, text="a:1\nb:2\n3\nd:4\n")
@@ -194,6 +195,7 @@ def test_ctrl_c_stops_in_order_and_ephemeral_leaves_nothing() -> None:
     assert not any(child.is_running() for child in children)
 
 
+@pytest.mark.nightly
 def test_the_next_one_removes_what_a_killed_ephemeral_cluster_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +363,7 @@ def consume_by_way_of(node: str, directory: Path, *words: str) -> subprocess.Pop
     return consumer
 
 
+@pytest.mark.nightly
 def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
     bootstrap = ["--bootstrap-server", str(status(data_dir)["bootstrap"])]
     where = ["--data-dir", str(data_dir)]

@@ -139,6 +139,7 @@ def test_who_reads_a_pipe_may_have_enough(shared_broker: BrokerProcess, topic: s
     assert succeed(shared_broker, *words).splitlines() == lines[count:]
 
 
+@pytest.mark.nightly
 def test_ctrl_c_ends_producing_with_a_count(shared_broker: BrokerProcess, topic: str) -> None:
     succeed(shared_broker, "topics", "create", topic)
     reader = ["consume", topic, "--from-beginning", "--max-records", "2"]
@@ -174,6 +175,7 @@ def test_internal_topics_are_deleted_by_force_alone(shared_broker: BrokerProcess
     assert internal not in succeed(shared_broker, "topics", "list", "--internal").splitlines()
 
 
+@pytest.mark.nightly
 def test_describe_marks_records_past_their_retention(
     shared_broker: BrokerProcess, topic: str
 ) -> None:
@@ -199,6 +201,7 @@ def test_describe_marks_records_past_their_retention(
     assert "365 days old, and retention.ms is 86400000 (24 hours)" in described
 
 
+@pytest.mark.nightly
 def test_ctrl_c_ends_measuring_with_a_count(shared_broker: BrokerProcess, topic: str) -> None:
     """What was done by then is told, and it is no failure."""
     succeed(shared_broker, "topics", "create", topic)

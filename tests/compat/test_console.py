@@ -114,6 +114,7 @@ def test_a_failover_is_seen_in_the_grid(seen: Seen) -> None:
     expect(page.locator(".grid td.sync")).to_have_count(6)
 
 
+@pytest.mark.nightly
 def test_what_brokers_log_is_in_the_timeline_which_scrolls_back(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -253,6 +254,7 @@ def test_records_are_written_found_and_shown_harmlessly(seen: Seen) -> None:
     page.get_by_label("follow what comes").uncheck()
 
 
+@pytest.mark.nightly
 def test_values_of_schemas_and_large_ones_and_tombstones_are_shown(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -292,6 +294,7 @@ def test_values_of_schemas_and_large_ones_and_tombstones_are_shown(seen: Seen) -
     assert downloading.value.path().read_bytes() == LARGE
 
 
+@pytest.mark.nightly
 def test_what_became_of_transactions_is_shown(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -345,6 +348,7 @@ def test_a_group_is_put_elsewhere(seen: Seen) -> None:
     expect(page.get_by_role("link", name="billing")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_transactions_are_shown_and_what_hangs_is_aborted(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -395,6 +399,7 @@ def test_what_a_cluster_without_security_refuses_is_said_in_a_line(seen: Seen) -
     expect(refusals.last).to_contain_text("DELEGATION_TOKEN_REQUEST_NOT_ALLOWED")
 
 
+@pytest.mark.nightly
 def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
     from axe_playwright_python.sync_playwright import Axe
     from playwright.sync_api import expect
@@ -482,6 +487,7 @@ def test_the_first_page_shows_health_throughput_and_lag(seen: Seen) -> None:
     expect(seen.page.locator(".health")).to_contain_text("Healthy")
 
 
+@pytest.mark.nightly
 def test_tables_are_sorted_by_their_heads(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -576,6 +582,7 @@ def test_a_search_goes_on_until_all_is_looked_at(seen: Seen) -> None:
     page.unroute("**/api/messages?*")
 
 
+@pytest.mark.nightly
 def test_a_read_that_ended_early_goes_on(seen: Seen) -> None:
     """As one of a slow broker does after some seconds, with what it has found."""
     from playwright.sync_api import expect
@@ -609,6 +616,7 @@ TOPICS, RECORDS = 1000, 100_000
 STEP_CPU_MS = 2000  # 766 is the most that was seen
 
 
+@pytest.mark.nightly
 def test_many_topics_and_records_do_not_freeze_the_page(seen: Seen) -> None:
     """No step of a reader takes the page long, all its tasks together, also those it waits in."""
     from playwright.sync_api import expect
@@ -675,6 +683,7 @@ def test_many_topics_and_records_do_not_freeze_the_page(seen: Seen) -> None:
     assert max(took.values()) < STEP_CPU_MS, took
 
 
+@pytest.mark.nightly
 def test_every_button_was_pressed(seen: Seen, request: pytest.FixtureRequest) -> None:
     """By this test or another of this file; the pages Security and Inside have files of theirs."""
     skip_unless_whole(request)

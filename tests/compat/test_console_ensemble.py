@@ -15,6 +15,8 @@ from tests.compat.test_console import Seen
 from tests.support.browser import browser_page, chromium, console_process
 from tests.support.patience import until
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def seen() -> Iterator[Seen]:

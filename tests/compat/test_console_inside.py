@@ -29,6 +29,8 @@ from tests.support.browser import (
 )
 from tests.support.patience import until
 
+pytestmark = pytest.mark.nightly
+
 CONFIG = {"segment.bytes": 20_000, "index.interval.bytes": 500}
 TOPIC = "orders"
 RECORDS = 300

@@ -21,6 +21,8 @@ from tests.support.browser import browser_page, chromium, console_process
 from tests.support.patience import until
 from tests.support.share_member import MEMBER, ShareMember, set_config
 
+pytestmark = pytest.mark.nightly
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 

@@ -15,6 +15,8 @@ from tests.support.browser import browser_page, chromium
 from tests.support.processes import ROOT
 from tests.support.schema_registry import schema_registry
 
+pytestmark = pytest.mark.nightly
+
 READY = re.compile(r"console: (http://127\.0\.0\.1:\d+/\?token=\S+)")
 START = (
     *(sys.executable, "-m", "pybroker_kafka", "start", "--ephemeral", "--port", "0"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from pybroker_kafka import BlockingProducer
 from pybroker_kafka.local.tier import tier_keys
 from pybroker_kafka.testing import KafkaCluster
 from tests.support.browser import browser_page, chromium, console_process
+
+pytestmark = pytest.mark.nightly
 
 CONFIGS = {
     "remote.storage.enable": "true",

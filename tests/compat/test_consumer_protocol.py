@@ -23,6 +23,7 @@ from pybroker_kafka.protocol.apis.list_groups import ListGroupsRequest
 from pybroker_kafka.protocol.features import Feature
 from tests.support.commands import Commands
 from tests.support.maven import compiled, maven_jars
+from tests.support.nightly import nightly
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.short_lived_java import JVM_OPTIONS
@@ -192,7 +193,7 @@ def kafka(broker: BrokerProcess) -> Iterator[WireClient]:
 Member = Callable[[str], Any]
 
 
-@pytest.fixture(params=["librdkafka", "java"])
+@pytest.fixture(params=["librdkafka", nightly("java")])
 def member(request: pytest.FixtureRequest, broker: BrokerProcess) -> Iterator[Member]:
     group = unique("group")
     started: list[Any] = []

@@ -27,6 +27,7 @@ from kafka.admin import NewTopic
 
 from pybroker_kafka.cli.main import main
 from pybroker_kafka.local.zookeeper_nodes import mode_of
+from tests.support.nightly import nightly
 from tests.support.patience import until
 from tests.support.processes import PYBROKER, ROOT, free_port
 
@@ -155,7 +156,7 @@ def image_command(properties: Path) -> list[str]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", ["apache-kafka", "bitnami"])
+@pytest.mark.parametrize("name", ["apache-kafka", nightly("bitnami")])
 def test_a_file_for_kafkas_image_with_ours(tmp_path: Path, name: str) -> None:
     """It keeps its records over a restart."""
     (service,) = yaml.safe_load((ROOT / f"tests/golden/compose/{name}.yaml").read_text())[

@@ -89,6 +89,7 @@ def test_exactly_once(cluster: KafkaCluster, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_rebalancing_group(cluster: KafkaCluster, tmp_path: Path) -> None:
     told = run("rebalancing_group.py", cluster, tmp_path).splitlines()
     members = {
@@ -141,6 +142,7 @@ def test_spark_stream(cluster: KafkaCluster, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_watch_a_failover(tmp_path: Path) -> None:
     with KafkaCluster(brokers=3) as cluster:
         data = str(cluster.data_dir)
@@ -158,6 +160,7 @@ def test_watch_a_failover(tmp_path: Path) -> None:
         assert "all led and fully replicated" in told
 
 
+@pytest.mark.nightly
 def test_secured_cluster(tmp_path: Path) -> None:
     with KafkaCluster(brokers=2, secure=True) as cluster:
         argument = str(cluster.data_dir)
@@ -171,6 +174,7 @@ def test_secured_cluster(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.nightly
 def test_tests_with_a_cluster_of_their_own(tmp_path: Path) -> None:
     """Those of Quix Streams and Spark by hand: `docs/TESTING.md` says why."""
     jars = cache_directory() / f"kafka-{KAFKA_VERSION}"

@@ -50,6 +50,7 @@ def test_a_chapter_in_the_terminal(kafka: KafkaCluster, chapter: Chapter) -> Non
         terminal.read_until("the end of this chapter")
 
 
+@pytest.mark.nightly
 def test_a_chapter_is_left_and_resumed(kafka: KafkaCluster) -> None:
     (chapter, *_) = chapters()
     with learning(kafka, "1", "--reset") as terminal:
@@ -73,6 +74,7 @@ def test_a_chapter_is_left_and_resumed(kafka: KafkaCluster) -> None:
     assert len(kafka.records("learn-words")) == 3
 
 
+@pytest.mark.nightly
 def test_a_cluster_of_its_own_ends_with_the_command(tmp_path: Path) -> None:
     directory = tmp_path / "pybroker" / "learn"
     command = [sys.executable, "-m", "pybroker_kafka", "learn"]

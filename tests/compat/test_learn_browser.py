@@ -34,6 +34,7 @@ def kafka() -> Iterator[KafkaCluster]:
         yield cluster
 
 
+@pytest.mark.nightly
 def test_the_page_can_be_read_by_everybody(kafka: KafkaCluster) -> None:
     from axe_playwright_python.sync_playwright import Axe
     from playwright.sync_api import expect

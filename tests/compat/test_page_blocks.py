@@ -22,7 +22,7 @@ from tests.support.processes import ROOT
 
 NEEDS_JAVA = ("kafka_session(", "SparkSession", "spark_jobs.pipelines")
 READ = [page for page in pages() if to_run(page)]
-IN_EVERY_RUN = [ROOT / name for name in ("README.md", "docs/START.md")]
+IN_EVERY_RUN = [ROOT / "README.md"]
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.compat.quota_table import rates
 from tests.support.kafka_tools import kafka_tool
+from tests.support.nightly import nightly
 from tests.support.processes import BrokerProcess, running_broker
 
 QUOTA = 400_000
@@ -45,9 +46,9 @@ def test_clients_get_what_their_quota_lets(broker: BrokerProcess) -> None:
 @pytest.mark.parametrize(
     ("entity", "shown"),
     [
-        (["--entity-type", "clients", "--entity-name", "app"], "client-id 'app'"),
-        (["--entity-type", "users", "--entity-name", "bob *"], "user-principal 'bob *'"),
-        (["--entity-type", "users", "--entity-default"], "the default user-principal"),
+        nightly(["--entity-type", "clients", "--entity-name", "app"], "client-id 'app'"),
+        nightly(["--entity-type", "users", "--entity-name", "bob *"], "user-principal 'bob *'"),
+        nightly(["--entity-type", "users", "--entity-default"], "the default user-principal"),
         (
             ["--entity-type", "users", "--entity-name", "bob", "--entity-type", "clients",
              "--entity-default"],

@@ -101,6 +101,7 @@ def test_a_killed_primary_is_replaced_and_nothing_is_lost(
     assert sorted(told.values()) == list(range(1, 14))
 
 
+@pytest.mark.nightly
 def test_a_primary_that_was_frozen_is_none_any_more(kafka: KafkaCluster, tmp_path: Path) -> None:
     options = names("frozen")
     with (
@@ -117,6 +118,7 @@ def test_a_primary_that_was_frozen_is_none_any_more(kafka: KafkaCluster, tmp_pat
             assert json.loads(ask(f"{url}/schemas/ids/3")["schema"])["name"] == "C"
 
 
+@pytest.mark.nightly
 def test_many_clients_at_two_instances_get_one_id(kafka: KafkaCluster, tmp_path: Path) -> None:
     options = names("many")
     with (

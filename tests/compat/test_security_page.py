@@ -102,6 +102,7 @@ def test_the_steps_by_hand(tmp_path: Path) -> None:
         assert line in printed, printed
 
 
+@pytest.mark.nightly
 def test_looking_after_a_cluster(tmp_path: Path) -> None:
     script = commands_in(part("## Looking after a secured cluster"))
     data_dir = tmp_path / "data"

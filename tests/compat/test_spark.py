@@ -167,6 +167,7 @@ def flight(number: int) -> bytes:
     ).encode()
 
 
+@pytest.mark.nightly
 def test_pipeline_killed_in_the_middle_counts_every_record_once(
     shared_broker: BrokerProcess, spark: Any, tmp_path: Path
 ) -> None:
@@ -232,6 +233,7 @@ def is_of(directory: Path, process: psutil.Process) -> bool:
         return False
 
 
+@pytest.mark.nightly
 def test_a_secured_cluster(spark: Any) -> None:
     """With the options that `pybroker start --secure` has written for it."""
     with KafkaCluster(secure=True) as cluster:

@@ -425,6 +425,7 @@ REGISTERED = {  # as tests.support.schema_registry describes them, and what they
 }
 
 
+@pytest.mark.nightly
 def test_values_that_a_registry_describes(spark: Any, topics: Topics) -> None:
     pytest.importorskip("fastavro")
     pytest.importorskip("google.protobuf")

@@ -307,6 +307,7 @@ def test_the_commands_tell_of_lag_dead_letters_and_errors(
     assert "has no table; make one with: pybroker topics alter told-plain" in refused
 
 
+@pytest.mark.nightly
 def test_tables_are_merged_and_written_anew_upon_request(
     broker: BrokerProcess, place: Place
 ) -> None:
@@ -381,6 +382,7 @@ def test_columns_follow_the_subject_of_the_registry(
         ]
 
 
+@pytest.mark.nightly
 def test_another_leader_continues_the_table(tmp_path_factory: pytest.TempPathFactory) -> None:
     place = Place(str(tmp_path_factory.mktemp("warehouse")))
     directory = tmp_path_factory.mktemp("brokers")
@@ -423,6 +425,7 @@ def test_another_leader_continues_the_table(tmp_path_factory: pytest.TempPathFac
     check_summaries(place, "led")
 
 
+@pytest.mark.nightly
 def test_a_table_goes_with_its_topic_if_it_is_told_to(broker: BrokerProcess, place: Place) -> None:
     """The writer is killed as the topics are deleted; topics of the same names begin anew."""
     kinds = {f"{fate}-{kind}": kind for fate in ("kept", "gone") for kind in ("iceberg", "delta")}

@@ -26,6 +26,7 @@ import trio
 from kafka import KafkaProducer
 
 from pybroker_kafka.testing import ClusterError, Command, KafkaCluster
+from tests.support.nightly import nightly
 from tests.support.patience import until
 
 PYTEST_SECONDS = 100.0
@@ -232,6 +233,7 @@ def test_a_failure_tells_the_story_of_its_cluster(tmp_path: Path) -> None:
         assert line in told, told
 
 
+@pytest.mark.nightly
 def test_workers_of_xdist_and_a_marker(tmp_path: Path) -> None:
     text = """
         import pytest
@@ -265,7 +267,7 @@ def test_who_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, nightly(signal.SIGINT)])
 def test_nothing_outlives_pytest(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "test_it.py").write_text(
         textwrap.dedent("""

@@ -238,6 +238,7 @@ def test_cut_delayed_and_silent_networks() -> None:
         assert values(kafka, topic) == [b"late", b"after", b"x"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["secure", "ensemble"])
 def test_networks_of_other_clusters(tmp_path: Path, kind: str) -> None:
     """Behind TLS and logins, and over somebody else's ZooKeeper, in a place of its own there."""

@@ -18,12 +18,9 @@ QUICK = [one.name for one in CASES.values() if one.quick]
 OTHERS = ("confluent", "kafka-python")
 IN_EVERY_RUN = (
     "leader_killed",
-    "controller_killed",
     "all_killed_at_once",
     "zombie_leader",
-    "leader_cut_from_its_followers",
     "controller_isolated",
-    "slow_and_lossy_lines",
 )
 
 

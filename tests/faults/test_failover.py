@@ -23,6 +23,7 @@ from pybroker_kafka.local.cluster_control import command_node
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.testing import KafkaCluster
 from tests.faults.failover import PARTITIONS, Result, audit, gaps_ms, play
+from tests.support.nightly import nightly
 from tests.support.patience import fair, until
 from tests.support.processes import ZooKeeperProcess
 from tests.support.real_zookeeper import RealZooKeeper
@@ -166,7 +167,7 @@ def test_the_audit_bites(log: dict[tuple[int, int], int], broken: int, doubled: 
     assert (len(result.broken), result.doubled, result.acknowledged) == (broken, doubled, 2)
 
 
-@pytest.mark.parametrize("kind", ["embedded", "real"])
+@pytest.mark.parametrize("kind", ["embedded", nightly("real")])
 def test_the_ensemble_is_somebody_elses(kind: str, tmp_path: Path) -> None:
     """There the session is closed with the password that the broker has kept."""
     place = tmp_path / "zookeeper"

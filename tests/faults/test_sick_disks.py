@@ -63,7 +63,7 @@ SICKNESSES = {
     "checkpoint": [f"write {errno.EIO} */one/replication-offset-checkpoint*"],
 }
 
-IN_EVERY_RUN = ("append", "read", "flush", "roll-on-a-full-disk")
+IN_EVERY_RUN = ("append", "roll-on-a-full-disk")
 
 
 # An automatic election, which comes 5 s after a start of a controller, would change who leads.
@@ -213,6 +213,7 @@ def lead(jbod: Cluster, topic: str, node: int) -> None:
     jbod.wait_for(lambda: jbod.partitions(topic)[0].leader == node, f"node {node} leads")
 
 
+@pytest.mark.nightly
 def test_roles_change_beside_a_slow_directory(jbod: Cluster, disk: SickDisk) -> None:
     """Elections, and a topic deleted and made again: each changes files of its directory, and the
     loop waits for none of them to be on disk."""

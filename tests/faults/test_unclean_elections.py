@@ -224,6 +224,7 @@ def test_a_stale_replica_leads_once_it_may(nodes: Cluster, way: Callable[[Left],
         nodes.wait_for_isr(left.name)
 
 
+@pytest.mark.nightly
 def test_a_topic_that_may_from_the_beginning(nodes: Cluster) -> None:
     """Case b; a consumer that has read what is gone begins where its reset policy says, and
     a transaction that was open there ends: nobody waits for it."""

@@ -134,6 +134,7 @@ def test_a_compiler_that_fails_midway_is_survived(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("nowhere/**/digest"))
 
 
+@pytest.mark.nightly
 @needs_compiler
 @pytest.mark.nightly
 def test_what_has_not_changed_is_not_compiled_again(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ import pytest
 
 def chosen(values: Iterable[Any], in_every_run: Container[Any]) -> list[Any]:
     """The values as parameters of a test; those that are not in every run are nightly."""
-    return [
-        value if value in in_every_run else pytest.param(value, marks=pytest.mark.nightly)
-        for value in values
-    ]
+    return [value if value in in_every_run else nightly(value) for value in values]
+
+
+def nightly(*values: Any) -> Any:
+    """The values of one case of a test, which is nightly."""
+    return pytest.param(*values, marks=pytest.mark.nightly)

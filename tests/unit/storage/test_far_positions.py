@@ -35,6 +35,7 @@ def base_offsets(log: Log, offset: int, max_bytes: int = 3 * MB) -> list[int]:
     return [header.base_offset for _, header in iter_batch_headers(data)]
 
 
+@pytest.mark.nightly
 def test_a_segment_of_two_gigabytes(tmp_path: Path) -> None:
     manager = manager_of(tmp_path, files=SparseFiles(), config=config_of(**LARGE))
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
@@ -72,6 +73,7 @@ def look_at(log: Log, last: int) -> None:
     assert segment.next_offset() == last + 1
 
 
+@pytest.mark.nightly
 def test_recovery_of_a_segment_of_two_gigabytes(tmp_path: Path) -> None:
     manager = manager_of(tmp_path, files=SparseFiles(), config=config_of(**LARGE))
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
