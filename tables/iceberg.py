@@ -12,7 +12,8 @@ the newer snapshot, and so add rows twice: the table's property `commit.retry.nu
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.expressions import BooleanExpression, In, Reference
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update.spec import UpdateSpec
 from pyiceberg.transforms import (
     BucketTransform,
@@ -38,11 +40,12 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 
+from ..client.admin.tables import SNAPSHOTS_TOLD, TableSnapshot
 from . import iceberg_drop, iceberg_rebuild, iceberg_upkeep
 from .errors import Conflict, TableError
 from .offsets import TOPIC_ID, Offsets, from_properties, to_properties
 from .place import CATALOG_NAME, Place
-from .state import TableFacts, now_ms
+from .state import SnapshotFacts, TableFacts, now_ms
 
 if TYPE_CHECKING:
     from ..storage.table_configs import PartitionField
@@ -160,18 +163,19 @@ class IcebergTable:
 
     def offsets(self) -> Offsets:
         """Those of the state that was loaded, upon which the next commit is made."""
-        table = self.table
-        snapshot = table.current_snapshot()
-        while snapshot is not None:
-            summary = snapshot.summary
-            if summary is not None:
-                found = from_properties(self._topic_id, summary.additional_properties)
-                if found is not None:
-                    return found
-            parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else table.snapshot_by_id(parent)
-        found = from_properties(self._topic_id, table.properties)
-        return {} if found is None else found
+        return offsets_of(self.table, self._topic_id)
+
+    def _told(self, snapshot: Snapshot) -> SnapshotFacts:
+        summary = _summary(snapshot)
+        operation = "" if snapshot.summary is None else snapshot.summary.operation.value
+        told = TableSnapshot(
+            str(snapshot.snapshot_id),
+            snapshot.timestamp_ms,
+            operation,
+            _number(summary, "total-records"),
+            _number(summary, "total-data-files"),
+        )
+        return SnapshotFacts(told, from_properties(self._topic_id, summary) or {})
 
     def facts(self) -> TableFacts:
         snapshot = self.table.current_snapshot()
@@ -180,7 +184,7 @@ class IcebergTable:
             return TableFacts(
                 rows=0, files=0, size_bytes=0, generation=generation, compaction=compaction
             )
-        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        summary = _summary(snapshot)
         return TableFacts(
             snapshot=str(snapshot.snapshot_id),
             committed_ms=snapshot.timestamp_ms,
@@ -189,6 +193,7 @@ class IcebergTable:
             size_bytes=_number(summary, "total-files-size"),
             generation=generation,
             compaction=compaction,
+            snapshots=tuple(map(self._told, islice(_line(self.table), SNAPSHOTS_TOLD))),
         )
 
     def _count(self, name: str) -> int:
@@ -267,6 +272,24 @@ class IcebergTable:
             raise Conflict(str(error)) from None
 
 
+def offsets_of(table: Table, topic_id: str) -> Offsets:
+    """By partition, the first offset that the table lacks."""
+    for snapshot in _line(table):
+        found = from_properties(topic_id, _summary(snapshot))
+        if found is not None:
+            return found
+    return from_properties(topic_id, table.properties) or {}
+
+
+def _line(table: Table) -> Iterator[Snapshot]:
+    """The current snapshot and its ancestors, as far as they are there."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
 def _stage(
     transaction: Transaction,
     rows: pa.Table,
@@ -292,6 +315,10 @@ def _check_partition_fields(schema: pa.Schema, partition_by: Sequence[PartitionF
 def _add_partition_fields(spec: UpdateSpec, partition_by: Sequence[PartitionField]) -> None:
     for field in partition_by:
         spec.add_field(field.column, _transform(field), _field_name(field))
+
+
+def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
 
 
 def _number(summary: Mapping[str, str], name: str) -> int | None:
