@@ -60,6 +60,7 @@ TOPIC: Final = "pybroker.topic"
 # How often the table was rebuilt and compacted upon request.
 GENERATION: Final = "pybroker.generation"
 COMPACTION: Final = "pybroker.compaction"
+OLDER: Final = "pybroker.older-topic"  # whether it also has records of an older topic of this name
 _PERIODS: Final[Mapping[str, type[Transform[Any, Any]]]] = {
     "year": YearTransform,
     "month": MonthTransform,
@@ -145,6 +146,8 @@ class IcebergTable:
         wanted = dict(OURS)
         if table.properties.get(TOPIC_ID) != self._topic_id:
             wanted |= self._no_offsets()
+            if table.current_snapshot() is not None:
+                wanted[OLDER] = "true"
         if any(table.properties.get(name) != text for name, text in wanted.items()):
             with table.transaction() as transaction:
                 transaction.set_properties(wanted)
@@ -247,7 +250,7 @@ class IcebergTable:
         """Raises Conflict."""
         rebuild, self._rebuild = self._rebuild, None
         assert rebuild is not None
-        rebuild.set_properties({GENERATION: str(generation)})
+        rebuild.set_properties({GENERATION: str(generation), OLDER: "false"})
         try:
             rebuild.commit_transaction()
         except CommitFailedException as error:
@@ -279,6 +282,11 @@ def offsets_of(table: Table, topic_id: str) -> Offsets:
         if found is not None:
             return found
     return from_properties(topic_id, table.properties) or {}
+
+
+def is_of_several_topics(table: Table) -> bool:
+    """Whether the table may also have records of an older topic of the same name."""
+    return table.properties.get(OLDER) == "true"
 
 
 def _line(table: Table) -> Iterator[Snapshot]:
