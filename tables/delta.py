@@ -183,6 +183,10 @@ class DeltaTopicTable:
         their rows twice, while its other operations refuse this."""
         return False
 
+    def remove_orphans(self, min_age_ms: int) -> int:
+        """Never: deltalake's `vacuum` does not know of commits that are under way."""
+        return 0
+
     # The configs refuse these: deltalake makes no commit of several writes, as a rebuild needs.
 
     def begin_rebuild(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:

@@ -41,7 +41,7 @@ from pyiceberg.transforms import (
 )
 
 from ..client.admin.tables import SNAPSHOTS_TOLD, TableSnapshot
-from . import iceberg_drop, iceberg_rebuild, iceberg_upkeep
+from . import iceberg_drop, iceberg_orphans, iceberg_rebuild, iceberg_upkeep
 from .errors import Conflict, TableError
 from .offsets import TOPIC_ID, Offsets, from_properties, to_properties
 from .place import CATALOG_NAME, Place
@@ -61,6 +61,7 @@ TOPIC: Final = "pybroker.topic"
 GENERATION: Final = "pybroker.generation"
 COMPACTION: Final = "pybroker.compaction"
 OLDER: Final = "pybroker.older-topic"  # whether it also has records of an older topic of this name
+SINCE: Final = "pybroker.since-ms"  # when the table became this topic's
 _PERIODS: Final[Mapping[str, type[Transform[Any, Any]]]] = {
     "year": YearTransform,
     "month": MonthTransform,
@@ -138,7 +139,12 @@ class IcebergTable:
         self._table = self._catalog.load_table(self._name)
 
     def _no_offsets(self) -> dict[str, str]:
-        return {**to_properties(self._topic_id, {}), GENERATION: "0", COMPACTION: "0"}
+        return {
+            **to_properties(self._topic_id, {}),
+            GENERATION: "0",
+            COMPACTION: "0",
+            SINCE: str(now_ms()),
+        }
 
     def _set_properties(self) -> None:
         """A table of an older topic of the same name becomes this topic's."""
@@ -148,6 +154,8 @@ class IcebergTable:
             wanted |= self._no_offsets()
             if table.current_snapshot() is not None:
                 wanted[OLDER] = "true"
+        elif SINCE not in table.properties:
+            wanted[SINCE] = str(now_ms())
         if any(table.properties.get(name) != text for name, text in wanted.items()):
             with table.transaction() as transaction:
                 transaction.set_properties(wanted)
@@ -259,6 +267,14 @@ class IcebergTable:
     def expire(self, retention_ms: int) -> None:
         """Raises Conflict."""
         iceberg_upkeep.expire(self.table, now_ms() - retention_ms)
+
+    def remove_orphans(self, min_age_ms: int) -> int:
+        return iceberg_orphans.remove(
+            self.table,
+            lambda: self._catalog.load_table(self._name),
+            self._count(SINCE),
+            now_ms() - min_age_ms,
+        )
 
     def _commit(
         self, rows: pa.Table, offsets: Mapping[int, int], replaced: BooleanExpression | None
