@@ -69,7 +69,7 @@ function oneTable(main, topic) {
       ["Offsets", (row) => offsets(row.offsets), "plain"],
     ], one.snapshots, "The writer has not committed yet."));
     if (isHeld(refused) && !letters.length) return;
-    fill(refused, one.dead_letters ? h("p", {}, `${count(one.dead_letters)} records did not fit the schema`, one.dead_letter_topic ? [" and are in ", h("a", { href: link("messages", one.dead_letter_topic) }, one.dead_letter_topic)] : null, ".") : null,
+    fill(refused, one.dead_letters ? h("p", {}, `Records that did not fit the schema: ${count(one.dead_letters)}`, one.dead_letter_topic ? [", in ", h("a", { href: link("messages", one.dead_letter_topic) }, one.dead_letter_topic)] : null, ".") : null,
       table(`Newest records that the table of ${topic} refused`, [
         ["Partition", (row) => row.partition, "number"], ["Offset", (row) => row.offset, "number"], ["Refused (UTC)", (row) => stamp(row.timestamp)],
         ["Why", (row) => row.reason, "long"], ["Value", (row) => row.value ?? "–", "long"],
